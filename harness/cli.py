@@ -1,0 +1,204 @@
+"""The command line: one verb a function, one place that turns errors into exit codes."""
+
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import cyclopts
+import msgspec
+from cyclopts import App, Parameter
+
+from harness import __version__, doctor, gpus, leaderboard, scaffold, tables
+from harness.errors import ExitCode, InfrastructureError, TilebenchError, UsageError
+from harness.pipeline import Settings
+from harness.progress import console, reporting
+from harness.records import Stage
+from harness.run import Plan, Results
+from harness.run import run as carry_out
+from harness.tree import Selection, Tree
+
+app = App(
+    name="tilebench",
+    version=__version__,
+    help="Judge hand-tuned TileLang kernels: right or wrong, how fast against the library, and which one leads.",
+    help_on_error=False,
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Choice:
+    """What to work on."""
+
+    gpu: Annotated[str, Parameter(help="GPU key, or auto: the GPU of this machine, cpu where there is none.")] = "auto"
+    shape: Annotated[str | None, Parameter(help="Only this shape key, such as matmul_bf16fp32_8192x8192x8192.")] = None
+    model: Annotated[str | None, Parameter(help="Only this model's iterations.")] = None
+    iter: Annotated[str | None, Parameter(name="--iter", help="Only this iteration: 3, 003 or iter003.")] = None
+    json: Annotated[bool, Parameter(negative="", help="One JSON document on stdout, all else on stderr.")] = False
+
+    @property
+    def selection(self) -> Selection:
+        return Selection(self.shape, self.model, self.iter)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Manner:
+    """How to measure."""
+
+    force: Annotated[bool, Parameter(negative="", help="Run a key that is not this GPU's; its records stay apart.")] = False
+    again: Annotated[bool, Parameter(negative="", help="Measure again what is recorded already.")] = False
+    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = Settings().budget_s
+
+
+@app.command
+def check(choice: Choice = Choice()) -> ExitCode:
+    """Check the contract on the sources, without importing them."""
+    return _report(_run(choice, Stage.CONTRACT), choice)
+
+
+@app.command
+def build(choice: Choice = Choice()) -> ExitCode:
+    """Compile every iteration for its GPU's architecture; needs no GPU."""
+    return _report(_run(choice, Stage.BUILD), choice)
+
+
+@app.command
+def verify(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
+    """Prove iterations right: random, exact and refreshed trials against the reference."""
+    return _report(_run(choice, Stage.VERIFY, manner), choice)
+
+
+@app.command
+def bench(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
+    """Verify and time iterations against the library, and print the leaderboard."""
+    results = _run(choice, Stage.BENCH, manner)
+    if choice.json:
+        return _report(results, choice)
+    key = results.records[0].gpu if results.records else _key(choice)
+    _print_boards(key, choice)
+    return results.exit_code
+
+
+@app.command(name="leaderboard")
+def show(choice: Choice = Choice(), *, format: Annotated[str, Parameter(help="A tabulate format.")] = "simple") -> ExitCode:
+    """Print the leaderboard of what is recorded; measures nothing."""
+    _print_boards(_key(choice), choice, format)
+    return ExitCode.PASSED
+
+
+@app.command
+def new(
+    choice: Choice = Choice(),
+    *,
+    parent: Annotated[str | None, Parameter(help="The iteration to start from; the newest where not given.")] = None,
+    tag: Annotated[str, Parameter(help="The new iteration's tag.")] = "next_idea",
+) -> ExitCode:
+    """Write the next iteration, numbered, with a parent, ready to edit."""
+    if choice.shape is None or choice.model is None:
+        raise UsageError("new needs --shape and --model, e.g. --shape matmul_bf16fp32_4096x4096x4096 --model me")
+    path = scaffold.new(Tree.here(), _key(choice), choice.shape, choice.model, parent, tag)
+    if choice.json:
+        _emit({"path": path})
+    else:
+        print(Tree.here().short(path))
+    return ExitCode.PASSED
+
+
+@app.command(name="doctor")
+def examine(choice: Choice = Choice()) -> ExitCode:
+    """Say what this machine has, what is missing, and what to do about it."""
+    findings = doctor.examine()
+    if choice.json:
+        _emit(findings)
+    else:
+        print(doctor.table(findings))
+    return ExitCode.PASSED if all(each.ok for each in findings if each.needed) else ExitCode.INFRASTRUCTURE
+
+
+def main() -> NoReturn:
+    """Entry point; every error a person can cause or cure is one line on stderr."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = app(exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.CycloptsError as error:
+        code = _complain(" ".join(str(error).split()), ExitCode.USAGE)
+    except TilebenchError as error:
+        code = _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        code = _complain("stopped; what was measured is recorded, and the same command continues", ExitCode.INFRASTRUCTURE)
+    except BrokenPipeError:
+        code = ExitCode.INFRASTRUCTURE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        code = _complain(f"{where}{error.strerror or error}", ExitCode.INFRASTRUCTURE)
+    sys.exit(int(code) if isinstance(code, int) else 0)
+
+
+def _run(choice: Choice, upto: Stage, manner: Manner = Manner()) -> Results:
+    tree = Tree.here()
+    needs_device = upto in (Stage.VERIFY, Stage.BENCH)
+    gpu, device = gpus.resolve(choice.gpu, force=manner.force) if needs_device else (gpus.find(_key(choice)), None)
+    if needs_device and choice.gpu == gpus.AUTO:
+        console.print(f"GPU key {gpu.key}: {device.name if device else 'no NVIDIA GPU found, the CPU runs the pipeline'}")
+    if needs_device and not (tree.folder(gpu.key) / "srcs").is_dir():
+        written = scaffold.starter(tree, gpu)
+        console.print(f"tuning/{gpu.key}/ had no iterations; a starter ladder of {len(written)} files was written there")
+    iterations, misplaced = tree.scan(gpu.key, choice.selection)
+    if not iterations and not misplaced:
+        raise UsageError(f"no iteration under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
+    plan = Plan(
+        tree=tree,
+        gpu=gpu,
+        device=device,
+        iterations=tuple(iterations),
+        misplaced=tuple(misplaced),
+        upto=upto,
+        settings=Settings(budget_s=manner.budget),
+        again=manner.again,
+    )
+    with reporting(len(iterations)) as reporter:
+        return carry_out(plan, reporter)
+
+
+def _key(choice: Choice) -> str:
+    return gpus.detect() if choice.gpu == gpus.AUTO else gpus.find(choice.gpu).key
+
+
+def _report(results: Results, choice: Choice) -> ExitCode:
+    if choice.json:
+        _emit({"records": results.records, "misplaced": [each.reason for each in results.misplaced]})
+    else:
+        passed = sum(record.status == "passed" for record in results.records)
+        reused = f", {results.reused} of them recorded before" if results.reused else ""
+        print(f"{passed} of {len(results.records)} passed{reused}")
+    return results.exit_code
+
+
+def _print_boards(key: str, choice: Choice, table_format: str = "simple") -> None:
+    boards, complaints = leaderboard.boards(Tree.here(), key, choice.selection)
+    for complaint in complaints:
+        console.print(complaint, markup=False)
+    if choice.json:
+        _emit([row for board in boards for row in board.rows])
+        return
+    if not boards:
+        raise UsageError(f"no iteration under tuning/{key}/ matches {tables.chosen(choice.selection)}")
+    print("\n".join(tables.leaderboard(board, table_format) for board in boards))
+
+
+def _emit(document: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _complain(text: str, code: ExitCode) -> ExitCode:
+    console.print(f"tilebench: {text}", markup=False)
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

@@ -1,0 +1,2 @@
+def examine(): return []
+def table(f): return ""

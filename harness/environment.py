@@ -1,0 +1,115 @@
+"""The environment of a record: versions, device, and the hashes that say whether a result still holds."""
+
+import ast
+import hashlib
+import os
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from harness.gpus import Gpu, key_of
+from harness.nvml import Device
+from harness.records import Environment
+
+JUDGE: Final = ("harness/judge", "harness/operators", "harness/problem.py", "baselines")
+FAMILIES: Final = ("kernels", "baselines")
+IMAGE_VARIABLE: Final = "TILEBENCH_IMAGE"
+
+
+def describe(root: Path, gpu: Gpu, device: Device | None) -> Environment:
+    """The environment of a run on this machine; imports neither torch nor TileLang."""
+    return Environment(
+        gpu=gpu.key,
+        device=device.name if device else _cpu_name(),
+        device_uuid=device.uuid if device else "",
+        driver=device.driver if device else "none",
+        python=platform.python_version(),
+        torch=_version("torch"),
+        tilelang=_version("tilelang"),
+        tvm_ffi=_version("apache-tvm-ffi"),
+        judge_sha256=judge_sha256(root),
+        image=os.environ.get(IMAGE_VARIABLE),
+        forced=device is not None and key_of(device.name) != gpu.key,
+    )
+
+
+@cache
+def judge_sha256(root: Path) -> str:
+    """Hash of all that decides a verdict or a figure; a change of it makes older results stale."""
+    files = []
+    for part in JUDGE:
+        path = root / part
+        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return _digest(root, files)
+
+
+def source_sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def families_sha256(root: Path, path: Path) -> str:
+    """Hash of the modules under kernels/ and baselines/ that a file imports, directly or through another."""
+    seen: dict[Path, None] = {}
+    waiting = [path]
+    while waiting:
+        for module in _local_imports(root, waiting.pop()):
+            if module not in seen:
+                seen[module] = None
+                waiting.append(module)
+    return _digest(root, sorted(seen))
+
+
+def _local_imports(root: Path, path: Path) -> list[Path]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return []
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom) and path.is_relative_to(root):
+            package = path.parent.relative_to(root).parts[: len(path.parent.relative_to(root).parts) - node.level + 1]
+            base = ".".join((*package, *([node.module] if node.module else [])))
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    found = []
+    for name in names:
+        parts = name.split(".")
+        if parts[0] not in FAMILIES:
+            continue
+        # importing a.b.c runs a/__init__.py and a/b/__init__.py too
+        for depth in range(1, len(parts) + 1):
+            base = root.joinpath(*parts[:depth])
+            found += [file for file in (base / "__init__.py", base.with_suffix(".py")) if file.is_file()]
+    return found
+
+
+def _digest(root: Path, files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+@cache
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,110 @@
+"""GPU keys: the data file's rows, and which of them this machine is."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from harness.errors import InfrastructureError, UsageError
+from harness.nvml import Device, devices
+from harness.problem import Problem
+
+AUTO: Final = "auto"
+CPU: Final = "cpu"
+GRAPH_BELOW_MS: Final = 0.05  # a launch costs the host about 20 µs: below this the host would be what is timed
+_FILE: Final = Path(__file__).with_name("gpus.toml")
+
+
+class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the data file; rates in TFLOPS, bandwidth in GB/s, L2 in MiB; absent where nothing is claimed."""
+
+    arch: str
+    l2_mib: int
+    key: str = ""
+    name: str | None = None
+    sms: int | None = None
+    bf16_tflops: float | None = None
+    fp16_tflops: float | None = None
+    fp8_tflops: float | None = None
+    fp32_tflops: float | None = None
+    bandwidth_gbs: float | None = None
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.key == CPU
+
+    def peak_tflops(self, problem: Problem) -> float | None:
+        rates = {
+            "bfloat16": self.bf16_tflops,
+            "float16": self.fp16_tflops,
+            "float8_e4m3fn": self.fp8_tflops,
+            "float32": self.fp32_tflops,
+        }
+        return rates[problem.input]
+
+    def floor_ms(self, problem: Problem) -> float:
+        """The roofline: no launch can be faster than its flops at peak rate or its bytes at peak bandwidth."""
+        peak_tflops = self.peak_tflops(problem)
+        compute_ms = problem.flops / (peak_tflops * 1e9) if peak_tflops else 0.0
+        memory_ms = problem.bytes / (self.bandwidth_gbs * 1e6) if self.bandwidth_gbs else 0.0
+        return max(compute_ms, memory_ms)
+
+    def timer(self, problem: Problem) -> str:
+        """The clock for this problem, the same for each of its iterations, so that all of them can be ranked."""
+        if self.is_cpu:
+            return "host"
+        return "graph" if self.floor_ms(problem) < GRAPH_BELOW_MS else "events"
+
+
+@cache
+def table() -> dict[str, Gpu]:
+    try:
+        rows = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, Gpu])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InfrastructureError(f"{_FILE}: the GPU table cannot be read: {error}") from error
+    return {key: msgspec.structs.replace(row, key=key) for key, row in rows.items()}
+
+
+def find(key: str) -> Gpu:
+    try:
+        return table()[key]
+    except KeyError:
+        raise UsageError(f"unknown GPU key '{key}'; known: {AUTO}, {', '.join(table())}") from None
+
+
+def key_of(device_name: str) -> str | None:
+    """The GPU key whose name pattern matches what the driver reports; None for a GPU that no row describes."""
+    return next((row.key for row in table().values() if row.name and re.search(row.name, device_name)), None)
+
+
+def detect() -> str:
+    """The GPU key of this machine's first GPU; ``cpu`` where there is none."""
+    present = devices()
+    if not present:
+        return CPU
+    key = key_of(present[0].name)
+    if key is None:
+        raise UsageError(f"'{present[0].name}' matches no row of {_FILE.name}; add one, or name a key and --force it")
+    return key
+
+
+def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
+    """The GPU row for a requested key, and the device that will run it (None on ``cpu``).
+
+    Raises UsageError where the key is not the machine's GPU (unless forced) and InfrastructureError where no GPU is.
+    """
+    present = devices()
+    gpu = find(detect() if key == AUTO else key)
+    if gpu.is_cpu:
+        return gpu, None
+    if not present:
+        raise InfrastructureError(f"GPU key '{key}' was asked for, but this machine has no NVIDIA GPU; try GPU=cpu")
+    match = next((device for device in present if key_of(device.name) == key), None)
+    if match is None and not force:
+        raise UsageError(
+            f"GPU key '{key}' was asked for, but this machine's GPU is '{present[0].name}' "
+            f"(key {key_of(present[0].name)}); use that key, or --force to keep its records apart"
+        )
+    return gpu, match or present[0]

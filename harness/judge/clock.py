@@ -1,0 +1,94 @@
+"""The clock: one block of launches, timed the same way in the referee and in the contestant.
+
+Everything that reads a time is bound when this module is imported, before any iteration is.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import torch
+
+Call = Callable[[], None]
+
+_now: Final = time.perf_counter
+_synchronize: Final = torch.cuda.synchronize
+_Event: Final = torch.cuda.Event
+_record: Final = torch.cuda.Event.record
+_wait: Final = torch.cuda.Event.synchronize
+_elapsed_ms: Final = torch.cuda.Event.elapsed_time
+_replay: Final = torch.cuda.CUDAGraph.replay
+
+
+class Clock(Protocol):
+    """Holds the calls of a block; ``run`` gives (elapsed ms, ms from its end to the device being idle)."""
+
+    def run(self) -> tuple[float, float]: ...
+
+
+class HostClock:
+    """The monotonic clock, for calls that return when their work is done."""
+
+    def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
+        self.lead_in, self.calls = lead_in, calls
+
+    def run(self) -> tuple[float, float]:
+        self.lead_in()
+        start = _now()
+        for call in self.calls:
+            call()
+        return (_now() - start) * 1e3, 0.0
+
+
+class EventClock:
+    """Device events around the calls; the lead-in keeps the device busy while the host queues the first of them."""
+
+    def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
+        self.lead_in, self.calls = lead_in, calls
+        self.start, self.end = _Event(enable_timing=True), _Event(enable_timing=True)
+
+    def run(self) -> tuple[float, float]:
+        self.lead_in()
+        _record(self.start)
+        for call in self.calls:
+            call()
+        _record(self.end)
+        return _finish(self.start, self.end)
+
+
+class GraphClock:
+    """All calls captured once in a CUDA graph: what a launch costs the host is not in the time."""
+
+    def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
+        self.lead_in = lead_in
+        self.start, self.end = _Event(enable_timing=True), _Event(enable_timing=True)
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            lead_in()  # what a first call sets up must not be captured
+        _synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, stream=stream):
+            for call in calls:
+                call()
+        _synchronize()
+
+    def run(self) -> tuple[float, float]:
+        self.lead_in()
+        _record(self.start)
+        _replay(self.graph)
+        _record(self.end)
+        return _finish(self.start, self.end)
+
+
+CLOCKS: Final[dict[str, Callable[[Call, Sequence[Call]], Clock]]] = {
+    "host": HostClock,
+    "events": EventClock,
+    "graph": GraphClock,
+}
+
+
+def _finish(start: torch.cuda.Event, end: torch.cuda.Event) -> tuple[float, float]:
+    _wait(end)
+    ended = _now()
+    _synchronize()
+    return _elapsed_ms(start, end), (_now() - ended) * 1e3

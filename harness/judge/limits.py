@@ -1,0 +1,54 @@
+"""The limits of a right result, and the words for a wrong one; pure arithmetic, without torch."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from harness.problem import Problem
+from harness.records import Trial
+
+OUTPUT_SCALE: Final = 0.25  # standard deviation of the output: at this scale the absolute limits mean something
+MAX_ABS_LIMIT: Final = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-4}
+UNIT_ROUNDOFF: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}
+FP8_ROUNDOFF: Final = 2.0**-13  # Hopper's fp8 tensor cores keep about 14 bits of a sum
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_abs: float
+    rel: float
+
+
+def limits(problem: Problem) -> Limits:
+    """The largest |error| and the largest ‖C-R‖/‖R‖ of a right result.
+
+    Rounding to the output's dtype leaves a relative RMS error of about 0.43 unit roundoffs (uniform in a binade); half
+    as much again is granted. Summing K terms in the accumulator adds at most about sqrt(K) of its roundoffs (Higham,
+    "Accuracy and Stability of Numerical Algorithms", section 2.8), granted four times.
+    """
+    accumulator = FP8_ROUNDOFF if problem.input == "float8_e4m3fn" else UNIT_ROUNDOFF[problem.accumulator]
+    rounding = 1.5 * 0.43 * UNIT_ROUNDOFF[problem.output]
+    summing = 4 * math.sqrt(problem.terms) * accumulator
+    if problem.input == "float8_e4m3fn":
+        summing = 4 * accumulator  # relative to the running sum, which the scaling keeps near the output's size
+    return Limits(MAX_ABS_LIMIT[problem.output], rounding + summing)
+
+
+def input_scale(problem: Problem) -> float:
+    """Standard deviation of zero-mean inputs whose product sums give OUTPUT_SCALE."""
+    return math.sqrt(OUTPUT_SCALE / math.sqrt(problem.terms))
+
+
+def complaint(trial: Trial) -> str | None:
+    """What is wrong with a trial's result, in words; None where nothing is."""
+    if trial.max_abs_err is None:
+        return f"{trial.name} trial: the output holds values that are not finite (or was not written)"
+    if trial.max_abs_limit is None:
+        if trial.max_abs_err == 0.0:
+            return None
+        return f"{trial.name} trial: small integers must match bit for bit, max_abs_err={trial.max_abs_err:.3g}"
+    if trial.max_abs_err > trial.max_abs_limit:
+        return f"{trial.name} trial: max_abs_err={trial.max_abs_err:.3g} is over {trial.max_abs_limit:.3g}"
+    if trial.rel_err is None or trial.rel_limit is None or trial.rel_err > trial.rel_limit:
+        return f"{trial.name} trial: rel_err={trial.rel_err or math.inf:.3g} is over {trial.rel_limit:.3g}"
+    return None

@@ -1,0 +1,53 @@
+"""The trials: the inputs and the reference of a verification, and how an output is compared."""
+
+import math
+
+import torch
+
+from harness.judge.limits import input_scale, limits
+from harness.operators import OPERATORS
+from harness.problem import Problem
+from harness.records import Trial
+
+
+
+def random_pool(problem: Problem, elements: int, dice: torch.Generator) -> torch.Tensor:
+    """Fresh scaled normal values of the input's dtype, shape [elements]."""
+    dtype = getattr(torch, problem.input)
+    wide = torch.float32 if problem.input == "float8_e4m3fn" else dtype
+    values = torch.empty(elements, dtype=wide, device=dice.device)
+    return values.normal_(0.0, input_scale(problem), generator=dice).to(dtype)
+
+
+def fill_exact(tensor: torch.Tensor, dice: torch.Generator) -> None:
+    """Fill with small integers: every partial sum is exact, so the rounded result is unique."""
+    largest = 1 if tensor.dtype == torch.float8_e4m3fn else 2
+    integers = torch.randint(-largest, largest + 1, tensor.shape, device=tensor.device, generator=dice, dtype=torch.int8)
+    tensor.copy_(integers)
+
+
+def reference(problem: Problem, inputs: list[torch.Tensor]) -> torch.Tensor:
+    """The operator in a wider dtype than its output's: float32 (TF32 off) for 16-bit outputs, float64 for float32."""
+    wide = torch.float64 if problem.output == "float32" else torch.float32
+    result = OPERATORS[problem.operator].reference(*(each.to(wide) for each in inputs))
+    assert isinstance(result, torch.Tensor)
+    return result
+
+
+def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
+    """Measure an output against the reference; a non-finite output has no error but infinity."""
+    bounds = limits(problem)
+    error = (output.to(expected.dtype) - expected).abs_()
+    max_abs = float(error.max())
+    rel = float(torch.linalg.vector_norm(error, dtype=torch.float64) / torch.linalg.vector_norm(expected, dtype=torch.float64))
+    return Trial(name, _finite(max_abs), _finite(rel), bounds.max_abs, bounds.rel)
+
+
+def compare_exact(name: str, output: torch.Tensor, expected: torch.Tensor) -> Trial:
+    """The exact trial: the output must be the reference rounded to its dtype, bit for bit."""
+    error = float((output.to(expected.dtype) - expected.to(output.dtype).to(expected.dtype)).abs_().max())
+    return Trial(name, _finite(error), None, None, None)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,216 @@
+"""The leaderboard: records, ranked; a pure function of what lies on the disk."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from harness.environment import families_sha256, judge_sha256, source_sha256
+from harness.records import Environment, Measurement, Record, Stage, Status, read
+from harness.tree import Iteration, Selection, Tree
+
+NOT_MEASURED: Final = "not measured"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One iteration on the leaderboard; figures are None where it did not get so far."""
+
+    gpu: str
+    problem: str
+    iteration: str
+    model: str
+    status: str
+    rank: int | None
+    time_ms: float | None
+    tflops: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    timer: str | None
+    rounds: int | None
+    max_abs_err: float | None
+    rel_err: float | None
+    stale: tuple[str, ...]
+    stable: bool | None
+    decision: str | None
+    idea: str | None
+    config: str | None
+    parent: str | None
+    reason: str | None
+    source_sha256: str
+    record: str | None
+    environment: Environment | None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The rows of one problem that may be ranked together: one environment, one timer."""
+
+    gpu: str
+    problem: str
+    environment: Environment | None
+    timer: str | None
+    baseline: str
+    baseline_tflops: float | None
+    rows: tuple[Row, ...]
+
+
+def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
+    """Every problem's boards, the newest environment first, and what could not be read."""
+    iterations, misplaced = tree.scan(gpu, selection)
+    complaints = [each.reason for each in misplaced]
+    newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
+    unmeasured: dict[str, list[Iteration]] = {}
+    for (shape_key, model), group in _by_folder(iterations).items():
+        records, problems = read(tree.records(gpu, shape_key, model), Record)
+        complaints += problems
+        for iteration in group:
+            found = latest([record for record in records if record.iteration == iteration.name])
+            if not found:
+                unmeasured.setdefault(shape_key, []).append(iteration)
+            for key, record in found.items():
+                newest.setdefault(shape_key, {}).setdefault(key, []).append((iteration, record))
+    result = []
+    for shape_key in dict.fromkeys(iteration.shape_key for iteration in iterations):
+        groups = sorted(
+            newest.get(shape_key, {}).values(), key=lambda group: max(r.recorded_at for _, r in group), reverse=True
+        )
+        blank = [_row(tree, iteration, None) for iteration in unmeasured.get(shape_key, [])]
+        for position, group in enumerate(groups):
+            result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
+        if not groups:
+            result.append(Board(gpu, shape_key, None, None, "", None, tuple(blank)))
+    return result, complaints
+
+
+def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
+    """Per rank key the newest outcome; a later verification that passed does not hide a measurement of the source."""
+    found: dict[tuple[str, ...], Record] = {}
+    for record in records:
+        key = record.environment.rank_key
+        held = found.get(key)
+        repeats = (
+            held is not None
+            and held.measurement is not None
+            and record.status is Status.PASSED
+            and record.stage is Stage.VERIFY
+            and record.source_sha256 == held.source_sha256
+        )
+        if not repeats:
+            found[key] = record
+    return found
+
+
+def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iteration]]:
+    folders: dict[tuple[str, str], list[Iteration]] = {}
+    for iteration in iterations:
+        folders.setdefault((iteration.shape_key, iteration.model), []).append(iteration)
+    return folders
+
+
+def _boards(
+    tree: Tree, gpu: str, shape_key: str, group: list[tuple[Iteration, Record]], blank: list[Row]
+) -> list[Board]:
+    """One board a timer; failures and what is not measured yet stand below the first."""
+    kept = _decisions(group)
+    rows = [_row(tree, iteration, record, kept.get(id(record))) for iteration, record in group]
+    timers = dict.fromkeys(row.timer for row in rows if row.timer and row.status == Status.PASSED) or {None: None}
+    failures = [row for row in rows if row.timer is None or row.status != Status.PASSED]
+    result = []
+    for position, timer in enumerate(timers):
+        ranked = _ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
+        below = [*failures, *blank] if position == 0 else []
+        record = max(
+            (record for _, record in group if record.measurement and record.measurement.timer == timer),
+            key=lambda record: record.recorded_at,
+            default=None,
+        )
+        measured = record.measurement if record else None
+        result.append(
+            Board(
+                gpu=gpu,
+                problem=shape_key,
+                environment=(record or group[0][1]).environment,
+                timer=timer,
+                baseline=measured.baseline if measured else "",
+                baseline_tflops=measured.baseline_tflops if measured else None,
+                rows=(*ranked, *below),
+            )
+        )
+    return result
+
+
+def _ranked(rows: list[Row]) -> list[Row]:
+    """By ratio; a row whose interval reaches that of the first of a rank shares the rank."""
+    ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
+    ranked: list[Row] = []
+    rank, lead_low = 0, 0.0
+    for position, row in enumerate(ordered, start=1):
+        assert row.ratio_low is not None and row.ratio_high is not None
+        if position == 1 or row.ratio_high < lead_low:
+            rank, lead_low = position, row.ratio_low
+        ranked.append(msgspec.structs.replace(row, rank=rank))
+    return ranked
+
+
+def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
+    """KEEP an iteration only where its whole interval lies above that of the best so far of its model."""
+    best: dict[tuple[str, str], Measurement] = {}
+    decided: dict[int, str] = {}
+    for iteration, record in sorted(group, key=lambda pair: (pair[0].model, pair[0].number)):
+        measured = record.measurement
+        if record.status is not Status.PASSED or measured is None:
+            decided[id(record)] = "DISCARD"
+            continue
+        held = best.get((iteration.model, measured.timer))
+        if held is None or measured.ratio_low > held.ratio_high:
+            best[iteration.model, measured.timer] = measured
+            decided[id(record)] = "KEEP"
+        else:
+            decided[id(record)] = "DISCARD"
+    return decided
+
+
+def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str | None = None) -> Row:
+    measured = record.measurement if record else None
+    trials = record.verification if record else ()
+    errors = [trial.max_abs_err for trial in trials]
+    rel_errors = [trial.rel_err for trial in trials if trial.rel_err is not None]
+    return Row(
+        gpu=iteration.gpu,
+        problem=iteration.shape_key,
+        iteration=iteration.name,
+        model=iteration.model,
+        status=record.status.value if record else NOT_MEASURED,
+        rank=None,
+        time_ms=measured.time_ms if measured else None,
+        tflops=measured.tflops if measured else None,
+        ratio=measured.ratio if measured else None,
+        ratio_low=measured.ratio_low if measured else None,
+        ratio_high=measured.ratio_high if measured else None,
+        timer=measured.timer if measured else None,
+        rounds=measured.rounds if measured else None,
+        max_abs_err=max((error for error in errors if error is not None), default=None) if None not in errors else None,
+        rel_err=max(rel_errors, default=None),
+        stale=_stale(tree, iteration, record) if record else (),
+        stable=measured.stable if measured else None,
+        decision=decision,
+        idea=record.idea if record else None,
+        config=record.config if record else None,
+        parent=record.parent if record else None,
+        reason=record.reason if record else None,
+        source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
+        record=record.id if record else None,
+        environment=record.environment if record else None,
+    )
+
+
+def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
+    """What has changed since the record was made."""
+    checks = (
+        ("source", source_sha256(iteration.path) != record.source_sha256),
+        ("family", families_sha256(tree.root, iteration.path) != record.families_sha256),
+        ("judge", judge_sha256(tree.root) != record.environment.judge_sha256),
+    )
+    return tuple(name for name, changed in checks if changed)

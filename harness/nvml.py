@@ -1,0 +1,159 @@
+"""NVML: which GPUs there are, who uses them, and how they fare while a measurement runs."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+import pynvml
+
+SAMPLE_INTERVAL_S: Final = 0.05
+
+# Reasons that slow a chip down; idle and application clocks are not among them.
+_THROTTLE_REASONS: Final = {
+    0x0000000000000004: "power cap",
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000010: "sync boost",
+    0x0000000000000020: "software thermal",
+    0x0000000000000040: "hardware thermal",
+    0x0000000000000080: "hardware power brake",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU as the driver sees it."""
+
+    index: int
+    name: str
+    uuid: str
+    driver: str
+    power_limit_w: float | None
+
+
+class Telemetry(msgspec.Struct, frozen=True):
+    """What the chip did during one measurement, sampled from outside."""
+
+    samples: int
+    sm_clock_mhz: float
+    sm_clock_min_mhz: float
+    sm_clock_max_mhz: float
+    power_w: float
+    temperature_c: float
+    throttle: tuple[str, ...]
+
+
+@contextmanager
+def _session() -> Iterator[bool]:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def devices() -> list[Device]:
+    """The GPUs of this machine; empty without a driver."""
+    with _session() as alive:
+        if not alive:
+            return []
+        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        return [_device(index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
+
+
+def compute_processes(device: Device) -> list[int]:
+    """PIDs that hold a compute context on the device, as far as the driver shows them."""
+    with _session() as alive:
+        if not alive:
+            return []
+        handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
+        try:
+            return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+        except pynvml.NVMLError:
+            return []
+
+
+@dataclass(slots=True)
+class Monitor:
+    """Samples a device on a thread; ``with Monitor(device) as monitor: …; monitor.telemetry()``."""
+
+    device: Device | None
+    _samples: list[tuple[int, float, int, int]] = field(default_factory=list)
+    _done: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Monitor":
+        if self.device is not None:
+            self._thread = threading.Thread(target=self._sample, args=(self.device,), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def telemetry(self) -> Telemetry | None:
+        """A summary of the samples so far; None where there are none."""
+        samples = list(self._samples)
+        if not samples:
+            return None
+        clocks = [clock for clock, _, _, _ in samples]
+        seen = 0
+        for _, _, _, reasons in samples:
+            seen |= reasons
+        return Telemetry(
+            samples=len(samples),
+            sm_clock_mhz=median(clocks),
+            sm_clock_min_mhz=min(clocks),
+            sm_clock_max_mhz=max(clocks),
+            power_w=round(median(power for _, power, _, _ in samples), 1),
+            temperature_c=max(temperature for _, _, temperature, _ in samples),
+            throttle=tuple(name for bit, name in _THROTTLE_REASONS.items() if seen & bit),
+        )
+
+    def _sample(self, device: Device) -> None:
+        with _session() as alive:
+            if not alive:
+                return
+            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
+            while not self._done.is_set():
+                try:
+                    self._samples.append(
+                        (
+                            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+                            pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                            pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+                            pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+                        )
+                    )
+                except pynvml.NVMLError:
+                    return  # a device that stops answering leaves the samples it gave
+                time.sleep(SAMPLE_INTERVAL_S)
+
+
+def _device(index: int, driver: str) -> Device:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    try:
+        limit_w: float | None = pynvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000
+    except pynvml.NVMLError:
+        limit_w = None
+    return Device(
+        index=index,
+        name=_text(pynvml.nvmlDeviceGetName(handle)),
+        uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+        driver=driver,
+        power_limit_w=limit_w,
+    )
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,20 @@
+"""``linear``: row-major A[M,K] · W[N,K]ᵀ -> C[M,N], as a layer of a network multiplies by its weights."""
+
+from typing import Any
+
+from harness.operators.operator import Operator
+
+
+def _reference(a: Any, w: Any) -> Any:
+    return a @ w.T
+
+
+OPERATOR = Operator(
+    name="linear",
+    dims=("M", "N", "K"),
+    inputs=lambda dims: ((dims[0], dims[2]), (dims[1], dims[2])),
+    output=lambda dims: (dims[0], dims[1]),
+    flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
+    terms=lambda dims: dims[2],
+    reference=_reference,
+)

@@ -1,0 +1,20 @@
+"""``matmul``: row-major A[M,K] · B[K,N] -> C[M,N]."""
+
+from typing import Any
+
+from harness.operators.operator import Operator
+
+
+def _reference(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+OPERATOR = Operator(
+    name="matmul",
+    dims=("M", "N", "K"),
+    inputs=lambda dims: ((dims[0], dims[2]), (dims[2], dims[1])),
+    output=lambda dims: (dims[0], dims[1]),
+    flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
+    terms=lambda dims: dims[2],
+    reference=_reference,
+)

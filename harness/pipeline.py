@@ -1,0 +1,344 @@
+"""The straight line: contract, build, verify, bench, each a function of what the stage before it returned."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from harness import contract
+from harness.environment import families_sha256, judge_sha256, source_sha256
+from harness.errors import InfrastructureError
+from harness.gpus import Gpu
+from harness.judge.limits import complaint
+from harness.judge.messages import (
+    Broken,
+    Built,
+    Dismiss,
+    Measure,
+    Measured,
+    Message,
+    Pace,
+    Paced,
+    Seated,
+    Trouble,
+    Verdict,
+    Verified,
+    Verify,
+)
+from harness.judge.signature import mismatch
+from harness.judge.statistics import Estimate, estimate
+
+from harness.nvml import Device, Monitor
+from harness.processes import Contestant, Ended, Referee
+from harness.records import Block, Build, Cause, Measurement, Stage, Status, Trial
+from harness.tree import Iteration
+
+BUILD_DEADLINE_S: Final = 180.0
+SEAT_DEADLINE_S: Final = 180.0
+LAUNCH_DEADLINE_S: Final = 30.0
+ORDER_DEADLINE_S: Final = 300.0
+M = TypeVar("M", bound=Message)
+
+ROOFLINE_GRACE: Final = 0.85  # clocks can be above those of the datasheet's peak
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a measurement is made. ``target_half_width`` is relative to the ratio; the budget is of the device's time."""
+
+    target_half_width: float = 0.002
+    budget_s: float = 3.0
+    min_placements: int = 8
+    rounds_per_placement: int = 6
+    min_launches: int = 50
+
+
+class Rejection(Exception):
+    """The outcome is decided: the iteration does not pass."""
+
+    def __init__(self, cause: Cause, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One iteration on its way: what each stage found, so far."""
+
+    iteration: Iteration
+    root: Path
+    gpu: Gpu
+    device: Device | None
+    settings: Settings
+    source_sha256: str
+    families_sha256: str
+    judge_sha256: str
+    referees: "Referees"
+    stage: Stage = Stage.CONTRACT
+    terms: contract.Terms | None = None
+    contestant: Contestant | None = None
+    build: Build | None = None
+    verification: tuple[Trial, ...] = ()
+    measurement: Measurement | None = None
+
+    @classmethod
+    def enter(
+        cls, iteration: Iteration, root: Path, gpu: Gpu, device: Device | None, settings: Settings, referees: "Referees"
+    ) -> "Candidate":
+        return cls(
+            iteration,
+            root,
+            gpu,
+            device,
+            settings,
+            source_sha256(iteration.path),
+            families_sha256(root, iteration.path),
+            judge_sha256(root),
+            referees,
+        )
+
+    def leave(self) -> None:
+        """End the contestant's process, whatever became of it."""
+        if self.contestant is not None:
+            self.contestant.end()
+            self.contestant = None
+
+
+@dataclass(slots=True)
+class Referees:
+    """The referee at work: one at a time, kept while the problem stays the same."""
+
+    root: Path
+    gpu: Gpu
+    _seated: Referee | None = None
+    baseline: str = field(default="")
+
+    def seat(self, candidate: Candidate) -> Referee:
+        """The referee of the candidate's problem; raises InfrastructureError where it cannot start."""
+        problem = candidate.iteration.problem
+        if self._seated is not None and self._seated.problem == problem and self._seated.process.is_alive():
+            return self._seated
+        self.leave()
+        referee = Referee(self.root, problem, self.gpu)
+        try:
+            seated = referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
+        except Ended as ended:
+            referee.end()
+            raise InfrastructureError(f"{problem}: the referee could not start: {ended.reason}") from None
+        if isinstance(seated, Trouble):
+            referee.end()
+            raise InfrastructureError(f"{problem}: the referee could not start: {seated.reason}")
+        self.baseline = seated.baseline
+        self._seated = referee
+        return referee
+
+    def leave(self) -> None:
+        if self._seated is not None:
+            self._seated.end()
+            self._seated = None
+
+
+def check(candidate: Candidate) -> Candidate:
+    """The contract, on the source."""
+    try:
+        candidate.terms = contract.check(candidate.iteration)
+    except contract.Breach as breach:
+        raise Rejection(Cause.CONTRACT, str(breach)) from None
+    return candidate
+
+
+def build(candidate: Candidate) -> Candidate:
+    """Start the contestant, which loads the iteration and compiles its kernel, and touches no device."""
+    candidate.stage = Stage.BUILD
+    problem = candidate.iteration.problem
+    contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu)
+    candidate.contestant = contestant
+    try:
+        built = contestant.hear(Built | Broken, BUILD_DEADLINE_S)
+    except Ended as ended:
+        raise Rejection(ended.cause, f"{ended.reason}{_last_words(contestant)}") from None
+    if isinstance(built, Broken):
+        raise Rejection(built.cause, built.reason)
+    candidate.build = Build(round(built.seconds, 3), built.generated_sha256, built.generated_bytes)
+    if built.tensors is not None:
+        difference = mismatch(built.tensors, problem)
+        if difference is not None:
+            raise Rejection(Cause.WRONG_PROBLEM, difference)
+    return candidate
+
+
+def verify(candidate: Candidate) -> Candidate:
+    """Random, exact and refreshed trials on the device, compared by the referee."""
+    candidate.stage = Stage.VERIFY
+    assert candidate.contestant is not None, "verify before build"
+    referee = candidate.referees.seat(candidate)
+    candidate.contestant.resume()
+    try:
+        candidate.contestant.introduce(referee, LAUNCH_DEADLINE_S)
+    except Ended as ended:
+        raise InfrastructureError(f"{candidate.iteration}: {ended.reason}") from None
+    answer = _ask(candidate, referee, Verify(), Verified)
+    candidate.verification = answer.trials
+    _judge(answer.trials)
+    return candidate
+
+
+def bench(candidate: Candidate) -> Candidate:
+    """Paired blocks over many placements, until the interval is narrow enough or the budget ends."""
+    candidate.stage = Stage.BENCH
+    referee = candidate.referees.seat(candidate)
+    settings = candidate.settings
+    paced: Paced = _ask(candidate, referee, Pace(), Paced)
+    blocks: list[Block] = []
+    trials: list[Trial] = []
+    untimed = candidate.verification
+    seconds = 0.0
+    with Monitor(candidate.device) as monitor:
+        for placement in range(1 << 30):
+            measured: Measured = _ask(candidate, referee, Measure(settings.rounds_per_placement, placement), Measured)
+            blocks += measured.blocks
+            trials += measured.trials
+            seconds += measured.device_s
+            candidate.verification = (*untimed, _worst(trials))
+            _judge(measured.trials)
+            if placement + 1 < settings.min_placements or len(blocks) * paced.launches < settings.min_launches:
+                continue
+            found = estimate(blocks)
+            if found.half_width <= settings.target_half_width or seconds >= settings.budget_s:
+                break
+    candidate.measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
+    _unhurried(candidate, candidate.measurement)
+    _unchanged(candidate)
+    return candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stage of the line; those that need no device run ahead of the others."""
+
+    stage: Stage
+    work: Callable[[Candidate], Candidate]
+    on_device: bool
+
+
+LINE: Final = (
+    Step(Stage.CONTRACT, check, on_device=False),
+    Step(Stage.BUILD, build, on_device=False),
+    Step(Stage.VERIFY, verify, on_device=True),
+    Step(Stage.BENCH, bench, on_device=True),
+)
+
+
+def advance(candidate: Candidate, upto: Stage, *, on_device: bool) -> Rejection | None:
+    """Take a candidate through its stages on or off the device; the first that fails decides the outcome."""
+    last = next(number for number, step in enumerate(LINE) if step.stage is upto)
+    try:
+        for step in LINE[: last + 1]:
+            if step.on_device == on_device:
+                candidate = step.work(candidate)
+    except Rejection as rejection:
+        return rejection
+    return None
+
+
+def _ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) -> M:
+    assert candidate.contestant is not None
+    try:
+        referee.tell(order)
+        answer = referee.hear(kind | Verdict | Trouble, ORDER_DEADLINE_S, beside=candidate.contestant)
+    except Ended as ended:
+        candidate.referees.leave()  # dead, or still waiting for an answer that will not come
+        cause = ended.cause if ended.cause is Cause.OUT_OF_MEMORY else Cause.REFEREE
+        raise Rejection(cause, ended.reason) from None
+    if isinstance(answer, Trouble):
+        candidate.referees.leave()
+        raise Rejection(Cause.REFEREE, f"the referee gave up: {answer.reason}")
+    if isinstance(answer, Verdict):
+        with suppress(Ended):
+            referee.tell(Dismiss())
+        reason = answer.reason
+        if answer.cause is Cause.CRASH:
+            reason = f"{reason}: the contestant {candidate.contestant.fate()}{_last_words(candidate.contestant)}"
+        raise Rejection(answer.cause, reason)
+    return answer
+
+
+def _judge(trials: tuple[Trial, ...]) -> None:
+    for trial in trials:
+        wrong = complaint(trial)
+        if wrong is not None:
+            raise Rejection(Cause.WRONG_RESULT, wrong)
+
+
+def _worst(trials: list[Trial]) -> Trial:
+    """The timed trial with the largest error, to stand for all of them in the record."""
+    return max(trials, key=lambda trial: float("inf") if trial.max_abs_err is None else trial.max_abs_err)
+
+
+def _measurement(
+    candidate: Candidate,
+    found: Estimate,
+    paced: Paced,
+    blocks: list[Block],
+    verified: int,
+    seconds: float,
+    monitor: Monitor,
+) -> Measurement:
+    problem = candidate.iteration.problem
+    time_ms = _median([block.contestant_ms for block in blocks])
+    baseline_ms = _median([block.baseline_ms for block in blocks])
+    return Measurement(
+        timer=candidate.gpu.timer(problem),
+        baseline=candidate.referees.baseline,
+        ratio=found.ratio,
+        ratio_low=found.low,
+        ratio_high=found.high,
+        stable=found.half_width <= candidate.settings.target_half_width,
+        time_ms=time_ms,
+        tflops=problem.flops / (time_ms * 1e9),
+        baseline_ms=baseline_ms,
+        baseline_tflops=problem.flops / (baseline_ms * 1e9),
+        rounds=len(blocks),
+        placements=len({block.placement for block in blocks}),
+        launches=paced.launches,
+        baseline_launches=paced.baseline_launches,
+        verified_blocks=verified,
+        seconds=round(seconds, 3),
+        blocks=tuple(Block(b.placement, float(f"{b.baseline_ms:.6g}"), float(f"{b.contestant_ms:.6g}")) for b in blocks),
+        telemetry=monitor.telemetry(),
+    )
+
+
+def _unhurried(candidate: Candidate, measurement: Measurement) -> None:
+    floor_ms = candidate.gpu.floor_ms(candidate.iteration.problem)
+    if measurement.time_ms < floor_ms * ROOFLINE_GRACE:
+        raise Rejection(
+            Cause.ROOFLINE,
+            f"{measurement.time_ms:.4g} ms is under the roofline's {floor_ms:.4g} ms; no launch can be that fast",
+        )
+
+
+def _unchanged(candidate: Candidate) -> None:
+    """What was judged must still be what lies on the disk."""
+    now = (
+        source_sha256(candidate.iteration.path),
+        families_sha256(candidate.root, candidate.iteration.path),
+        judge_sha256.__wrapped__(candidate.root),
+    )
+    if now != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
+        raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")
+
+
+def _last_words(contestant: Contestant) -> str:
+    time.sleep(0.05)  # a dying process's last line may still be on its way
+    lines = [line for line in contestant.output().splitlines() if line.strip()]
+    return f" (it printed: {lines[-1][:160]})" if lines else ""
+
+
+def _median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

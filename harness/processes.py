@@ -1,0 +1,210 @@
+"""Processes: the parent's side of a contestant and of a referee, with deadlines on everything."""
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from multiprocessing import reduction
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import psutil
+
+from harness.gpus import Gpu
+from harness.judge.entry import Brief, run_contestant, run_referee
+from harness.judge.messages import Meet, Message, receive, send
+from harness.nvml import Device
+from harness.problem import Problem
+from harness.records import Cause
+
+POLL_S: Final = 0.2
+LOG_TAIL_BYTES: Final = 2000
+
+UNLIMITED_BYTES: Final = 1 << 62
+
+_starting: Final = threading.Lock()
+_context: Final = multiprocessing.get_context("forkserver")
+
+
+class Ended(Exception):
+    """A process ended, hung or broke the protocol instead of answering."""
+
+    def __init__(self, cause: Cause, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
+
+
+def start_forkserver(gpu: Gpu, device: Device | None) -> None:
+    """Import torch and TileLang once, in a process that later ones are forked from and that touches no device."""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
+    if gpu.is_cpu:
+        os.environ["OMP_NUM_THREADS"] = "1"
+    elif device is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid
+    _context.set_forkserver_preload(["harness.judge.preload"])
+
+
+class Worker:
+    """A child process, the channel to it, and the limits it lives under."""
+
+    def __init__(self, role: str, body: Callable[..., object], args: tuple[object, ...], memory_bytes: int) -> None:
+        ours, theirs = _context.Pipe(duplex=True)
+        self.role = role
+        self.channel = ours
+        self._memory_bytes = memory_bytes
+        self._paused = False
+        self.process: ForkServerProcess = _context.Process(target=body, args=(*args, theirs), daemon=True)
+        with _hidden_main():
+            self.process.start()
+        theirs.close()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def tell(self, message: Message) -> None:
+        try:
+            send(self.channel, message)
+        except OSError:
+            raise self._ended() from None
+
+    def hear(self, kinds: Any, deadline_s: float, beside: "Worker | None" = None) -> Any:
+        """The next message; raises Ended where there is none in time. ``beside`` is held to its memory limit too."""
+        until = time.monotonic() + deadline_s
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise Ended(Cause.TIMEOUT, f"the {self.role} did not answer within {deadline_s:g} s")
+            if wait([self.channel, self.process.sentinel], min(left, POLL_S)):
+                break
+            for worker in (self, beside):
+                if worker is not None:
+                    worker.check_memory()
+        try:
+            if not self.channel.poll(0):
+                raise self._ended()
+            return receive(self.channel, kinds)
+        except (EOFError, OSError):
+            raise self._ended() from None
+        except msgspec.MsgspecError:
+            raise Ended(Cause.CRASH, f"the {self.role} sent something that is no answer") from None
+
+    def check_memory(self) -> None:
+        with contextlib.suppress(psutil.Error):
+            used = psutil.Process(self.pid).memory_info().rss
+            if used > self._memory_bytes:
+                raise Ended(Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory")
+
+    def pause(self) -> None:
+        """Stop it where it stands, so that it disturbs no measurement before its turn."""
+        self._paused = self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = not self._signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        """Kill it with all its process group, and wait until it is gone."""
+        self._signal(signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        self.process.join(10)
+        self.channel.close()
+
+    def fate(self) -> str:
+        """How the process ended, in words."""
+        self.process.join(2)
+        code = self.process.exitcode
+        if code is None:
+            return "closed its channel"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"was killed by {signal.Signals(-code).name}"
+        return f"exited with code {code} before it had answered"
+
+    def _ended(self) -> Ended:
+        return Ended(Cause.CRASH, f"the {self.role} {self.fate()}")
+
+    def _signal(self, number: int) -> bool:
+        try:
+            if os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, number)
+            else:  # it has not made its own group yet
+                os.kill(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+class Contestant(Worker):
+    """The process of one iteration."""
+
+    def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu) -> None:
+        self.scratch = Path(tempfile.mkdtemp(prefix="tilebench-"))
+        ours, theirs = socket.socketpair()
+        self._meeting = ours
+        brief = Brief(root, problem, gpu, _measuring_core(gpu), path, self.scratch)
+        with contextlib.closing(Connection(theirs.detach())) as channel:
+            super().__init__("contestant", run_contestant, (brief, channel), memory_limit_bytes())
+
+    def output(self) -> str:
+        """The end of what it printed."""
+        with contextlib.suppress(OSError), (self.scratch / "output.txt").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            return file.read().decode(errors="replace")
+        return ""
+
+    def introduce(self, referee: "Referee", deadline_s: float) -> None:
+        """Give the referee its end of the channel between the two."""
+        referee.tell(Meet(self.pid, deadline_s))
+        reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
+        self._meeting.close()
+
+    def end(self) -> None:
+        super().end()
+        self._meeting.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+class Referee(Worker):
+    """The trusted process of one problem."""
+
+    def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
+        self.problem = problem
+        super().__init__("referee", run_referee, (Brief(root, problem, gpu, _measuring_core(gpu)),), UNLIMITED_BYTES)
+
+
+def memory_limit_bytes() -> int:
+    """Host memory that one contestant may take: half of the machine's."""
+    return int(psutil.virtual_memory().total) // 2
+
+
+def _measuring_core(gpu: Gpu) -> int | None:
+    """On ``cpu`` both sides take turns on one core, the last, and leave the first to the parent."""
+    return max(os.sched_getaffinity(0)) if gpu.is_cpu else None
+
+
+@contextlib.contextmanager
+def _hidden_main() -> Iterator[None]:
+    """multiprocessing runs the parent's main file again in a child; an iteration run by hand is that main file."""
+    with _starting:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main

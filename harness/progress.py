@@ -1,0 +1,57 @@
+"""Progress: what a person sees on stderr while a run goes on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Reporter(Protocol):
+    """Told of what happens in a run."""
+
+    def doing(self, text: str) -> None:
+        """What is going on now."""
+
+    def finished(self, text: str, *, advance: bool = True) -> None:
+        """One line that stays."""
+
+
+class Quiet:
+    """Reports nothing; for callers that only want the records."""
+
+    def doing(self, text: str) -> None: ...
+
+    def finished(self, text: str, *, advance: bool = True) -> None: ...
+
+
+class _Live:
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task("starting", total=total)
+
+    def doing(self, text: str) -> None:
+        self._progress.update(self._task, description=text)
+
+    def finished(self, text: str, *, advance: bool = True) -> None:
+        self._progress.console.print(text, markup=False)
+        self._progress.update(self._task, advance=1 if advance else 0)
+
+
+@contextmanager
+def reporting(total: int) -> Iterator[Reporter]:
+    """A progress bar on a terminal, plain lines elsewhere."""
+    with Progress(
+        SpinnerColumn(),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        yield _Live(progress, total)

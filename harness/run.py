@@ -1,0 +1,249 @@
+"""A run: which iterations, in what order, what is reused, and where the outcomes go."""
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from harness import scripts
+from harness.environment import describe, families_sha256, source_sha256
+from harness.errors import ExitCode, InfrastructureError
+from harness.gpus import Gpu
+from harness.nvml import Device, compute_processes
+from harness.pipeline import Candidate, Referees, Rejection, Settings, advance
+from harness.processes import start_forkserver
+from harness.progress import Reporter
+from harness.records import SCHEMA, BaselineRecord, Cause, Environment, Record, Stage, Status, append, read
+from harness.tables import result_line
+from harness.tree import Iteration, Misplaced, Tree
+
+CPU_BATCH: Final = 16  # on a CPU building would disturb measuring: so many are built, then measured
+SPARE_CORES: Final = 2  # for the pair that measures
+
+Entry = tuple[Candidate, Rejection | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do: iterations of one GPU key, up to a stage."""
+
+    tree: Tree
+    gpu: Gpu
+    device: Device | None
+    iterations: tuple[Iteration, ...]
+    misplaced: tuple[Misplaced, ...] = ()
+    upto: Stage = Stage.BENCH
+    settings: Settings = field(default_factory=Settings)
+    again: bool = False
+
+    @property
+    def uses_device(self) -> bool:
+        return self.upto in (Stage.VERIFY, Stage.BENCH)
+
+
+@dataclass(slots=True)
+class Results:
+    """What a run gave: one record an iteration, measured now or reused."""
+
+    records: list[Record] = field(default_factory=list)
+    reused: int = 0
+    misplaced: tuple[Misplaced, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        if any(record.cause is Cause.REFEREE for record in self.records):
+            return ExitCode.INFRASTRUCTURE
+        if self.misplaced:
+            return ExitCode.USAGE
+        if any(record.status is not Status.PASSED for record in self.records):
+            return ExitCode.REJECTED
+        return ExitCode.PASSED
+
+
+def run(plan: Plan, reporter: Reporter) -> Results:
+    """Carry a plan out. Every outcome of a device is on the disk before the next iteration is measured."""
+    environment = describe(plan.tree.root, plan.gpu, plan.device)
+    results = Results(misplaced=plan.misplaced)
+    for each in plan.misplaced:
+        reporter.finished(f"rejected  {each.reason}", advance=False)
+    waiting = []
+    for iteration in plan.iterations:
+        known = None if plan.again or not plan.uses_device else _reusable(plan, iteration, environment)
+        if known is None:
+            waiting.append(iteration)
+        else:
+            results.records.append(known)
+            results.reused += 1
+            reporter.finished(result_line(known, reused=True))
+    if not waiting:
+        return results
+    with _alone(plan):
+        if plan.upto is not Stage.CONTRACT:
+            reporter.doing("importing torch and TileLang")
+            start_forkserver(plan.gpu, plan.device)
+        for record in _carry_out(plan, waiting, environment, reporter):
+            results.records.append(record)
+            reporter.finished(result_line(record))
+    return results
+
+
+def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Record | None:
+    """The newest record that a new run of the same thing would only repeat."""
+    path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
+    source = source_sha256(iteration.path)
+    families = families_sha256(plan.tree.root, iteration.path)
+    for record in reversed(read(path, Record)[0]):
+        if (
+            record.iteration == iteration.name
+            and record.source_sha256 == source
+            and record.families_sha256 == families
+            and record.environment == environment
+            and record.answers(plan.upto)
+            and record.cause is not Cause.REFEREE
+        ):
+            return record
+    return None
+
+
+def _carry_out(
+    plan: Plan, iterations: list[Iteration], environment: Environment, reporter: Reporter
+) -> Iterator[Record]:
+    """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
+    cores = len(os.sched_getaffinity(0))
+    overlap = plan.uses_device and not plan.gpu.is_cpu
+    jobs = max(1, cores - SPARE_CORES) if overlap else cores
+    window = 2 * jobs if overlap else CPU_BATCH
+    free = threading.Semaphore(window)
+    stopped = threading.Event()
+    referees = Referees(plan.tree.root, plan.gpu)
+
+    def run_ahead(iteration: Iteration) -> Entry:
+        free.acquire()
+        candidate = Candidate.enter(iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+        if stopped.is_set():
+            return candidate, None
+        rejection = advance(candidate, plan.upto, on_device=False)
+        if rejection is not None or not plan.uses_device:
+            candidate.leave()
+        elif candidate.contestant is not None:
+            candidate.contestant.pause()
+        return candidate, rejection
+
+    futures: list[Future[Entry]] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            step = len(iterations) if overlap else window
+            for first in range(0, len(iterations), step):
+                reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
+                futures = [pool.submit(run_ahead, iteration) for iteration in iterations[first : first + step]]
+                for future in futures if not overlap else ():
+                    future.result()
+                for future in futures:
+                    yield _finish(plan, *future.result(), environment, reporter)
+                    free.release()
+        finally:
+            stopped.set()
+            referees.leave()
+            free.release(len(iterations))
+            for future in futures:
+                if not future.cancel():
+                    future.result()[0].leave()
+
+
+def _finish(
+    plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
+) -> Record:
+    """The stages on the device, and the record."""
+    try:
+        if rejection is None:
+            reporter.doing(f"{plan.upto.value} {candidate.iteration}")
+            rejection = advance(candidate, plan.upto, on_device=True)
+    finally:
+        candidate.leave()
+    record = _record(candidate, rejection, environment)
+    if plan.uses_device:
+        iteration = candidate.iteration
+        append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
+        _keep_baseline(plan.tree, record)
+        scripts.write(plan.tree, iteration)
+        scripts.write_timing(plan.tree, iteration, record)
+    return record
+
+
+def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment) -> Record:
+    iteration, terms = candidate.iteration, candidate.terms
+    return Record(
+        schema=SCHEMA,
+        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        gpu=iteration.gpu,
+        shape_key=iteration.shape_key,
+        model=iteration.model,
+        iteration=iteration.name,
+        number=iteration.number,
+        status=Status.PASSED if rejection is None else rejection.cause.status,
+        cause=None if rejection is None else rejection.cause,
+        reason=None if rejection is None else rejection.reason,
+        stage=candidate.stage,
+        source_sha256=candidate.source_sha256,
+        families_sha256=candidate.families_sha256,
+        environment=environment,
+        idea=terms.idea if terms else None,
+        parent=terms.parent if terms else None,
+        config=terms.config if terms else None,
+        build=candidate.build,
+        verification=candidate.verification,
+        measurement=candidate.measurement,
+    )
+
+
+def _keep_baseline(tree: Tree, record: Record) -> None:
+    """The baseline's own figures, the first time that a problem is measured in an environment."""
+    measured = record.measurement
+    if measured is None:
+        return
+    path = tree.baseline(record.gpu, record.shape_key)
+    known, _ = read(path, BaselineRecord)
+    if any(each.environment == record.environment and each.timer == measured.timer for each in known):
+        return
+    append(
+        path,
+        BaselineRecord(
+            schema=SCHEMA,
+            recorded_at=record.recorded_at,
+            shape_key=record.shape_key,
+            baseline=measured.baseline,
+            timer=measured.timer,
+            time_ms=measured.baseline_ms,
+            tflops=measured.baseline_tflops,
+            environment=record.environment,
+        ),
+    )
+
+
+@contextmanager
+def _alone(plan: Plan) -> Iterator[None]:
+    """Refuse to measure beside another run on this tree, or beside another process on the device; never kill it."""
+    if not plan.uses_device:
+        yield
+        return
+    if plan.device is not None and (others := compute_processes(plan.device)):
+        pids = ", ".join(map(str, others))
+        raise InfrastructureError(f"{plan.device.name} is in use by process {pids}; wait until it ends, or end it")
+    folder = plan.tree.folder(plan.gpu.key)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise InfrastructureError(f"{plan.tree.short(folder)} cannot be written: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            where = plan.tree.short(folder)
+            raise InfrastructureError(f"another run is measuring under {where}; wait until it ends") from None
+        yield

@@ -1,0 +1,2 @@
+def new(*a): raise NotImplementedError
+def starter(*a): raise NotImplementedError

@@ -1,0 +1,71 @@
+"""The files beside an iteration that its contract names: build and run scripts, and its timing."""
+
+from typing import Final
+
+from harness.records import Record, Status
+from harness.tree import Iteration, Tree
+
+_HEAD: Final = """\
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}$PWD"
+file={path}
+"""
+_BUILD: Final = _HEAD + (
+    'python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$file"\n'
+    'echo "parse OK"\n'
+    "python3 -c \"import runpy, sys; runpy.run_path(sys.argv[1], run_name='iteration')\" \"$file\"\n"
+    'echo "import OK"\n'
+)
+_RUN: Final = _HEAD + 'mkdir -p {folder}\npython3 "$file" | tee {timing}\n'
+
+
+def write(tree: Tree, iteration: Iteration) -> None:
+    """Write ``build_iter<NNN>.sh`` and ``run_iter<NNN>.sh`` where they are missing or out of date."""
+    timing = tree.timing(iteration)
+    words = {
+        "path": tree.short(iteration.path),
+        "timing": tree.short(timing),
+        "folder": tree.short(timing.parent),
+    }
+    for verb, text in (("build", _BUILD), ("run", _RUN)):
+        script = tree.script(verb, iteration)
+        content = text.format(**words)
+        if script.is_file() and script.read_text() == content:
+            continue
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(content)
+        script.chmod(0o755)
+
+
+def timing_lines(record: Record) -> list[str]:
+    """What an iteration prints when it is run by hand."""
+    error = _worst_error(record)
+    if record.status is not Status.PASSED and record.measurement is None:
+        lines = [f"VERIFY: FAIL max_abs_err={error}", f"{record.status}: {record.reason}"]
+        return lines
+    lines = [f"VERIFY: PASS max_abs_err={error}"]
+    if record.measurement is not None:
+        measured = record.measurement
+        lines.append(f"TFLOPS: {measured.tflops:.4g} time_ms: {measured.time_ms:.6g}")
+        lines.append(
+            f"ratio to {measured.baseline}: {measured.ratio:.4f} "
+            f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}], timer {measured.timer}"
+        )
+    if record.reason is not None:
+        lines.append(f"{record.status}: {record.reason}")
+    return lines
+
+
+def write_timing(tree: Tree, iteration: Iteration, record: Record) -> None:
+    path = tree.timing(iteration)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(timing_lines(record)) + "\n")
+
+
+def _worst_error(record: Record) -> str:
+    if not record.verification:
+        return "nan"
+    errors = [trial.max_abs_err for trial in record.verification]
+    return "nan" if None in errors else f"{max(error for error in errors if error is not None):.3g}"

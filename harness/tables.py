@@ -1,0 +1,73 @@
+"""Tables: the leaderboard and one-line results, for a terminal."""
+
+from typing import Final
+
+from tabulate import tabulate
+
+from harness.leaderboard import Board, Row
+from harness.records import Record, Status
+from harness.tree import Selection
+
+HEADERS: Final = ("rank", "iteration", "model", "time_ms", "TFLOPS", "ratio", "95% interval", "max_abs_err", "", "notes")
+
+
+def leaderboard(board: Board, table_format: str = "simple") -> str:
+    """One problem's table, its environment in a line above it."""
+    title = f"{board.problem} on {board.gpu}"
+    if board.environment is None:
+        where = "not measured yet"
+    else:
+        versus = f"; ratio to {board.baseline} at {board.baseline_tflops:.4g} TFLOPS" if board.baseline_tflops else ""
+        where = f"{board.environment.line()}; timer {board.timer or 'none'}{versus}"
+    body = tabulate(
+        [_cells(row) for row in board.rows],
+        headers=HEADERS,
+        tablefmt=table_format,
+        disable_numparse=True,
+        colalign=("right", "left", "left", "right", "right", "right", "left", "right", "left", "left"),
+    )
+    return f"{title}\n{where}\n\n{body}\n"
+
+
+def chosen(selection: Selection) -> str:
+    """The narrowing of a run, in words."""
+    parts = (("shape", selection.shape), ("model", selection.model), ("iter", selection.iteration))
+    return ", ".join(f"--{name} {value}" for name, value in parts if value is not None) or "--help"
+
+
+def result_line(record: Record, *, reused: bool = False) -> str:
+    """One iteration's outcome, in one line."""
+    name = f"{record.shape_key} {record.model} {record.iteration}"
+    tail = "  (recorded before)" if reused else ""
+    if record.status is not Status.PASSED:
+        return f"{record.status:<9} {name}: {record.stage}: {record.reason}{tail}"
+    measured = record.measurement
+    if measured is None:
+        return f"{record.status:<9} {name}: {record.stage}{tail}"
+    return (
+        f"{record.status:<9} {name}: {measured.time_ms:.4g} ms, {measured.tflops:.4g} TFLOPS, "
+        f"ratio {measured.ratio:.4f} [{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]{tail}"
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    notes = []
+    if row.stale:
+        notes.append(f"stale: {', '.join(row.stale)}")
+    if row.stable is False:
+        notes.append("unstable")
+    if row.status != Status.PASSED:
+        notes.append(row.status if row.reason is None else f"{row.status}: {row.reason}")
+    interval = "" if row.ratio_low is None else f"[{row.ratio_low:.4f}, {row.ratio_high:.4f}]"
+    return (
+        "" if row.rank is None else str(row.rank),
+        row.iteration,
+        row.model,
+        "" if row.time_ms is None else f"{row.time_ms:.4g}",
+        "" if row.tflops is None else f"{row.tflops:.4g}",
+        "" if row.ratio is None else f"{row.ratio:.4f}",
+        interval,
+        "" if row.max_abs_err is None else f"{row.max_abs_err:.2g}",
+        row.decision or "",
+        "; ".join(notes),
+    )

@@ -1,0 +1,35 @@
+"""The order in which blocks take the tiles of C, so that one wave of them shares operands in L2."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as T
+
+
+@dataclass(frozen=True)
+class Raster:
+    """Tiles in groups of ``group_M`` tile rows; inside a group M runs fastest.
+
+    A wave of w tiles then covers about group_M x (w / group_M) tiles of C and reads that many rows of A and columns
+    of B, instead of one row of A and all of B.
+    """
+
+    tiles_M: int
+    tiles_N: int
+    group_M: int
+
+    @property
+    def total(self) -> int:
+        return self.tiles_M * self.tiles_N
+
+    def decode(self, tile: Any) -> tuple[Any, Any]:
+        """(tile row, tile column) of a linear tile index, as TileLang expressions."""
+        group_M = max(1, min(self.group_M, self.tiles_M))
+        if group_M == self.tiles_M:
+            return tile % self.tiles_M, tile // self.tiles_M
+        group = tile // (group_M * self.tiles_N)
+        within = tile % (group_M * self.tiles_N)
+        if self.tiles_M % group_M == 0:
+            return group * group_M + within % group_M, within // group_M
+        height = T.min(group_M, self.tiles_M - group * group_M)  # the last group is lower
+        return group * group_M + within % height, within // height

@@ -1,0 +1,116 @@
+"""The stage ring between producer and consumers: loads, the main loop over k, and the epilogue.
+
+A full and an empty mbarrier per stage carry the hand-over. In a cluster one block's load is multicast to all: the tile
+of B when the blocks are stacked along M, that of A when they lie along N. A consumer then frees a stage in every block
+of the cluster, since the loading block writes there too.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as T
+
+from kernels.gemm.roles import GROUP, Roles
+
+NAMED_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The stages in shared memory with their barriers, and each consumer group's accumulators and store buffers."""
+
+    A: Any
+    B: Any
+    full: Any
+    empty: Any
+    accumulators: list[Any]
+    stores: list[list[Any]]
+
+
+@T.macro
+def allocate(roles: Roles) -> Ring:
+    operands, groups = roles.operands, range(roles.consumer_groups)
+    freed_by = [roles.consumer_groups * roles.cluster] * roles.num_stages
+    store_shape = (roles.rows, roles.epilogue_N)
+    A_stages = T.alloc_shared((roles.num_stages, roles.block_M, roles.block_K), operands.input)
+    B_stages = T.alloc_shared((roles.num_stages, *operands.B_tile(roles.block_N, roles.block_K)), operands.input)
+    stores = [[T.alloc_shared(store_shape, operands.output) for _ in range(roles.buffers)] for _ in groups]
+    accumulators = [T.alloc_fragment((roles.rows, roles.block_N), operands.accumulator) for _ in groups]
+    full = T.alloc_barrier([1] * roles.num_stages)
+    empty = T.alloc_cluster_barrier(freed_by) if roles.cluster > 1 else T.alloc_barrier(freed_by)
+    return Ring(A_stages, B_stages, full, empty, accumulators, stores)
+
+
+@T.macro
+def load_stage(roles: Roles, ring: Ring, A: Any, B: Any, m0: Any, n0: Any, k0: Any, step: Any) -> None:
+    """Fill the stage of ``step`` as soon as the consumers have freed it."""
+    stage = step % roles.num_stages
+    everyone = (1 << roles.cluster) - 1
+    T.mbarrier_wait_parity(ring.empty[stage], ((step // roles.num_stages) & 1) ^ 1)
+    T.tma_copy(
+        A[m0 : m0 + roles.block_M, k0 : k0 + roles.block_K],
+        ring.A[stage, :, :],
+        barrier=ring.full[stage],
+        cluster_mask=everyone if roles.cluster_N > 1 else None,
+        eviction_policy=roles.eviction[0],
+    )
+    T.tma_copy(
+        roles.operands.B_region(B, n0, k0, roles.block_N, roles.block_K),
+        ring.B[stage, :, :],
+        barrier=ring.full[stage],
+        cluster_mask=everyone if roles.cluster_M > 1 else None,
+        eviction_policy=roles.eviction[1],
+    )
+    if T.shuffle_elect(32):
+        T.mbarrier_arrive(ring.full[stage])
+
+
+@T.macro
+def free_stage(roles: Roles, ring: Ring, stage: Any, thread: Any) -> None:
+    if roles.cluster == 1:
+        if T.shuffle_elect(GROUP):
+            T.mbarrier_arrive(ring.empty[stage])
+    else:
+        if thread % GROUP < roles.cluster:
+            T.mbarrier_arrive(ring.empty[stage], thread % GROUP)
+
+
+@T.macro
+def multiply(roles: Roles, ring: Ring, group: int, first: Any, steps: Any, thread: Any) -> None:
+    """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators."""
+    for k in T.serial(steps):
+        step = first + k
+        stage = step % roles.num_stages
+        T.mbarrier_wait_parity(ring.full[stage], (step // roles.num_stages) & 1)
+        T.wgmma_gemm(
+            ring.A[stage, group * roles.rows : (group + 1) * roles.rows, :],
+            ring.B[stage, :, :],
+            ring.accumulators[group],
+            transpose_B=roles.operands.transpose_B,
+            clear_accum=(k == 0),
+        )
+        T.wait_wgmma(roles.wgmma_in_flight)
+        if roles.wgmma_in_flight == 0:
+            free_stage(roles, ring, stage, thread)
+        else:  # the batch before this one has ended, so its stage is the one to free
+            if k > 0:
+                free_stage(roles, ring, (step + roles.num_stages - 1) % roles.num_stages, thread)
+    if roles.wgmma_in_flight > 0:
+        T.wait_wgmma(0)
+        free_stage(roles, ring, (first + steps - 1) % roles.num_stages, thread)
+    # T.wgmma_gemm fences the accumulators before the wait; once more, so that nothing reads them early.
+    T.warpgroup_fence_operand(ring.accumulators[group], num_regs=roles.accumulator_registers)
+
+
+@T.macro
+def store_tile(roles: Roles, ring: Ring, group: int, C: Any, m0: Any, n0: Any) -> None:
+    """Convert, pass through the rotating shared-memory buffers, and leave the stores to the TMA unit."""
+    for column in list(range(roles.block_N // roles.epilogue_N)):
+        c0 = column * roles.epilogue_N
+        buffer = ring.stores[group][column % roles.buffers]
+        T.tma_store_wait(roles.buffers - 1)  # this buffer's last store has read it
+        T.sync_threads(NAMED_BARRIER + group, GROUP)
+        T.copy(ring.accumulators[group][:, c0 : c0 + roles.epilogue_N], buffer)
+        T.fence_proxy_async()
+        T.sync_threads(NAMED_BARRIER + group, GROUP)
+        T.tma_copy(buffer, C[m0 : m0 + roles.rows, n0 + c0 : n0 + c0 + roles.epilogue_N])

@@ -1,0 +1,173 @@
+"""Warp specialization: the geometry of a block, and who does what in it.
+
+Warp group 0 is the producer: one warp of it issues TMA loads into a ring of stages. Every further warp group is a
+consumer: it owns block_M / consumer_groups rows of the tile and runs WGMMA on them. The two sides meet only at the
+ring's barriers, so the producer runs ahead into the next tile while the consumers store the last one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as T
+
+from kernels.gemm.operands import Operands, ceildiv, require, require_shared
+
+GROUP = 128  # threads of a warp group
+# Registers per thread after reallocation (producer, consumer), by consumer groups. One group needs none.
+REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (24, 160)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Geometry of a warp-specialised block; arguments that cannot work raise ValueError here."""
+
+    operands: Operands
+    block_M: int
+    block_N: int
+    block_K: int
+    num_stages: int
+    consumer_groups: int
+    cluster_M: int
+    cluster_N: int
+    epilogue_N: int  # columns of one epilogue buffer
+    epilogue_buffers: int  # per consumer group; 0: registers to global memory
+    wgmma_in_flight: int
+    registers: tuple[int, int] | None = None  # None: by consumer_groups
+    eviction: tuple[str | None, str | None] = (None, None)  # L2 hints of the loads of A and B
+
+    def __post_init__(self) -> None:
+        groups, operands = self.consumer_groups, self.operands
+        operands.require_tma()
+        require(groups in REGISTERS, f"consumer_groups={groups} is not 1, 2 or 3")
+        require(
+            self.block_M > 0 and self.block_M % (64 * groups) == 0,
+            f"block_M={self.block_M} is not a multiple of 64 rows for each of {groups} consumer groups",
+        )
+        require(
+            0 < self.block_N <= 256 and self.block_N % 64 == 0,
+            f"block_N={self.block_N} is not 64, 128, 192 or 256; other widths make narrow WGMMA instructions",
+        )
+        k_unit = 32 // operands.input_bytes
+        require(
+            self.block_K > 0 and self.block_K % k_unit == 0,
+            f"block_K={self.block_K} is not a multiple of {k_unit}, the k of a WGMMA on {operands.input}",
+        )
+        require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
+        require(
+            1 in (self.cluster_M, self.cluster_N) and self.cluster in (1, 2, 4),
+            f"cluster_M={self.cluster_M}, cluster_N={self.cluster_N}: a cluster is 1, 2 or 4 blocks in one direction",
+        )
+        require(self.wgmma_in_flight in (0, 1), f"wgmma_in_flight={self.wgmma_in_flight} is not 0 or 1")
+        require(
+            self.epilogue_N > 0 and self.block_N % self.epilogue_N == 0,
+            f"epilogue_N={self.epilogue_N} does not divide block_N={self.block_N}",
+        )
+        require(
+            self.block_N // 2 + 32 <= self.launch_registers,
+            f"block_N={self.block_N}: one WGMMA of that width needs {self.block_N // 2 + 32} registers; ptxas has "
+            f"{self.launch_registers} with {groups} consumer groups",
+        )
+        limit = self.reallocation[1] if self.reallocation else self.launch_registers
+        require(
+            self.accumulator_registers + 32 <= limit,
+            f"{self.rows} x {self.block_N} accumulators take {self.accumulator_registers} registers of a thread; "
+            f"with {groups} consumer groups {limit - 32} are free",
+        )
+        if self.registers is not None:
+            producer, consumer = self.registers
+            pool = self.launch_registers * (groups + 1)
+            require(
+                all(24 <= count <= 256 and count % 8 == 0 for count in self.registers)
+                and producer + groups * consumer <= pool,
+                f"registers={self.registers}: multiples of 8 from 24, producer + {groups} x consumer at most {pool}",
+            )
+        require_shared(self.shared_bytes)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile that one consumer group owns."""
+        return self.block_M // self.consumer_groups
+
+    @property
+    def cluster(self) -> int:
+        return self.cluster_M * self.cluster_N
+
+    @property
+    def threads(self) -> int:
+        return GROUP * (self.consumer_groups + 1)
+
+    @property
+    def launch_registers(self) -> int:
+        """Registers of a thread before reallocation, when one block takes the whole SM."""
+        return min(255, 65536 // self.threads // 8 * 8)
+
+    @property
+    def reallocation(self) -> tuple[int, int] | None:
+        """Registers of a producer's and of a consumer's thread, if they are to differ."""
+        return self.registers or REGISTERS[self.consumer_groups]
+
+    @property
+    def k_steps(self) -> int:
+        return ceildiv(self.operands.K, self.block_K)
+
+    @property
+    def accumulator_registers(self) -> int:
+        return self.rows * self.block_N // GROUP
+
+    @property
+    def buffers(self) -> int:
+        return min(self.epilogue_buffers, self.block_N // self.epilogue_N)
+
+    @property
+    def shared_bytes(self) -> int:
+        stage = (self.block_M + self.block_N) * self.block_K * self.operands.input_bytes
+        return self.num_stages * stage + self.buffers * self.block_M * self.epilogue_N * self.operands.output_bytes
+
+    @property
+    def cluster_tiles(self) -> tuple[int, int]:
+        """Rows and columns of C in units of what a cluster computes at once."""
+        tiles_M, tiles_N = ceildiv(self.operands.M, self.block_M), ceildiv(self.operands.N, self.block_N)
+        return ceildiv(tiles_M, self.cluster_M), ceildiv(tiles_N, self.cluster_N)
+
+    def origin(self, tile_M: Any, tile_N: Any, rank: Any) -> tuple[Any, Any]:
+        """First row and column of C that block ``rank`` of a cluster computes."""
+        m0 = (tile_M * self.cluster_M + rank % self.cluster_M) * self.block_M
+        n0 = (tile_N * self.cluster_N + rank // self.cluster_M) * self.block_N
+        return m0, n0
+
+    def launch(self, clusters: int, **options: Any) -> Any:
+        """The grid; a block's index divided by the cluster's size is the cluster's, the remainder its rank."""
+        if self.cluster == 1:
+            return T.Kernel(clusters, threads=self.threads, **options)
+        dims = (self.cluster, 1, 1)
+        return T.ClusterKernel(clusters * self.cluster, threads=self.threads, cluster_dims=dims, **options)
+
+
+@T.macro
+def run_consumers(roles: Roles, group: int, thread: Any, consume: Callable[[int], None]) -> None:
+    if group == roles.consumer_groups - 1:
+        if roles.reallocation is not None:
+            T.set_max_nreg(roles.reallocation[1], 1)
+        consume(group)
+    else:
+        if thread < GROUP * (group + 2):
+            if roles.reallocation is not None:
+                T.set_max_nreg(roles.reallocation[1], 1)
+            consume(group)
+        else:
+            run_consumers(roles, group + 1, thread, consume)
+
+
+@T.macro
+def run_roles(roles: Roles, thread: Any, produce: Callable[[], None], consume: Callable[[int], None]) -> None:
+    """Send warp group 0 to ``produce`` and every other one to ``consume(group)``."""
+    if thread < GROUP:
+        if roles.reallocation is not None:
+            T.set_max_nreg(roles.reallocation[0], 0)
+        if thread < 32:
+            produce()
+    else:
+        run_consumers(roles, 0, thread, consume)
+    if roles.cluster > 1:
+        T.cluster_sync()  # no block may leave while a peer still writes to it

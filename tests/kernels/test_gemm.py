@@ -1,0 +1,166 @@
+"""The GEMM families lower for sm_90a, without a GPU, to the instructions they promise."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+import tilelang
+from tilelang import tvm
+
+from harness.iteration import Program
+from harness.problem import parse_shape_key
+from kernels.gemm import pipelined, stream_k, warp_specialized
+from kernels.gemm.raster import Raster
+from kernels.gemm.stream_k import Split
+
+MATMUL = "matmul_bf16fp32_512x512x256"
+LINEAR = "linear_fp16fp32_512x512x256"
+FP8 = "linear_e4m3fp32bf16_512x512x256"
+RAGGED = "matmul_bf16fp32_520x504x200"
+TILE = dict(block_M=128, block_N=128, block_K=64, num_stages=3)
+
+
+def cuda(program: Program) -> str:
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
+    with tvm.transform.PassContext(opt_level=3, config=dict(program.pass_configs)), target:
+        source: str = tilelang.lower(program.prim_func, target=target).kernel_source
+    # The definition of the kernel, not the inline functions before it.
+    return source[source.index('extern "C" __global__') :]
+
+
+def build(family: Callable[..., Program], key: str, **config: object) -> Program:
+    return family(parse_shape_key(key), **config)
+
+
+@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+def test_pipelined_loads_by_tma_and_multiplies_by_wgmma(key: str) -> None:
+    source = cuda(build(pipelined, key, **TILE, threads=256))
+    assert "tl::tma_load" in source
+    assert "wgmma" in source
+    assert "tl::tma_store" not in source
+
+
+def test_pipelined_stores_by_tma_when_asked() -> None:
+    assert "tl::tma_store" in cuda(build(pipelined, MATMUL, **TILE, threads=256, epilogue="tma"))
+
+
+def test_pipelined_takes_shapes_that_tma_cannot() -> None:
+    source = cuda(build(pipelined, "matmul_bf16fp32_130x129x67", **TILE, threads=256))
+    assert "tl::tma_load" not in source
+
+
+@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+def test_warp_specialized_has_roles_and_an_asynchronous_store(key: str) -> None:
+    source = cuda(build(warp_specialized, key, **TILE))
+    assert "tl::tma_load(" in source
+    assert "tl::wgmma_ss" in source
+    assert "tl::tma_store(C_desc" in source
+    assert "warpgroup_reg_dealloc<40>" in source  # setmaxnreg
+    assert source.count("warpgroup_reg_alloc<232>") == 2
+    assert "wait_wgmma<1>" in source
+    assert "multicast" not in source
+    assert "__launch_bounds__(384, 1)" in source
+
+
+@pytest.mark.parametrize(("cluster", "multicast"), [("cluster_M", "B_desc"), ("cluster_N", "A_desc")])
+def test_a_cluster_multicasts_the_operand_it_shares(cluster: str, multicast: str) -> None:
+    source = cuda(build(warp_specialized, MATMUL, **TILE, **{cluster: 2}))
+    assert set(re.findall(r"tma_load_multicast(?:<[^>]*>)?\((\w+)", source)) == {multicast}
+    assert "tl::cluster_sync()" in source
+
+
+def test_a_direct_epilogue_needs_no_store_buffers() -> None:
+    direct = cuda(build(warp_specialized, MATMUL, **TILE, epilogue="direct"))
+    assert "tl::tma_store" not in direct
+
+
+def test_one_consumer_group_keeps_its_registers() -> None:
+    config = dict(block_M=64, block_N=64, block_K=128, num_stages=4, consumer_groups=1, persistent=False)
+    source = cuda(build(warp_specialized, LINEAR, **config))
+    assert "warpgroup_reg" not in source
+    assert "__launch_bounds__(256, 1)" in source
+
+
+def test_three_consumer_groups_and_8_bit_inputs() -> None:
+    config = dict(block_M=192, block_N=128, block_K=128, num_stages=3, consumer_groups=3)
+    source = cuda(build(warp_specialized, FP8, **config))
+    assert source.count("warpgroup_reg_alloc<160>") == 3
+    assert "kFloat8_e4m3" in source
+
+
+@pytest.mark.parametrize(("key", "cluster_M"), [("matmul_bf16fp32_768x768x512", 2), (LINEAR, 1)])
+def test_stream_k_exchanges_partial_sums(key: str, cluster_M: int) -> None:
+    program = build(stream_k, key, **TILE, cluster_M=cluster_M, num_sms=16)
+    source = cuda(program)
+    assert "flag_wait(" in source
+    assert "partials" in source
+    assert ("multicast" in source) == (cluster_M == 2)
+    partials, flags = program.workspaces
+    assert (partials.shape, partials.dtype) == ((16, 128, 128), "float32") or partials.shape[1:] == (128, 128)
+    assert flags.dtype == "int32"
+    assert flags.shape == (partials.shape[0], 2)
+
+
+@pytest.mark.parametrize("tiles", [1, 5, 8, 9, 20])
+@pytest.mark.parametrize("k_steps", [1, 3, 16])
+def test_stream_k_does_every_step_of_every_tile_once(tiles: int, k_steps: int) -> None:
+    split = Split.of(tiles, 8, k_steps)
+    done = [0] * (tiles * k_steps)
+    for cluster in range(split.clusters):
+        worked = False
+        for index in range(split.segments + split.whole_waves):
+            tile, first, steps = (int(each) for each in split.unit(index, cluster))
+            for k in range(first, first + max(steps, 0)):
+                done[tile * k_steps + k] += 1
+                worked = True
+            if first == 0 and 0 < steps < k_steps:  # whoever has the rest of the tile is within reach
+                assert split.start(cluster + split.peers + 1) >= min((tile + 1) * k_steps, split.run)
+        assert worked
+    assert set(done) == {1}
+
+
+@pytest.mark.parametrize(("tiles_M", "tiles_N", "group_M"), [(7, 5, 3), (8, 5, 4), (3, 4, 8)])
+def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: int) -> None:
+    raster = Raster(tiles_M, tiles_N, group_M)
+    visited = {tuple(int(each) for each in raster.decode(tile)) for tile in range(raster.total)}
+    assert visited == {(m, n) for m in range(tiles_M) for n in range(tiles_N)}
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "change", "message"),
+    [
+        (warp_specialized, MATMUL, dict(block_M=96), "block_M=96 is not a multiple of 64 rows"),
+        (warp_specialized, MATMUL, dict(block_N=96), "block_N=96 is not 64, 128, 192 or 256"),
+        (warp_specialized, MATMUL, dict(block_K=24), "block_K=24 is not a multiple of 16"),
+        (warp_specialized, MATMUL, dict(num_stages=7), "bytes of shared memory; a block has 231424"),
+        (warp_specialized, MATMUL, dict(num_stages=1), "num_stages=1: the producer needs 2"),
+        (warp_specialized, MATMUL, dict(consumer_groups=4), "consumer_groups=4 is not 1, 2 or 3"),
+        (warp_specialized, MATMUL, dict(cluster_M=2, cluster_N=2), "in one direction"),
+        (warp_specialized, MATMUL, dict(cluster_M=3), "a cluster is 1, 2 or 4 blocks"),
+        (warp_specialized, MATMUL, dict(epilogue="fast"), "epilogue='fast' is not 'tma' or 'direct'"),
+        (warp_specialized, MATMUL, dict(epilogue_N=96), "epilogue_N=96 does not divide"),
+        (warp_specialized, MATMUL, dict(registers=(40, 248)), r"producer \+ 2 x consumer at most 504"),
+        (warp_specialized, MATMUL, dict(block_M=256, block_N=256, num_stages=2), "take 256 registers"),
+        (warp_specialized, MATMUL, dict(wgmma_in_flight=2), "wgmma_in_flight=2 is not 0 or 1"),
+        (
+            warp_specialized,
+            MATMUL,
+            dict(block_M=192, block_N=256, num_stages=2, consumer_groups=3),
+            "one WGMMA of that width needs 160 registers",
+        ),
+        (warp_specialized, "matmul_bf16fp32_512x500x256", {}, "row pitch in multiples of 16 bytes; that of B is 1000"),
+        (warp_specialized, "matmul_e4m3fp32bf16_512x512x256", {}, "K-major only; use operator linear"),
+        (stream_k, MATMUL, dict(cluster_M=4), "cluster_M=4 is not 1 or 2"),
+        (stream_k, MATMUL, dict(num_sms=1), "num_sms=1 does not hold a cluster"),
+        (pipelined, MATMUL, dict(threads=100), "threads=100 is not a whole number of warp groups"),
+        (pipelined, MATMUL, dict(threads=256, num_stages=8), "bytes of shared memory; a block has 231424"),
+        (pipelined, MATMUL, dict(threads=256, policy="round"), "policy='round' is not one of square"),
+        (pipelined, MATMUL, dict(threads=128, block_N=256), "do not fit in registers"),
+    ],
+)
+def test_impossible_arguments_are_named(
+    family: Callable[..., Program], key: str, change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        build(family, key, **{**TILE, **change})
+    assert "\n" not in str(error.value)

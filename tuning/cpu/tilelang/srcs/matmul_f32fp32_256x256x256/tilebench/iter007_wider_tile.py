@@ -1,0 +1,23 @@
+"""Two vectors per row of the tile: 16 independent FMAs hide their latency, and each scalar of A serves two."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.cpu import register_blocked
+
+PARENT = "iter006_sixteen_lanes"
+CONFIG = dict(block_M=8, block_N=32, block_K=256, vector_width=16, pack_B=False, compile_flags=("-O3", "-march=native"))
+
+
+def build(problem: Problem) -> Program:
+    return register_blocked(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,23 @@
+"""B packed into panels of 32 columns: its rows lie 1 KiB apart and share a few sets of the L1 cache."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.cpu import register_blocked
+
+PARENT = "iter007_wider_tile"
+CONFIG = dict(block_M=8, block_N=32, block_K=256, vector_width=16, compile_flags=("-O3", "-march=native"))
+
+
+def build(problem: Problem) -> Program:
+    return register_blocked(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
