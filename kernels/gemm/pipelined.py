@@ -55,7 +55,8 @@ def pipelined(
         f"{block_M} x {block_N} accumulators over {threads} threads do not fit in registers",
     )
     stages_bytes = num_stages * (block_M + block_N) * block_K * operands.input_bytes
-    require_shared(stages_bytes + (block_M * block_N * operands.output_bytes if epilogue == "tma" else 0))
+    epilogue_bytes = block_M * block_N * operands.output_bytes if epilogue == "tma" else 0
+    require_shared(max(stages_bytes, epilogue_bytes))  # the epilogue comes when the stages are empty, and reuses them
     B_tile = operands.B_tile(block_N, block_K)
 
     @T.prim_func

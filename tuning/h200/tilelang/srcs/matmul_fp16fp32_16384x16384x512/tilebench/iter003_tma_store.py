@@ -5,7 +5,7 @@ from harness.iteration import Problem, Program, bench_with, main, verify_with
 from kernels.gemm import pipelined
 
 PARENT = "iter002_wide_tiles"
-CONFIG = dict(block_M=128, block_N=256, block_K=64, num_stages=3, threads=256, policy="square", panel=8, epilogue="tma")
+CONFIG = dict(block_M=128, block_N=256, block_K=64, num_stages=4, threads=256, policy="square", panel=8, epilogue="tma")
 
 
 def build(problem: Problem) -> Program:

@@ -1,0 +1,38 @@
+"""Two blocks per cluster instead of four: half of A's reads are still saved, and a block waits for one peer to free a
+stage instead of three."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import warp_specialized
+
+PARENT = "iter004_cluster_of_four"
+CONFIG = dict(
+    block_M=64,
+    block_N=64,
+    block_K=128,
+    num_stages=6,
+    consumer_groups=1,
+    cluster_M=1,
+    cluster_N=2,
+    group_M=1,
+    persistent=False,
+    wgmma_in_flight=1,
+    epilogue="tma",
+    epilogue_N=64,
+    epilogue_buffers=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return warp_specialized(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,32 @@
+"""128x64 tiles, since 1024x1024 makes 128 of them for 132 SMs where 128x128 makes 64."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import pipelined
+
+PARENT = "iter001_stock_pipelined"
+CONFIG = dict(
+    block_M=128,
+    block_N=64,
+    block_K=64,
+    num_stages=4,
+    threads=256,
+    policy="square",
+    panel=0,
+    epilogue="direct",
+)
+
+
+def build(problem: Problem) -> Program:
+    return pipelined(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

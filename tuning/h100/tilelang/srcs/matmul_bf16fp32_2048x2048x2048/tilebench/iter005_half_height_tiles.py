@@ -1,0 +1,37 @@
+"""64x256 tiles with one consumer group: 256 tiles are 1.9 waves, and the store of a tile is half as long."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import warp_specialized
+
+PARENT = "iter004_tma_store"
+CONFIG = dict(
+    block_M=64,
+    block_N=256,
+    block_K=64,
+    num_stages=4,
+    consumer_groups=1,
+    cluster_M=1,
+    cluster_N=1,
+    group_M=8,
+    persistent=False,
+    wgmma_in_flight=1,
+    epilogue="tma",
+    epilogue_N=64,
+    epilogue_buffers=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return warp_specialized(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
