@@ -3,7 +3,6 @@
 import signal
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -11,8 +10,8 @@ import cyclopts
 import msgspec
 from cyclopts import App, Parameter
 
-from harness import __version__, doctor, gpus, leaderboard, scaffold, tables
-from harness.errors import ExitCode, InfrastructureError, TilebenchError, UsageError
+from harness import __version__, doctor, gpus, leaderboard, scaffold, selftest, tables
+from harness.errors import ExitCode, TilebenchError, UsageError
 from harness.pipeline import Settings
 from harness.progress import console, reporting
 from harness.records import Stage
@@ -105,6 +104,25 @@ def new(
         _emit({"path": path})
     else:
         print(Tree.here().short(path))
+    return ExitCode.PASSED
+
+
+@app.command(name="selftest")
+def measure_itself(
+    choice: Choice = Choice(), *, runs: Annotated[int, Parameter(help="Measurements of each problem.")] = 20
+) -> ExitCode:
+    """Measure the harness: the library against itself (A/A), where every interval should hold 1."""
+    tree = Tree.here()
+    gpu, device = gpus.resolve(choice.gpu)
+    iterations, _ = tree.scan(gpu.key, Selection(choice.shape, choice.model, "0"))
+    if not iterations:
+        raise UsageError(f"no iter000 under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
+    with reporting(len(iterations)) as reporter:
+        findings = selftest.repeat(tree, gpu, device, iterations, runs, reporter)
+    if choice.json:
+        _emit(findings)
+    else:
+        print(selftest.table(findings))
     return ExitCode.PASSED
 
 

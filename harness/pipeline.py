@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -29,10 +29,10 @@ from harness.judge.messages import (
 )
 from harness.judge.signature import mismatch
 from harness.judge.statistics import Estimate, estimate
-
 from harness.nvml import Device, Monitor
-from harness.processes import Contestant, Ended, Referee
-from harness.records import Block, Build, Cause, Measurement, Stage, Status, Trial
+from harness.problem import Problem
+from harness.processes import Contestant, Ended, Opponent, Referee
+from harness.records import Block, Build, Cause, Measurement, Stage, Trial
 from harness.tree import Iteration
 
 BUILD_DEADLINE_S: Final = 180.0
@@ -109,36 +109,37 @@ class Candidate:
 
 @dataclass(slots=True)
 class Referees:
-    """The referee at work: one at a time, kept while the problem stays the same."""
+    """The referee at work and the opponent beside it: one pair at a time, kept while the problem stays the same."""
 
     root: Path
     gpu: Gpu
-    _seated: Referee | None = None
-    baseline: str = field(default="")
+    baseline: str = ""
+    _referee: Referee | None = None
+    _opponent: Opponent | None = None
 
-    def seat(self, candidate: Candidate) -> Referee:
-        """The referee of the candidate's problem; raises InfrastructureError where it cannot start."""
-        problem = candidate.iteration.problem
-        if self._seated is not None and self._seated.problem == problem and self._seated.process.is_alive():
-            return self._seated
+    def seat(self, problem: Problem) -> Referee:
+        """The referee of a problem; raises InfrastructureError where it cannot start."""
+        if self._referee is not None and self._referee.problem == problem:
+            return self._referee
         self.leave()
-        referee = Referee(self.root, problem, self.gpu)
         try:
-            seated = referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
+            self._referee = Referee(self.root, problem, self.gpu)
+            seated = self._referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
+            if isinstance(seated, Trouble):
+                raise Ended(Cause.REFEREE, seated.reason)
+            self._opponent = Opponent(self.root, problem, self.gpu)
+            self._opponent.introduce(self._referee, LAUNCH_DEADLINE_S)
         except Ended as ended:
-            referee.end()
+            self.leave()
             raise InfrastructureError(f"{problem}: the referee could not start: {ended.reason}") from None
-        if isinstance(seated, Trouble):
-            referee.end()
-            raise InfrastructureError(f"{problem}: the referee could not start: {seated.reason}")
         self.baseline = seated.baseline
-        self._seated = referee
-        return referee
+        return self._referee
 
     def leave(self) -> None:
-        if self._seated is not None:
-            self._seated.end()
-            self._seated = None
+        for worker in (self._referee, self._opponent):
+            if worker is not None:
+                worker.end()
+        self._referee = self._opponent = None
 
 
 def check(candidate: Candidate) -> Candidate:
@@ -174,7 +175,7 @@ def verify(candidate: Candidate) -> Candidate:
     """Random, exact and refreshed trials on the device, compared by the referee."""
     candidate.stage = Stage.VERIFY
     assert candidate.contestant is not None, "verify before build"
-    referee = candidate.referees.seat(candidate)
+    referee = candidate.referees.seat(candidate.iteration.problem)
     candidate.contestant.resume()
     try:
         candidate.contestant.introduce(referee, LAUNCH_DEADLINE_S)
@@ -189,7 +190,7 @@ def verify(candidate: Candidate) -> Candidate:
 def bench(candidate: Candidate) -> Candidate:
     """Paired blocks over many placements, until the interval is narrow enough or the budget ends."""
     candidate.stage = Stage.BENCH
-    referee = candidate.referees.seat(candidate)
+    referee = candidate.referees.seat(candidate.iteration.problem)
     settings = candidate.settings
     paced: Paced = _ask(candidate, referee, Pace(), Paced)
     blocks: list[Block] = []

@@ -16,13 +16,13 @@ from multiprocessing import reduction
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import psutil
 
 from harness.gpus import Gpu
-from harness.judge.entry import Brief, run_contestant, run_referee
+from harness.judge.entry import Brief, run_contestant, run_opponent, run_referee
 from harness.judge.messages import Meet, Message, receive, send
 from harness.nvml import Device
 from harness.problem import Problem
@@ -150,16 +150,46 @@ class Worker:
         return True
 
 
-class Contestant(Worker):
+class Side(Worker):
+    """A process that launches what the referee orders, over a channel between the two."""
+
+    side: Literal["baseline", "contestant"]
+
+    def __init__(self, body: Callable[..., object], brief: Brief, memory_bytes: int) -> None:
+        ours, theirs = socket.socketpair()
+        self._meeting = ours
+        with contextlib.closing(Connection(theirs.detach())) as channel:
+            super().__init__(self.side, body, (brief, channel), memory_bytes)
+
+    def introduce(self, referee: "Referee", deadline_s: float) -> None:
+        """Give the referee its end of the channel between the two."""
+        referee.tell(Meet(self.side, self.pid, deadline_s))
+        reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
+        self._meeting.close()
+
+    def end(self) -> None:
+        super().end()
+        self._meeting.close()
+
+
+class Opponent(Side):
+    """The process of the baseline."""
+
+    side = "baseline"
+
+    def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
+        super().__init__(run_opponent, Brief(root, problem, gpu, _measuring_core(gpu)), UNLIMITED_BYTES)
+
+
+class Contestant(Side):
     """The process of one iteration."""
+
+    side = "contestant"
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="tilebench-"))
-        ours, theirs = socket.socketpair()
-        self._meeting = ours
         brief = Brief(root, problem, gpu, _measuring_core(gpu), path, self.scratch)
-        with contextlib.closing(Connection(theirs.detach())) as channel:
-            super().__init__("contestant", run_contestant, (brief, channel), memory_limit_bytes())
+        super().__init__(run_contestant, brief, memory_limit_bytes())
 
     def output(self) -> str:
         """The end of what it printed."""
@@ -168,15 +198,8 @@ class Contestant(Worker):
             return file.read().decode(errors="replace")
         return ""
 
-    def introduce(self, referee: "Referee", deadline_s: float) -> None:
-        """Give the referee its end of the channel between the two."""
-        referee.tell(Meet(self.pid, deadline_s))
-        reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
-        self._meeting.close()
-
     def end(self) -> None:
         super().end()
-        self._meeting.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 

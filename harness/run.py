@@ -18,7 +18,17 @@ from harness.nvml import Device, compute_processes
 from harness.pipeline import Candidate, Referees, Rejection, Settings, advance
 from harness.processes import start_forkserver
 from harness.progress import Reporter
-from harness.records import SCHEMA, BaselineRecord, Cause, Environment, Record, Stage, Status, append, read
+from harness.records import (
+    SCHEMA,
+    BaselineRecord,
+    Cause,
+    Environment,
+    Record,
+    Stage,
+    Status,
+    append,
+    read,
+)
 from harness.tables import result_line
 from harness.tree import Iteration, Misplaced, Tree
 

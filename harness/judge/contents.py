@@ -25,6 +25,7 @@ class Contents:
     def __init__(
         self, problem: Problem, arena: Arena, placement: tuple[Set, ...], generator: torch.Generator, dice: random.Random
     ) -> None:
+        self.placement = placement
         self.sets = arena.sets(problem, placement)
         self._dice = dice
         self._generator = generator

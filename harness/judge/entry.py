@@ -26,6 +26,12 @@ def run_contestant(brief: Brief, referee: Connection, parent: Connection) -> Non
     contestant(brief, parent, referee)
 
 
+def run_opponent(brief: Brief, referee: Connection, parent: Connection) -> None:
+    from harness.judge.opponent import opponent
+
+    opponent(brief, parent, referee)
+
+
 def run_referee(brief: Brief, parent: Connection) -> None:
     from harness.judge.referee import referee
 

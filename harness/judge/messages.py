@@ -1,13 +1,11 @@
 """What parent, referee and contestant say to each other: strict, typed, and never pickled."""
 
 from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from harness.records import Block, Cause, Trial
-
-M = TypeVar("M")
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
@@ -33,7 +31,7 @@ class Broken(Message, frozen=True):
     reason: str
 
 
-# referee -> contestant
+# referee -> contestant and opponent
 
 
 class Prepare(Message, frozen=True):
@@ -47,7 +45,7 @@ class Run(Message, frozen=True):
     """Run one block: the first set is the lead-in, the others are timed."""
 
 
-# contestant -> referee
+# contestant and opponent -> referee
 
 
 class Ready(Message, frozen=True):
@@ -65,8 +63,9 @@ class Ran(Message, frozen=True):
 
 
 class Meet(Message, frozen=True):
-    """A new contestant; the channel to it follows as a file descriptor."""
+    """A new process of one side; the channel to it follows as a file descriptor."""
 
+    side: Literal["baseline", "contestant"]
     pid: int
     deadline_s: float
 
@@ -94,7 +93,7 @@ class Dismiss(Message, frozen=True):
 
 
 class Seated(Message, frozen=True):
-    """The referee is ready for a contestant; ``baseline`` names what it will be measured against."""
+    """The referee is ready to meet; ``baseline`` names what contestants are measured against."""
 
     baseline: str
 

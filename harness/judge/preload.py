@@ -4,6 +4,7 @@ import tilelang  # noqa: F401
 import torch
 
 import harness.judge.contestant
+import harness.judge.opponent
 import harness.judge.referee  # noqa: F401
 
 torch.backends.cuda.matmul.allow_tf32 = False

@@ -2,10 +2,9 @@
 
 import os
 import random
-import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from statistics import median
@@ -16,8 +15,7 @@ import torch
 
 from harness.gpus import Gpu
 from harness.judge import trials
-from harness.judge.arena import Arena, arena_bytes, create_arena, place, set_bytes
-from harness.judge.clock import CLOCKS, Clock
+from harness.judge.arena import Arena, Set, arena_bytes, create_arena, place, set_bytes
 from harness.judge.contents import Contents
 from harness.judge.entry import Brief
 from harness.judge.limits import complaint
@@ -42,6 +40,7 @@ from harness.judge.messages import (
     receive,
     send,
 )
+from harness.judge.settle import settle
 from harness.problem import Problem
 from harness.records import Block, Cause, Trial
 
@@ -49,9 +48,10 @@ BLOCK_MS: Final = 5.0  # short and in random order: longer blocks see the power 
 WARM_UP_S: Final = {True: 0.1, False: 0.3}  # by "is a CPU"
 WARM_UP_LAUNCHES: Final = 10
 ARENA_BYTES: Final = {True: 256 << 20, False: 6 << 30}
-HEADROOM: Final = 1.3  # sets for a contestant this much faster than the baseline
+CPU_LAUNCHES: Final = 64
 CLOCK_ALLOWANCE_MS: Final = 1.0
 CLOCK_ALLOWANCE: Final = 0.10
+_CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as clock_getcpuclockid makes it
 
 
 class Out(Exception):
@@ -66,14 +66,9 @@ class Out(Exception):
 def referee(brief: Brief, parent: Connection) -> NoReturn:
     """Body of the process: one problem, one contestant after another, until the parent hangs up."""
     try:
-        os.setsid()
-        sys.path.insert(0, str(brief.root))
-        if brief.gpu.is_cpu:
-            torch.set_num_threads(1)
-        if brief.core is not None:
-            os.sched_setaffinity(0, {brief.core})
+        settle(brief)
         bench = _Bench(brief.problem, brief.gpu)
-        send(parent, Seated(bench.baseline_name))
+        send(parent, Seated(bench.baseline))
         while True:
             order = receive(parent, Meet | Verify | Pace | Measure | Dismiss)
             answer = bench.meet(order, parent) if isinstance(order, Meet) else bench.obey(order)
@@ -88,17 +83,31 @@ def referee(brief: Brief, parent: Connection) -> NoReturn:
 
 
 @dataclass(slots=True)
-class _Opponent:
-    """A contestant as the referee sees it: a channel, with a deadline on every answer."""
+class _Side:
+    """Baseline or contestant as the referee sees it: a channel, with a deadline on every answer, and a second clock."""
 
+    name: str
     channel: Connection
-    deadline_s: float
     pid: int
+    deadline_s: float
     cpu: bool
     launches: int = 1
     spent_ms: float = 0.0
 
-    def ask(self, order: Message, kind: Any) -> Any:
+    def prepare(self, sets: tuple[Set, ...], timer: str) -> None:
+        self._ask(Prepare(sets, timer), Ready)
+
+    def run(self) -> Ran:
+        answer: Ran = self._ask(Run(), Ran)
+        if not answer.elapsed_ms > 0:
+            raise Out(Cause.CLOCK, "a block is said to have taken no time")
+        return answer
+
+    def late_ms(self, ran: Ran) -> float:
+        """How much longer the last block took by the second clock than its own says, its lead-in allowed for."""
+        return max(ran.tail_ms, self.spent_ms - ran.elapsed_ms * (1 + 1 / self.launches))
+
+    def _ask(self, order: Message, kind: Any) -> Any:
         started = self._now()
         try:
             send(self.channel, order)
@@ -115,95 +124,70 @@ class _Opponent:
         return answer
 
     def _now(self) -> float:
-        """The second clock, out of the contestant's reach: the wall's, or on a CPU what all its threads have used."""
+        """The second clock, out of the process's own reach: the wall's, or on a CPU what all its threads have used."""
         if not self.cpu:
             return time.perf_counter()
         try:
-            return time.clock_gettime((~self.pid << 3) | 2)  # CPUCLOCK_SCHED of a process, see clock_getcpuclockid
+            return time.clock_gettime((~self.pid << 3) | _CPUCLOCK_SCHED)
         except OSError:
             raise Out(Cause.CRASH, "the process ended while its kernel ran") from None
 
-    def prepare(self, sets: tuple[tuple[int, ...], ...], timer: str) -> None:
-        self.ask(Prepare(sets, timer), Ready)
-
-    def run(self) -> Ran:
-        answer = self.ask(Run(), Ran)
-        assert isinstance(answer, Ran)
-        return answer
-
 
 class _Bench:
-    """One problem on one device: arena, contents, baseline, dice."""
+    """One problem on one device: arena, contents, both sides, dice."""
 
     def __init__(self, problem: Problem, gpu: Gpu) -> None:
         import baselines
 
+        self.baseline = baselines.library(problem).name
         self.problem, self.gpu = problem, gpu
-        self.baseline = baselines.library(problem)
-        self.baseline_name = self.baseline.name
-        self.dice = random.Random(os.urandom(16))
         self.timer = gpu.timer(problem)
-        self.opponent: _Opponent | None = None
-        budget = ARENA_BYTES[gpu.is_cpu]
-        most = max(2, budget // set_bytes(problem))
-        self.arena: Arena = create_arena(arena_bytes(problem, 3 if most > 2 else 2), cpu=gpu.is_cpu)
+        self.dice = random.Random(os.urandom(16))
+        self.sides: dict[str, _Side] = {}
+        # One launch, one set: no timed launch of a block sees the inputs of another.
+        self.capacity = min(_most_launches(problem, gpu), max(1, ARENA_BYTES[gpu.is_cpu] // set_bytes(problem) - 1))
+        self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
         self.generator = torch.Generator(self.arena.device)
         self.generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
-        self.launches = self._baseline_launches(most - 1)
-        self.capacity = min(most - 1, int(self.launches * HEADROOM) + 1)
-        # One launch, one set: no timed launch of a block sees the inputs of another.
-        self.arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
 
-    def meet(self, order: Meet, parent: Connection) -> Message | None:
+    def meet(self, order: Meet, parent: Connection) -> None:
         channel = Connection(reduction.recv_handle(parent))
-        try:
+        self.sides[order.side] = _Side(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
+        with suppress(OSError):  # a side that is gone already is found out at its first order
             self.arena.send(channel, order.pid)
-        except OSError:
-            return Verdict(Cause.CRASH, "the process ended before its first launch")
-        self.opponent = _Opponent(channel, order.deadline_s, order.pid, self.gpu.is_cpu)
-        return None
 
     def obey(self, order: Verify | Pace | Measure | Dismiss) -> Message | None:
-        if isinstance(order, Dismiss):
-            if self.opponent is not None:
-                self.opponent.channel.close()
-            self.opponent = None
-            return None
-        if self.opponent is None:
-            return Verdict(Cause.CRASH, "the process ended before its first launch")
         try:
+            if isinstance(order, Dismiss):
+                self.sides.pop("contestant").channel.close()
+                return None
             if isinstance(order, Verify):
-                return self._verify(self.opponent)
-            if isinstance(order, Pace):
-                return self._pace(self.opponent)
-            return self._measure(self.opponent, order)
+                return self._verify()
+            return self._pace() if isinstance(order, Pace) else self._measure(order)
         except Out as out:
             return Verdict(out.cause, out.reason)
 
     # Verification: untimed launches on scaled random data, on integers, and on random data in the same buffers.
 
-    def _verify(self, opponent: _Opponent) -> Verified:
-        sets = place(self.problem, 2, self.arena.size, self.dice)
-        contents = Contents(self.problem, self.arena, sets, self.generator, self.dice)
-        opponent.prepare(sets, "host" if self.gpu.is_cpu else "events")
-        found = []
+    def _verify(self) -> Verified:
+        side = self.sides["contestant"]
+        contents = self._place(2)
+        side.prepare(contents.placement, self._plain_timer)
+        found: list[Trial] = []
         for name in ("random", "exact", "refreshed"):
             contents.refresh()
             if name == "exact":
                 contents.fill_exact()
-            found.append(self._judge(name, opponent, contents, 1))
+            inputs = contents.keep_inputs(1)
+            self._synchronize()
+            side.run()
+            found.append(self._compare(name, contents, 1, inputs))
             if complaint(found[-1]) is not None:
                 break
         return Verified(tuple(found))
 
-    def _judge(self, name: str, opponent: _Opponent, contents: Contents, index: int) -> Trial:
-        """Run a block and compare the output of one of its sets, against inputs that the referee kept."""
-        inputs = contents.keep_inputs(index)
-        self._synchronize()
-        opponent.run()
-        return self._compare(name, contents, index, inputs)
-
     def _compare(self, name: str, contents: Contents, index: int, inputs: list[torch.Tensor]) -> Trial:
+        """The output of one set against the reference, computed from inputs that the referee kept."""
         if not contents.holds(index, inputs):
             raise Out(Cause.INPUT_CHANGED, f"{name} trial: the inputs are not what they were before the launch")
         expected = trials.reference(self.problem, inputs)
@@ -214,101 +198,106 @@ class _Bench:
 
     # Measurement.
 
-    def _pace(self, opponent: _Opponent) -> Paced:
-        """Choose the contestant's launches per block from a probe, then warm both sides up."""
-        sets = place(self.problem, 2, self.arena.size, self.dice)
-        Contents(self.problem, self.arena, sets, self.generator, self.dice).refresh()
-        self._synchronize()
-        opponent.prepare(sets, "host" if self.gpu.is_cpu else "events")
-        probe_ms = min(opponent.run().elapsed_ms for _ in range(3))
-        opponent.launches = max(1, min(self.capacity, round(BLOCK_MS / max(probe_ms, 1e-3))))
-        contents, clock = self._draw(opponent)
-        started = time.perf_counter()
-        first_ms, launched = 0.0, 0
-        while time.perf_counter() - started < WARM_UP_S[self.gpu.is_cpu] or launched < WARM_UP_LAUNCHES:
-            contents.refresh()
-            self._synchronize()
-            clock.run()
-            first_ms = first_ms or opponent.run().elapsed_ms
-            launched += opponent.launches
-        if self.timer == "graph":  # the probe timed the host; now the device's own time is known
-            launch_ms = first_ms / opponent.launches
-            opponent.launches = max(1, min(self.capacity, round(BLOCK_MS / max(launch_ms, 1e-4))))
-        return Paced(opponent.launches, self.launches)
+    def _pace(self) -> Paced:
+        """Choose the launches per block of each side, and warm both up."""
+        contents = self._place(2)
+        contents.refresh()
+        for side in self.sides.values():
+            side.prepare(contents.placement, self._plain_timer)
+            self._choose(side, min(self._run(side).elapsed_ms for _ in range(3)))
+        contents = self._draw()
+        if self.timer == "graph":  # the probe timed the host; a replay shows the device's own time
+            for side in self.sides.values():
+                self._choose(side, min(self._run(side).elapsed_ms for _ in range(2)) / side.launches)
+            contents = self._draw()
+        until = time.perf_counter() + WARM_UP_S[self.gpu.is_cpu]
+        launched = 0
+        while time.perf_counter() < until or launched < WARM_UP_LAUNCHES:
+            self._round(contents, 0)
+            launched += min(side.launches for side in self.sides.values())
+        return Paced(self.sides["contestant"].launches, self.sides["baseline"].launches)
 
-    def _measure(self, opponent: _Opponent, order: Measure) -> Measured:
-        """Rounds on one newly drawn placement: baseline and contestant in random order, one timed output verified."""
+    def _measure(self, order: Measure) -> Measured:
+        """Rounds on one newly drawn placement: both sides in random order, one timed output verified."""
         started = time.perf_counter()
-        contents, clock = self._draw(opponent)
-        self._round(opponent, contents, clock, order.placement)  # first touch of the placement is not measured
+        contents = self._draw()
+        self._round(contents, order.placement)  # the first touch of a placement is not measured
+        side = self.sides["contestant"]
         checked = self.dice.randrange(order.rounds)
         blocks: list[Block] = []
         found: list[Trial] = []
-        excess_ms: list[float] = []
+        late_ms: list[float] = []
         for number in range(order.rounds):
-            index = self.dice.randint(1, opponent.launches) if number == checked else None
-            block, late_ms, trial = self._round(opponent, contents, clock, order.placement, index)
+            index = self.dice.randint(1, side.launches) if number == checked else None
+            block, late, trial = self._round(contents, order.placement, index)
             blocks.append(block)
-            excess_ms.append(late_ms)
+            late_ms.append(late)
             if trial is not None:
                 found.append(trial)
-        allowed_ms = CLOCK_ALLOWANCE_MS + CLOCK_ALLOWANCE * median(b.contestant_ms for b in blocks) * opponent.launches
-        if median(excess_ms) > allowed_ms:
+        elapsed_ms = median(block.contestant_ms for block in blocks) * side.launches
+        if median(late_ms) > CLOCK_ALLOWANCE_MS + CLOCK_ALLOWANCE * elapsed_ms:
             raise Out(
                 Cause.CLOCK,
-                f"a block took {median(excess_ms):.2f} ms longer by the referee's clock than its own events say",
+                f"a block of {elapsed_ms:.3g} ms took {median(late_ms):.3g} ms longer by the referee's clock",
             )
         return Measured(tuple(blocks), tuple(found), time.perf_counter() - started)
 
     def _round(
-        self, opponent: _Opponent, contents: Contents, clock: Clock, placement: int, checked: int | None = None
+        self, contents: Contents, placement: int, checked: int | None = None
     ) -> tuple[Block, float, Trial | None]:
-        """One block of each side. Before each, all contents are new and all outputs NaN: nothing can be replayed."""
-        baseline_ms = contestant_ms = late_ms = 0.0
-        trial = None
-        for side in self.dice.sample(("baseline", "contestant"), 2):
+        """One block of each side. Before each, all inputs are new and all outputs NaN: nothing can be replayed."""
+        taken_ms: dict[str, float] = {}
+        late_ms, trial = 0.0, None
+        for side in self.dice.sample(list(self.sides.values()), 2):
             contents.refresh()
-            if side == "baseline":
-                self._synchronize()
-                baseline_ms = clock.run()[0] / self.launches
+            judged = side.name == "contestant"
+            inputs = contents.keep_inputs(checked) if judged and checked is not None else []
+            ran = self._run(side)
+            taken_ms[side.name] = ran.elapsed_ms / side.launches
+            if not judged:
                 continue
-            inputs = contents.keep_inputs(checked) if checked is not None else []
-            self._synchronize()
-            ran = opponent.run()
-            contestant_ms = ran.elapsed_ms / opponent.launches
-            late_ms = max(ran.tail_ms, opponent.spent_ms - ran.elapsed_ms - contestant_ms)
-            if not contestant_ms > 0:
-                raise Out(Cause.CLOCK, "the contestant reported a block that took no time")
-            if not contents.written(self.dice.sample(range(1, opponent.launches + 1), min(4, opponent.launches))):
+            late_ms = side.late_ms(ran)
+            if not contents.written(self.dice.sample(range(1, side.launches + 1), min(4, side.launches))):
                 raise Out(Cause.WRONG_RESULT, "a timed launch left its output unwritten")
             if checked is not None:
                 trial = self._compare("timed", contents, checked, inputs)
-        return Block(placement, baseline_ms, contestant_ms), late_ms, trial
+        return Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial
 
-    def _draw(self, opponent: _Opponent) -> tuple[Contents, Clock]:
+    def _run(self, side: _Side) -> Ran:
+        self._synchronize()
+        try:
+            return side.run()
+        except Out as out:
+            if side.name == "baseline":
+                raise RuntimeError(f"the baseline's process: {out.reason}") from None
+            raise
+
+    def _choose(self, side: _Side, launch_ms: float) -> None:
+        side.launches = max(1, min(self.capacity, round(BLOCK_MS / launch_ms)))
+
+    def _draw(self) -> Contents:
         """A new placement, with both sides bound to it."""
-        count = max(opponent.launches, self.launches) + 1
-        sets = place(self.problem, count, self.arena.size, self.dice)
-        contents = Contents(self.problem, self.arena, sets, self.generator, self.dice)
+        contents = self._place(max(side.launches for side in self.sides.values()) + 1)
         contents.refresh()
         self._synchronize()
-        opponent.prepare(sets[: opponent.launches + 1], self.timer)
-        return contents, self._clock(contents.sets[: self.launches + 1])
+        for side in self.sides.values():
+            side.prepare(contents.placement[: side.launches + 1], self.timer)
+        return contents
 
-    def _clock(self, sets: list[list[torch.Tensor]]) -> Clock:
-        calls = [partial(self.baseline, *tensors) for tensors in sets]
-        return CLOCKS[self.timer](calls[0], calls[1:])
+    def _place(self, sets: int) -> Contents:
+        placement = place(self.problem, sets, self.arena.size, self.dice)
+        return Contents(self.problem, self.arena, placement, self.generator, self.dice)
 
-    def _baseline_launches(self, most: int) -> int:
-        sets = place(self.problem, 2, self.arena.size, self.dice)
-        contents = Contents(self.problem, self.arena, sets, self.generator, self.dice)
-        contents.refresh()
-        calls = [partial(self.baseline, *tensors) for tensors in contents.sets]
-        repeats = 1 if self.gpu.floor_ms(self.problem) > BLOCK_MS else 10
-        probe = CLOCKS[self.timer](calls[0], [calls[1]] * repeats)
-        launch_ms = min(probe.run()[0] for _ in range(3)) / repeats
-        return max(1, min(most, round(BLOCK_MS / launch_ms)))
+    @property
+    def _plain_timer(self) -> str:
+        return "host" if self.gpu.is_cpu else "events"
 
     def _synchronize(self) -> None:
         if not self.gpu.is_cpu:
             torch.cuda.synchronize()
+
+
+def _most_launches(problem: Problem, gpu: Gpu) -> int:
+    """Launches of the fastest kernel that the roofline allows, in one block."""
+    floor_ms = gpu.floor_ms(problem)
+    return round(BLOCK_MS / floor_ms) + 1 if floor_ms > 0 else CPU_LAUNCHES

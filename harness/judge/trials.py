@@ -10,7 +10,6 @@ from harness.problem import Problem
 from harness.records import Trial
 
 
-
 def random_pool(problem: Problem, elements: int, dice: torch.Generator) -> torch.Tensor:
     """Fresh scaled normal values of the input's dtype, shape [elements]."""
     dtype = getattr(torch, problem.input)
