@@ -33,6 +33,7 @@ LIBRARY_CALLS: Final = frozenset(
     }
 )  # fmt: skip
 TORCH_NAMES: Final = frozenset({"torch", "F"})
+ITERATION_NAME: Final = re.compile(r"iter[0-9]{3}_[a-z0-9_]+", re.ASCII)
 TUNING_NAME: Final = re.compile(
     r"block_\w+|bM|bN|bK|num_\w+|threads|stages|cluster_\w+|group_\w+|consumer_\w+|vector_\w+|unroll\w*|policy|panel\w*"
 )
@@ -47,7 +48,7 @@ class Terms:
     config: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Breach(Exception):
     """The first thing that breaks the contract: where, what, and what to do."""
 
@@ -65,8 +66,8 @@ def check(iteration: Iteration) -> Terms:
         module = ast.parse(source)
     except SyntaxError as error:
         raise Breach(error.lineno or 0, f"the file does not parse: {error.msg}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise Breach(0, f"the file cannot be read as Python: {error}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:  # MemoryError: nested too deeply
+        raise Breach(0, f"the file cannot be read as Python: {error or 'nested too deeply'}") from None
     is_baseline = iteration.number == 0
     idea = _idea(module)
     _imports(module, is_baseline=is_baseline)
@@ -99,6 +100,10 @@ def _imports(module: ast.Module, *, is_baseline: bool) -> None:
             continue
         if top == BASELINE_IMPORT:
             raise Breach(node.lineno, "only iter000 imports baselines")
+        if isinstance(node, ast.ImportFrom):
+            for member in (f"{name}.{alias.name}" for alias in node.names):
+                if member.startswith(FORBIDDEN_IMPORTS):
+                    raise Breach(node.lineno, f"import of '{member}': tuning and library calls do not belong in an iteration")
         if top not in ALLOWED_IMPORTS and name not in ALLOWED_IMPORTS:
             raise Breach(node.lineno, f"import of '{name}' is not allowed; allowed: {', '.join(sorted(ALLOWED_IMPORTS))}")
 
@@ -115,6 +120,13 @@ def _imported(module: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def _forbidden(module: ast.Module) -> None:
+    torch_names = TORCH_NAMES | {
+        alias.asname
+        for node in ast.walk(module)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname and alias.name.partition(".")[0] == "torch"
+    }
     for node in ast.walk(module):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
             raise Breach(node.lineno, "the @ operator calls the library; the kernel must compute the product itself")
@@ -123,7 +135,7 @@ def _forbidden(module: ast.Module) -> None:
         if isinstance(node, ast.Attribute):
             if node.attr in FORBIDDEN_NAMES:
                 raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
-            if node.attr in LIBRARY_CALLS and _root_name(node) in TORCH_NAMES:
+            if node.attr in LIBRARY_CALLS and _root_name(node) in torch_names:
                 raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
             for alias in node.names:
@@ -187,7 +199,11 @@ def _parent(module: ast.Module, iteration: Iteration) -> str | None:
             return None
         if value.value is None:
             raise Breach(node.lineno, "PARENT is None; only iter000 has no parent")
-        if value.value == iteration.name or not (iteration.path.parent / f"{value.value}.py").is_file():
+        if (
+            value.value == iteration.name
+            or ITERATION_NAME.fullmatch(value.value) is None
+            or not (iteration.path.parent / f"{value.value}.py").is_file()
+        ):
             raise Breach(node.lineno, f"PARENT '{value.value}' is not another iteration in this folder")
         return value.value
     if iteration.number == 0:

@@ -64,7 +64,7 @@ def families_sha256(root: Path, path: Path) -> str:
 def _local_imports(root: Path, path: Path) -> list[Path]:
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, OSError):
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
         return []
     names: list[str] = []
     for node in ast.walk(tree):

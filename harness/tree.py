@@ -61,6 +61,12 @@ class Selection:
             return False
         return self.iteration is None or iteration.number == self._number
 
+    def may_mean(self, parts: tuple[str, ...]) -> bool:
+        """Whether a file that is no iteration could be one that was meant; ``parts`` are its path below ``srcs/``."""
+        if any(wanted is not None and wanted not in parts[:-1] for wanted in (self.shape, self.model)):
+            return False
+        return self.iteration is None or re.match(rf"iter0*{self._number}(?![0-9])", parts[-1]) is not None
+
     @cached_property
     def _number(self) -> int:
         match = re.fullmatch(r"(?:iter)?([0-9]{1,3})(?:_[a-z0-9_]*)?", self.iteration or "")
@@ -124,13 +130,15 @@ class Tree:
         selection.check()
         found: list[Iteration] = []
         misplaced: list[Misplaced] = []
-        for path in sorted((self.folder(gpu) / "srcs").rglob("*.py")):
+        base = self.folder(gpu) / "srcs"
+        for path in sorted(base.rglob("*.py")):
             if "__pycache__" in path.parts:
                 continue
             try:
                 iteration = self.parse(path)
             except UsageError as error:
-                misplaced.append(Misplaced(path, str(error)))
+                if selection.may_mean(path.relative_to(base).parts):
+                    misplaced.append(Misplaced(path, str(error)))
                 continue
             if selection.takes(iteration):
                 found.append(iteration)

@@ -1,0 +1,186 @@
+"""A small checkout for a test: its own copy of the code, a tuning tree, and the real command line on it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from harness.records import Record, read
+from harness.tree import Tree
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SAMPLES: Final = ROOT / "tests" / "samples"
+CODE: Final = ("harness", "kernels", "baselines")
+SHAPE: Final = "matmul_f32fp32_32x32x32"
+MODEL: Final = "tester"
+MARK: Final = "TILEBENCH_TEST_MARK"
+BUDGET: Final = ("--budget", "0.2")
+
+BASELINE: Final = '''"""What a user would call instead."""
+
+from baselines import library
+
+PARENT = None
+CONFIG = {}
+
+
+def build(problem):
+    return library(problem)
+'''
+
+SCALAR: Final = '''"""The plain kernel in tiles of {block}."""
+
+from kernels.cpu import scalar_gemm
+
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(block_M={block}, block_N={block}, block_K={block})
+
+
+def build(problem):
+    return scalar_gemm(problem, **CONFIG)
+'''
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+    """Wait for a condition; whether it came true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@dataclass
+class Checkout:
+    """A checkout of its own under ``root``; every process it starts carries a mark that finds it again."""
+
+    root: Path
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @classmethod
+    def create(cls, root: Path) -> "Checkout":
+        for part in CODE:
+            shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+        (root / "tuning").mkdir()
+        (root / "tmp").mkdir()
+        return cls(root)
+
+    @property
+    def tree(self) -> Tree:
+        return Tree(self.root)
+
+    def folder(self, shape: str = SHAPE, model: str = MODEL, gpu: str = "cpu") -> Path:
+        return self.tree.folder(gpu) / "srcs" / shape / model
+
+    def write(self, name: str, source: str, shape: str = SHAPE, model: str = MODEL, gpu: str = "cpu") -> Path:
+        path = self.folder(shape, model, gpu) / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+        return path
+
+    def ladder(self, blocks: tuple[int, ...] = (16, 32), shape: str = SHAPE, model: str = MODEL) -> None:
+        """iter000, and one honest iteration a block size."""
+        self.write("iter000_torch_matmul", BASELINE, shape, model)
+        for number, block in enumerate(blocks, start=1):
+            self.write(f"iter{number:03d}_tiles_of_{block}", SCALAR.format(block=block), shape, model)
+
+    def records(self, shape: str = SHAPE, model: str = MODEL, gpu: str = "cpu") -> list[Record]:
+        """What is recorded; every line must be a record."""
+        records, problems = read(self.tree.records(gpu, shape, model), Record)
+        assert problems == []
+        return records
+
+    def environment(self) -> dict[str, str]:
+        return os.environ | {
+            "TILEBENCH_ROOT": str(self.root),
+            "PYTHONPATH": str(self.root),
+            "TMPDIR": str(self.root / "tmp"),
+            "COLUMNS": "200",
+            MARK: self.mark,
+        }
+
+    def command(self, *arguments: str, constants: dict[str, object] | None = None) -> list[str]:
+        """The command line; ``constants`` are set in the parent first, as in ``harness.pipeline.LAUNCH_DEADLINE_S``."""
+        if not constants:
+            return [sys.executable, "-m", "harness", *arguments]
+        lines = ["import importlib"]
+        for name, value in constants.items():
+            module, _, attribute = name.rpartition(".")
+            lines += [f"module = importlib.import_module({module!r})", f"getattr(module, {attribute!r})"]
+            lines += [f"setattr(module, {attribute!r}, {value!r})"]
+        lines += ["from harness.cli import main", "main()"]
+        return [sys.executable, "-c", "\n".join(lines), *arguments]
+
+    def run(
+        self, *arguments: str, constants: dict[str, object] | None = None, seconds: float = 240
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments, constants=constants),
+            cwd=self.root,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+
+    def json(self, *arguments: str) -> Any:
+        """The document that a command prints; it must pass."""
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """The command in the background, in a session of its own; killed at the end if it still runs."""
+        process = subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.root,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.communicate()
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that descends from a command of this checkout and still lives."""
+        return [process for process in psutil.process_iter() if self._marked(process)]
+
+    def leftovers(self) -> list[str]:
+        """What commands left in the temporary folder."""
+        return sorted(path.name for path in (self.root / "tmp").iterdir())
+
+    def end(self) -> None:
+        """End what a failed test may have left."""
+        for process in self.processes():
+            process.kill()
+
+    def _marked(self, process: psutil.Process) -> bool:
+        try:
+            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark
+        except psutil.Error:
+            return False
+
+
+def one_line(stderr: str) -> str:
+    """The last line of stderr: the complaint."""
+    assert "Traceback" not in stderr, stderr
+    return stderr.strip().splitlines()[-1]

@@ -1,0 +1,78 @@
+"""Records to test with: complete, plausible, and changed by what a test is about."""
+
+from typing import Any, Final
+
+from harness.records import SCHEMA, BaselineRecord, Block, Build, Environment, Measurement, Record, Stage, Status, Trial
+
+ENVIRONMENT: Final = Environment(
+    gpu="cpu",
+    device="A processor",
+    device_uuid="",
+    driver="none",
+    python="3.11.7",
+    torch="2.13.0",
+    tilelang="0.1.15",
+    tvm_ffi="0.1.0",
+    judge_sha256="judge",
+)
+
+
+def measurement(low: float, high: float, **changes: Any) -> Measurement:
+    fields: dict[str, Any] = {
+        "timer": "host",
+        "baseline": "torch.matmul",
+        "ratio": (low + high) / 2,
+        "ratio_low": low,
+        "ratio_high": high,
+        "stable": True,
+        "time_ms": 1.0,
+        "tflops": 1.0,
+        "baseline_ms": 1.0,
+        "baseline_tflops": 1.0,
+        "rounds": 2,
+        "placements": 2,
+        "launches": 5,
+        "baseline_launches": 5,
+        "verified_blocks": 2,
+        "seconds": 0.1,
+        "blocks": (Block(0, 1.0, 1.0), Block(1, 1.0, 1.0)),
+    }
+    return Measurement(**fields | changes)
+
+
+def record(**changes: Any) -> Record:
+    fields: dict[str, Any] = {
+        "schema": SCHEMA,
+        "recorded_at": "2026-01-01T00:00:00.000+00:00",
+        "gpu": "cpu",
+        "shape_key": "matmul_f32fp32_8x8x8",
+        "model": "me",
+        "iteration": "iter001_idea",
+        "number": 1,
+        "status": Status.PASSED,
+        "stage": Stage.BENCH,
+        "source_sha256": "source",
+        "families_sha256": "families",
+        "environment": ENVIRONMENT,
+        "idea": "One idea.",
+        "parent": "iter000_library",
+        "config": "block_M=8",
+        "build": Build(0.5, "generated", 100),
+        "verification": (Trial("random", 1e-7, 2e-7, 1e-4, 1e-5),),
+        "measurement": measurement(1.0, 1.1),
+    }
+    return Record(**fields | changes)
+
+
+def baseline_record(**changes: Any) -> BaselineRecord:
+    fields: dict[str, Any] = {
+        "schema": SCHEMA,
+        "recorded_at": "2026-01-01T00:00:00.000+00:00",
+        "shape_key": "matmul_f32fp32_8x8x8",
+        "baseline": "torch.matmul",
+        "timer": "host",
+        "time_ms": 1.0,
+        "tflops": 1.0,
+        "environment": ENVIRONMENT,
+    }
+    return BaselineRecord(**fields | changes)

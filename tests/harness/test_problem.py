@@ -1,0 +1,106 @@
+"""A shape key is parsed in one place, says exactly what it means, and names its wrong part."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UsageError
+from harness.operators import OPERATORS
+from harness.problem import ACCUMULATORS, DTYPE_BYTES, DTYPES, MAX_DIMENSION, Problem, parse_shape_key
+
+problems = st.builds(
+    Problem,
+    operator=st.sampled_from(sorted(OPERATORS)),
+    input=st.sampled_from(sorted(DTYPES.values())),
+    accumulator=st.sampled_from(sorted(ACCUMULATORS.values())),
+    output=st.sampled_from(sorted(DTYPES.values())),
+    dims=st.tuples(*[st.integers(1, MAX_DIMENSION)] * 3),
+)
+
+
+@given(problems)
+def test_every_problem_comes_back_from_its_key(problem: Problem) -> None:
+    assert parse_shape_key(problem.shape_key) == problem
+
+
+@given(
+    st.sampled_from(sorted(OPERATORS)),
+    st.sampled_from(sorted(DTYPES)),
+    st.sampled_from(sorted(ACCUMULATORS)),
+    st.sampled_from(["", *sorted(DTYPES)]),
+    st.tuples(*[st.integers(1, MAX_DIMENSION)] * 3),
+)
+def test_every_key_comes_back_from_its_problem(
+    operator: str, source: str, accumulator: str, output: str, dims: tuple[int, int, int]
+) -> None:
+    key = f"{operator}_{source}{accumulator}{'' if output == source else output}_{dims[0]}x{dims[1]}x{dims[2]}"
+    assert parse_shape_key(key).shape_key == key
+
+
+def test_matmul_is_row_major_a_times_b() -> None:
+    problem = parse_shape_key("matmul_bf16fp32_2x3x5")
+    assert problem.inputs == ((2, 5), (5, 3))
+    assert problem.output_shape == (2, 3)
+    assert (problem.flops, problem.terms) == (2 * 2 * 3 * 5, 5)
+    assert problem.bytes == 2 * (2 * 5 + 5 * 3 + 2 * 3)
+
+
+def test_linear_multiplies_by_the_transpose() -> None:
+    problem = parse_shape_key("linear_e4m3fp32bf16_2x3x5")
+    assert problem.tensors == (((2, 5), "float8_e4m3fn"), ((3, 5), "float8_e4m3fn"), ((2, 3), "bfloat16"))
+    assert problem.bytes == 2 * 5 + 3 * 5 + 2 * (2 * 3)
+
+
+def test_the_output_dtype_is_the_inputs_where_it_is_not_written() -> None:
+    assert parse_shape_key("matmul_fp16fp32_8x8x8").output == "float16"
+    assert parse_shape_key("matmul_fp16fp32f32_8x8x8").output == "float32"
+
+
+def test_every_dtype_has_a_size() -> None:
+    assert set(DTYPES.values()) <= set(DTYPE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("", "does not have the form"),
+        ("matmul_bf16fp32", "does not have the form"),
+        ("matmul_bf16fp32_8x8x8_extra", "does not have the form"),
+        ("conv_bf16fp32_8x8x8", "unknown operator 'conv'; known: matmul, linear"),
+        ("Matmul_bf16fp32_8x8x8", "unknown operator 'Matmul'"),
+        ("matmul_int8fp32_8x8x8", "unknown dtypes 'int8fp32'"),
+        ("matmul_bf16fp64_8x8x8", "unknown dtypes 'bf16fp64'"),
+        ("matmul_bf16_8x8x8", "unknown dtypes 'bf16'"),
+        ("matmul_bf16fp32int8_8x8x8", "unknown dtypes 'bf16fp32int8'"),
+        ("matmul_bf16fp32_8x8", "dimensions '8x8' are not MxNxK in positive integers"),
+        ("matmul_bf16fp32_8x8x8x8", "dimensions '8x8x8x8'"),
+        ("matmul_bf16fp32_0x8x8", "dimensions '0x8x8'"),
+        ("matmul_bf16fp32_08x8x8", "dimensions '08x8x8'"),
+        ("matmul_bf16fp32_-8x8x8", "dimensions '-8x8x8'"),
+        ("matmul_bf16fp32_8X8X8", "dimensions '8X8X8'"),
+        ("matmul_bf16fp32_8x8x٨", "dimensions '8x8x٨'"),
+        ("matmul_bf16fp32_8x8x8\n", "dimensions '8x8x8\n'"),
+        ("matmul_bf16fp32_8x8x16777217", "larger than 16777216"),
+        (f"matmul_bf16fp32_8x8x{'9' * 5000}", "larger than 16777216"),
+    ],
+)
+def test_the_wrong_part_is_named(key: str, names: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_shape_key(key)
+    assert names in str(error.value)
+    assert key in str(error.value)
+
+
+near_misses = st.lists(
+    st.sampled_from([*OPERATORS, *DTYPES, *ACCUMULATORS, "_", "__", "x", "8", "0", "-1", "٨", " ", "\n", "1e3", "\x00"]),
+    max_size=12,
+).map("".join)
+
+
+@given(st.text() | near_misses)
+def test_any_text_parses_or_is_refused(text: str) -> None:
+    try:
+        problem = parse_shape_key(text)
+    except UsageError:
+        return
+    assert parse_shape_key(problem.shape_key) == problem
