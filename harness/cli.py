@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -138,22 +139,25 @@ def examine(choice: Choice = Choice()) -> ExitCode:
 
 
 def main() -> NoReturn:
-    """Entry point; every error a person can cause or cure is one line on stderr."""
+    """Entry point of ``tilebench`` and of ``python -m harness``."""
+    sys.exit(int(guarded(lambda: app(exit_on_error=False, print_error=False, result_action="return_value"))))
+
+
+def guarded(command: Callable[[], object]) -> ExitCode:
+    """Run a command; every error that a person can cause or cure becomes one line on stderr and an exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = app(exit_on_error=False, print_error=False, result_action="return_value")
+        code = command()
     except cyclopts.CycloptsError as error:
-        code = _complain(" ".join(str(error).split()), ExitCode.USAGE)
+        return _complain(" ".join(str(error).split()), ExitCode.USAGE)
     except TilebenchError as error:
-        code = _complain(str(error), error.exit_code)
+        return _complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        code = _complain("stopped; what was measured is recorded, and the same command continues", ExitCode.INFRASTRUCTURE)
-    except BrokenPipeError:
-        code = ExitCode.INFRASTRUCTURE
+        return _complain("stopped; what was measured is recorded, and the same command continues", ExitCode.INFRASTRUCTURE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        code = _complain(f"{where}{error.strerror or error}", ExitCode.INFRASTRUCTURE)
-    sys.exit(int(code) if isinstance(code, int) else 0)
+        return _complain(f"{where}{error.strerror or error}", ExitCode.INFRASTRUCTURE)
+    return code if isinstance(code, ExitCode) else ExitCode.PASSED
 
 
 def _run(choice: Choice, upto: Stage, manner: Manner = Manner()) -> Results:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness.problem import Problem
@@ -31,12 +32,31 @@ class Program:
 
 
 def verify_with(build: Callable[[Problem], Any]) -> bool:
-    return False
+    """Judge the iteration that ``build`` stands in, up to its verification; print and return the verdict."""
+    return _judged(_file_of(build), "verify")
 
 
 def bench_with(build: Callable[[Problem], Any]) -> bool:
-    return False
+    """Judge the iteration that ``build`` stands in, measurement included; print its lines and return the verdict."""
+    return _judged(_file_of(build), "bench")
 
 
 def main(path: str) -> None:
-    pass
+    """What an iteration does when it is run by hand: the harness judges the file, prints, and sets the exit code.
+
+    The lines are those of the contract, ``VERIFY: PASS …`` or ``VERIFY: FAIL max_abs_err=<v>``, then
+    ``TFLOPS: <value> time_ms: <value>``; the record joins the others.
+    """
+    from harness.by_hand import run_by_hand
+
+    run_by_hand(Path(path))
+
+
+def _judged(path: Path, upto: str) -> bool:
+    from harness.by_hand import judge
+
+    return judge(path, upto)
+
+
+def _file_of(build: Callable[[Problem], Any]) -> Path:
+    return Path(build.__code__.co_filename)

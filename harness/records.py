@@ -228,7 +228,7 @@ def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
             records.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             torn = "torn last line" if number == len(lines) else f"not a record of schema {SCHEMA}"
-            problems.append(f"{path}:{number}: {torn}, ignored ({error})")
+            problems.append(f"{path}:{number}: {torn}, ignored ({' '.join(str(error).split())})")
     return records, problems
 
 

@@ -104,6 +104,12 @@ class Tree:
         working = Path.cwd()
         return cls(working if (working / "tuning").is_dir() else Path(__file__).resolve().parent.parent)
 
+    @classmethod
+    def of(cls, path: Path) -> "Tree":
+        """The checkout that an iteration's path lies in; ``here`` where it lies in none."""
+        parents = path.absolute().parents
+        return cls(parents[6]) if len(parents) > 6 and parents[5].name == "tuning" else cls.here()
+
     def folder(self, gpu: str) -> Path:
         return self.root / "tuning" / gpu / "tilelang"
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -12,6 +13,7 @@ from harness.problem import Problem
 
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
 SAMPLES: Final = 1024
+SAMPLED_SETS: Final = 4
 
 
 class Contents:
@@ -58,24 +60,42 @@ class Contents:
         """Private copies of one set's inputs."""
         return [tensor.clone() for tensor in self.sets[index][:-1]]
 
-    def holds(self, index: int, inputs: list[torch.Tensor]) -> bool:
-        """Whether a set's inputs are still the given ones, bit for bit."""
-        return all(
-            torch.equal(_words(tensor.view(-1)), _words(kept.view(-1)))
-            for tensor, kept in zip(self.sets[index][:-1], inputs, strict=True)
-        )
-
-    def output(self, index: int) -> torch.Tensor:
-        return self.sets[index][-1]
-
-    def written(self, indices: list[int]) -> bool:
-        """Whether a sample of each set's output holds numbers."""
+    def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor]) -> "Look":
+        """What a block left: a sample of some outputs and, of the set to be checked, all; copied, nothing judged yet."""
+        sampled = self._dice.sample(range(1, launches + 1), min(SAMPLED_SETS, launches))
         samples = []
-        for index in indices:
+        for index in sampled:
             flat = self.sets[index][-1].view(-1)
             stride = max(1, flat.numel() // SAMPLES)
             samples.append(flat[self._dice.randrange(stride) :: stride])
-        return not bool(torch.cat(samples).isnan().any())
+        sample = torch.cat(samples)
+        if checked is None:
+            return Look(sample, sample, [], [])
+        *left, output = (tensor.clone() for tensor in self.sets[checked])
+        return Look(sample, output, inputs, left)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Copies of what a block left behind. ``inputs`` are as they were before it, ``left`` as they were after."""
+
+    sample: torch.Tensor
+    output: torch.Tensor
+    inputs: list[torch.Tensor]
+    left: list[torch.Tensor]
+
+    @property
+    def written(self) -> bool:
+        """Whether the sample holds numbers only."""
+        return not bool(self.sample.isnan().any())
+
+    @property
+    def inputs_held(self) -> bool:
+        """Whether the inputs are what they were, bit for bit."""
+        return all(
+            torch.equal(_words(before.view(-1)), _words(after.view(-1)))
+            for before, after in zip(self.inputs, self.left, strict=True)
+        )
 
 
 def _words(flat: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ import torch
 from harness.gpus import Gpu
 from harness.judge import trials
 from harness.judge.arena import Arena, Set, arena_bytes, create_arena, place, set_bytes
-from harness.judge.contents import Contents
+from harness.judge.contents import Contents, Look
 from harness.judge.entry import Brief
 from harness.judge.limits import complaint
 from harness.judge.messages import (
@@ -182,20 +182,19 @@ class _Bench:
             inputs = contents.keep_inputs(1)
             self._synchronize()
             side.run()
-            found.append(self._compare(name, contents, 1, inputs))
+            found.append(self._compare(name, contents.look(1, 1, inputs)))
             if complaint(found[-1]) is not None:
                 break
         return Verified(tuple(found))
 
-    def _compare(self, name: str, contents: Contents, index: int, inputs: list[torch.Tensor]) -> Trial:
+    def _compare(self, name: str, look: Look) -> Trial:
         """The output of one set against the reference, computed from inputs that the referee kept."""
-        if not contents.holds(index, inputs):
+        if not look.inputs_held:
             raise Out(Cause.INPUT_CHANGED, f"{name} trial: the inputs are not what they were before the launch")
-        expected = trials.reference(self.problem, inputs)
-        output = contents.output(index)
+        expected = trials.reference(self.problem, look.inputs)
         if name == "exact":
-            return trials.compare_exact(name, output, expected)
-        return trials.compare(name, self.problem, output, expected)
+            return trials.compare_exact(name, look.output, expected)
+        return trials.compare(name, self.problem, look.output, expected)
 
     # Measurement.
 
@@ -232,12 +231,13 @@ class _Bench:
         contents = self._draw()
         self._round(contents, order.placement)  # the first touch of a placement is not measured
         side = self.sides["contestant"]
+        least = min(each.launches for each in self.sides.values())
         checked = self.dice.randrange(order.rounds)
         blocks: list[Block] = []
         found: list[Trial] = []
         late_ms: list[float] = []
         for number in range(order.rounds):
-            index = self.dice.randint(1, side.launches) if number == checked else None
+            index = self.dice.randint(1, least) if number == checked else None
             block, late, trial = self._round(contents, order.placement, index)
             blocks.append(block)
             late_ms.append(late)
@@ -254,23 +254,27 @@ class _Bench:
     def _round(
         self, contents: Contents, placement: int, checked: int | None = None
     ) -> tuple[Block, float, Trial | None]:
-        """One block of each side. Before each, all inputs are new and all outputs NaN: nothing can be replayed."""
+        """One block of each side, in random order.
+
+        Before each, all inputs are new and all outputs NaN: nothing can be replayed. Both sides are treated alike to
+        the last copy, and comparing waits until both have run: what heats the chip must not precede one side more
+        often than the other.
+        """
         taken_ms: dict[str, float] = {}
-        late_ms, trial = 0.0, None
+        looks: dict[str, Look] = {}
+        late_ms: dict[str, float] = {}
         for side in self.dice.sample(list(self.sides.values()), 2):
             contents.refresh()
-            judged = side.name == "contestant"
-            inputs = contents.keep_inputs(checked) if judged and checked is not None else []
+            inputs = contents.keep_inputs(checked) if checked is not None else []
             ran = self._run(side)
             taken_ms[side.name] = ran.elapsed_ms / side.launches
-            if not judged:
-                continue
-            late_ms = side.late_ms(ran)
-            if not contents.written(self.dice.sample(range(1, side.launches + 1), min(4, side.launches))):
-                raise Out(Cause.WRONG_RESULT, "a timed launch left its output unwritten")
-            if checked is not None:
-                trial = self._compare("timed", contents, checked, inputs)
-        return Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial
+            late_ms[side.name] = side.late_ms(ran)
+            looks[side.name] = contents.look(side.launches, checked, inputs)
+        look = looks["contestant"]
+        if not look.written:
+            raise Out(Cause.WRONG_RESULT, "a timed launch left its output unwritten")
+        trial = None if checked is None else self._compare("timed", look)
+        return Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms["contestant"], trial
 
     def _run(self, side: _Side) -> Ran:
         self._synchronize()

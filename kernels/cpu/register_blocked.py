@@ -8,7 +8,8 @@ import tilelang.cpu.language as T
 
 from harness.iteration import Program
 from harness.problem import Problem
-from kernels.cpu.operands import Operands, require
+from kernels.cpu.operands import Operands
+from kernels.operands import require
 
 VECTOR_WIDTHS = (1, 4, 8, 16)
 PANEL_BYTES_MAX = 1 << 20  # a packed panel lives on the stack

@@ -6,7 +6,8 @@ import tilelang.cpu.language as T
 
 from harness.iteration import Program
 from harness.problem import Problem
-from kernels.cpu.operands import Operands, require
+from kernels.cpu.operands import Operands
+from kernels.operands import require
 
 LOOP_ORDERS = tuple("".join(order) for order in itertools.permutations("mnk"))
 LOCAL_BYTES_MAX = 1 << 20  # local tiles live on the stack
@@ -35,7 +36,7 @@ def scalar_gemm(
         local_bytes <= LOCAL_BYTES_MAX,
         f"tiles of {block_M}x{block_N}x{block_K} take {local_bytes} bytes of stack, more than {LOCAL_BYTES_MAX}",
     )
-    B_tile = (block_N, block_K) if transpose_B else (block_K, block_N)
+    B_tile = operands.B_tile(block_N, block_K)
 
     @T.prim_func
     def main(

@@ -11,7 +11,8 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.gemm.operands import Operands, ceildiv, require, require_shared
+from kernels.gemm.operands import Operands, require_shared
+from kernels.operands import ceildiv, require
 
 GROUP = 128  # threads of a warp group
 # Registers per thread after reallocation (producer, consumer), by consumer groups. One group needs none.

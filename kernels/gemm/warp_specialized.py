@@ -7,10 +7,11 @@ import tilelang.language as T
 
 from harness.iteration import Program
 from harness.problem import Problem
-from kernels.gemm.operands import NUM_SMS, Operands, ceildiv, require
+from kernels.gemm.operands import NUM_SMS, Operands
 from kernels.gemm.raster import Raster
 from kernels.gemm.ring import Ring, allocate, load_stage, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
+from kernels.operands import ceildiv, require
 
 
 def warp_specialized(

@@ -1,0 +1,54 @@
+"""A matrix product as every family sees it: the shapes and dtypes of A, B and C, and how a family refuses."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from harness.problem import Problem
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ValueError with one line when a family's arguments cannot work."""
+    if not condition:
+        raise ValueError(message)
+
+
+def ceildiv(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """C[M, N] = A[M, K] · B, where B is [K, N] (matmul) or [N, K] (linear, ``transpose_B``)."""
+
+    M: int
+    N: int
+    K: int
+    input: str
+    accumulator: str
+    output: str
+    transpose_B: bool
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        require(
+            problem.operator in ("matmul", "linear"),
+            f"{problem}: operator '{problem.operator}' is not matmul or linear",
+        )
+        M, N, K = problem.dims
+        return cls(M, N, K, problem.input, problem.accumulator, problem.output, problem.operator == "linear")
+
+    @property
+    def A_shape(self) -> tuple[int, int]:
+        return self.M, self.K
+
+    @property
+    def B_shape(self) -> tuple[int, int]:
+        return self.B_tile(self.N, self.K)
+
+    @property
+    def C_shape(self) -> tuple[int, int]:
+        return self.M, self.N
+
+    def B_tile(self, block_N: int, block_K: int) -> tuple[int, int]:
+        """Shape of a tile of B in memory order."""
+        return (block_N, block_K) if self.transpose_B else (block_K, block_N)

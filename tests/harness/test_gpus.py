@@ -1,0 +1,122 @@
+"""The GPU table is valid, finds real GPUs by the names that drivers report, and says what it does not know."""
+
+import pytest
+
+from harness import gpus
+from harness.errors import InfrastructureError, TilebenchError, UsageError
+from harness.nvml import Device
+from harness.problem import parse_shape_key
+
+LARGE = parse_shape_key("matmul_bf16fp32_8192x8192x8192")
+SMALL = parse_shape_key("matmul_bf16fp32_1024x1024x1024")
+
+
+@pytest.mark.parametrize("gpu", gpus.table().values(), ids=gpus.table())
+def test_a_row_is_plausible(gpu: gpus.Gpu) -> None:
+    if gpu.is_cpu:
+        return
+    assert gpu.name is not None
+    assert gpu.arch.startswith("sm_")
+    assert gpu.sms is not None and gpu.sms > 50
+    assert gpu.fp16_tflops == gpu.bf16_tflops  # on every tensor core so far
+    assert gpu.fp8_tflops is None or gpu.bf16_tflops is None or 1.9 < gpu.fp8_tflops / gpu.bf16_tflops < 2.1
+    assert gpu.fp32_tflops is not None and gpu.bf16_tflops is not None and gpu.fp32_tflops < gpu.bf16_tflops
+    assert gpu.bandwidth_gbs is not None and 500 < gpu.bandwidth_gbs < 20_000
+    assert 10 < gpu.l2_mib < 500
+
+
+def test_the_cpu_claims_no_peak() -> None:
+    assert gpus.find("cpu").is_cpu
+    assert gpus.find("cpu").floor_ms(LARGE) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", "h100"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA A100-PCIE-40GB", "a100"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("NVIDIA B200", "b200"),
+        ("NVIDIA L40", None),
+        ("NVIDIA GeForce RTX 4080", None),
+        ("Tesla V100-SXM2-16GB", None),
+        ("NVIDIA GB200", None),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA GeForce RTX 4090 D", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+    ],
+)
+def test_the_key_of_a_driver_name(name: str, key: str | None) -> None:
+    assert gpus.key_of(name) == key
+
+
+def test_an_unknown_key_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="unknown GPU key 'h300'; known: auto, h200, h100, .*cpu"):
+        gpus.find("h300")
+
+
+def test_the_roofline_is_of_flops_or_of_bytes() -> None:
+    h200 = gpus.find("h200")
+    assert h200.floor_ms(LARGE) == pytest.approx(2 * 8192**3 / 989e12 * 1e3)
+    thin = parse_shape_key("linear_bf16fp32_1x8192x8192")
+    assert h200.floor_ms(thin) == pytest.approx(thin.bytes / 4800e9 * 1e3)
+
+
+def test_a_problem_has_one_timer() -> None:
+    assert gpus.find("h200").timer(LARGE) == "events"
+    assert gpus.find("h200").timer(SMALL) == "graph"
+    assert gpus.find("cpu").timer(LARGE) == "host"
+
+
+def present(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Device]:
+    found = [Device(number, name, f"GPU-{number}", "570", 700.0) for number, name in enumerate(names)]
+    monkeypatch.setattr(gpus, "devices", lambda: found)
+    return found
+
+
+def test_auto_is_the_machines_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    present(monkeypatch)
+    assert gpus.resolve("auto") == (gpus.find("cpu"), None)
+    (h200,) = present(monkeypatch, "NVIDIA H200")
+    assert gpus.resolve("auto") == (gpus.find("h200"), h200)
+
+
+def test_cpu_needs_no_gpu_and_minds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    present(monkeypatch, "NVIDIA H200")
+    assert gpus.resolve("cpu") == (gpus.find("cpu"), None)
+
+
+def test_a_key_that_is_not_the_machines_gpu_is_refused_naming_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    (h200,) = present(monkeypatch, "NVIDIA H200")
+    with pytest.raises(UsageError, match="'h100' was asked for, but this machine's GPU is 'NVIDIA H200'.*key h200"):
+        gpus.resolve("h100")
+    assert gpus.resolve("h100", force=True) == (gpus.find("h100"), h200)
+
+
+def test_the_second_gpu_is_found_by_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, second = present(monkeypatch, "NVIDIA A100-SXM4-80GB", "NVIDIA H200")
+    assert gpus.resolve("h200") == (gpus.find("h200"), second)
+
+
+def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    present(monkeypatch)
+    with pytest.raises(InfrastructureError, match="this machine has no NVIDIA GPU"):
+        gpus.resolve("h200")
+
+
+def test_a_gpu_without_a_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    (v100,) = present(monkeypatch, "Tesla V100-SXM2-16GB")
+    with pytest.raises(TilebenchError, match="Tesla V100-SXM2-16GB"):
+        gpus.resolve("auto")
+    assert gpus.resolve("a100", force=True) == (gpus.find("a100"), v100)
+
+
+@pytest.mark.gpu
+def test_this_machines_gpu_is_found() -> None:
+    gpu, device = gpus.resolve("auto")
+    assert device is not None
+    assert gpus.key_of(device.name) == gpu.key

@@ -1,0 +1,87 @@
+"""The interval covers the truth as often as it says, also where a placement shifts all of its rounds."""
+
+import random
+
+import pytest
+
+from harness.judge.statistics import estimate, student_t
+from harness.records import Block
+
+# 97.5% quantiles of Student's t; NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
+STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 7: 2.365, 10: 2.228, 20: 2.086, 30: 2.042, 100: 1.984}
+
+
+@pytest.mark.parametrize(("degrees", "quantile"), STUDENT.items())
+def test_student_t_is_the_tables(degrees: int, quantile: float) -> None:
+    assert student_t(degrees) == pytest.approx(quantile, rel=0.002 if degrees > 3 else 0.006)
+
+
+def measure(
+    dice: random.Random, truth: float, placements: int, rounds: int, between: float, within: float
+) -> list[Block]:
+    """A paired measurement whose ratio is ``truth``, shifted by each placement and by each round; the clock drifts too."""
+    blocks = []
+    for placement in range(placements):
+        shift = dice.gauss(0, between)
+        for number in range(rounds):
+            clock = 1 + 0.05 * number / rounds  # both sides see it
+            ratio = truth * (1 + shift + dice.gauss(0, within))
+            blocks.append(Block(placement, clock * truth, clock * truth / ratio))
+    return blocks
+
+
+@pytest.mark.parametrize(
+    ("placements", "between", "within"),
+    [(8, 0.003, 0.001), (8, 0.0, 0.003), (20, 0.003, 0.003), (8, 0.003, 0.0001)],
+    ids=["placements differ", "rounds differ", "both", "placements alone"],
+)
+def test_the_interval_covers_the_truth_in_95_of_100(placements: int, between: float, within: float) -> None:
+    dice = random.Random(17)
+    runs = 200
+    covered = 0
+    for _ in range(runs):
+        found = estimate(measure(dice, 1.25, placements, 6, between, within))
+        assert found.low <= found.ratio <= found.high
+        covered += found.low <= 1.25 <= found.high
+    assert 0.90 <= covered / runs <= 0.99
+
+
+def test_the_interval_narrows_with_more_placements() -> None:
+    dice = random.Random(1)
+    few = estimate(measure(dice, 1.0, 5, 6, 0.003, 0.001))
+    many = estimate(measure(dice, 1.0, 80, 6, 0.003, 0.001))
+    assert many.half_width < few.half_width / 2
+
+
+def test_more_rounds_of_the_same_placements_do_not_help() -> None:
+    few = estimate(measure(random.Random(1), 1.0, 8, 6, 0.003, 0.0001))
+    many = estimate(measure(random.Random(1), 1.0, 8, 600, 0.003, 0.0001))
+    assert many.half_width > few.half_width / 2
+
+
+def test_the_ratio_is_the_baselines_time_over_the_contestants() -> None:
+    found = estimate([Block(placement, 3.0, 2.0) for placement in range(4)])
+    assert (found.low, found.ratio, found.high) == (1.5, 1.5, 1.5)
+    assert found.half_width == 0
+
+
+def test_an_outlier_moves_the_median_little() -> None:
+    blocks = measure(random.Random(1), 1.0, 8, 6, 0.001, 0.001)
+    spoiled = [*blocks[:-1], Block(7, 100.0, 1.0)]
+    assert estimate(spoiled).ratio == pytest.approx(estimate(blocks).ratio, abs=0.001)
+
+
+def test_placements_need_not_have_equally_many_rounds() -> None:
+    blocks = [Block(placement, 1.0, 1.0) for placement in range(4) for _ in range(placement + 1)]
+    assert estimate(blocks).ratio == 1.0
+
+
+def test_the_same_blocks_give_the_same_interval() -> None:
+    blocks = measure(random.Random(1), 1.0, 8, 6, 0.003, 0.001)
+    assert estimate(blocks) == estimate(blocks)
+
+
+@pytest.mark.parametrize("blocks", [[], [Block(0, 1.0, 1.0)] * 10])
+def test_one_placement_has_no_interval(blocks: list[Block]) -> None:
+    with pytest.raises(ValueError, match="at least two"):
+        estimate(blocks)
