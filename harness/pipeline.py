@@ -1,8 +1,8 @@
 """The straight line: contract, build, verify, bench, each a function of what the stage before it returned."""
 
+import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -15,7 +15,6 @@ from harness.judge.limits import complaint
 from harness.judge.messages import (
     Broken,
     Built,
-    Dismiss,
     Measure,
     Measured,
     Message,
@@ -80,6 +79,7 @@ class Candidate:
     stage: Stage = Stage.CONTRACT
     terms: contract.Terms | None = None
     contestant: Contestant | None = None
+    opponent: Opponent | None = None
     build: Build | None = None
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
@@ -101,21 +101,21 @@ class Candidate:
         )
 
     def leave(self) -> None:
-        """End the contestant's process, whatever became of it."""
-        if self.contestant is not None:
-            self.contestant.end()
-            self.contestant = None
+        """End its processes, whatever became of them."""
+        for side in (self.contestant, self.opponent):
+            if side is not None:
+                side.end()
+        self.contestant = self.opponent = None
 
 
 @dataclass(slots=True)
 class Referees:
-    """The referee at work and the opponent beside it: one pair at a time, kept while the problem stays the same."""
+    """The referee at work: one at a time, kept while the problem stays the same."""
 
     root: Path
     gpu: Gpu
     baseline: str = ""
     _referee: Referee | None = None
-    _opponent: Opponent | None = None
 
     def seat(self, problem: Problem) -> Referee:
         """The referee of a problem; raises InfrastructureError where it cannot start."""
@@ -127,8 +127,6 @@ class Referees:
             seated = self._referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
             if isinstance(seated, Trouble):
                 raise Ended(Cause.REFEREE, seated.reason)
-            self._opponent = Opponent(self.root, problem, self.gpu)
-            self._opponent.introduce(self._referee, LAUNCH_DEADLINE_S)
         except Ended as ended:
             self.leave()
             raise InfrastructureError(f"{problem}: the referee could not start: {ended.reason}") from None
@@ -136,10 +134,9 @@ class Referees:
         return self._referee
 
     def leave(self) -> None:
-        for worker in (self._referee, self._opponent):
-            if worker is not None:
-                worker.end()
-        self._referee = self._opponent = None
+        if self._referee is not None:
+            self._referee.end()
+            self._referee = None
 
 
 def check(candidate: Candidate) -> Candidate:
@@ -176,9 +173,12 @@ def verify(candidate: Candidate) -> Candidate:
     candidate.stage = Stage.VERIFY
     assert candidate.contestant is not None, "verify before build"
     referee = candidate.referees.seat(candidate.iteration.problem)
+    # A new opponent for each contestant: two processes of the same age differ by a thousandth less than others.
+    candidate.opponent = Opponent(candidate.root, candidate.iteration.problem, candidate.gpu)
     candidate.contestant.resume()
     try:
-        candidate.contestant.introduce(referee, LAUNCH_DEADLINE_S)
+        for side in random.sample((candidate.contestant, candidate.opponent), 2):
+            side.introduce(referee, LAUNCH_DEADLINE_S)
     except Ended as ended:
         raise InfrastructureError(f"{candidate.iteration}: {ended.reason}") from None
     answer = _ask(candidate, referee, Verify(), Verified)
@@ -258,8 +258,6 @@ def _ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) 
         candidate.referees.leave()
         raise Rejection(Cause.REFEREE, f"the referee gave up: {answer.reason}")
     if isinstance(answer, Verdict):
-        with suppress(Ended):
-            referee.tell(Dismiss())
         reason = answer.reason
         if answer.cause is Cause.CRASH:
             reason = f"{reason}: the contestant {candidate.contestant.fate()}{_last_words(candidate.contestant)}"

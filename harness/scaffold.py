@@ -2,6 +2,7 @@
 
 import ast
 import fcntl
+import itertools
 import os
 import re
 import textwrap
@@ -83,26 +84,20 @@ def new(tree: Tree, gpu_key: str, shape: str, model: str, parent: str | None, ta
     if _TAG.fullmatch(tag) is None:
         raise UsageError(f"tag '{tag}' does not match {_TAG.pattern}; name the idea in it, as in four_stages")
     folder = _folder(tree, gpu, problem, model)
-    with _locked(folder):
-        present, _ = tree.scan(gpu.key, Selection(problem.shape_key, model))
-        if parent is not None:
-            base = _named(parent, present, tree.short(folder))
-        elif present:
-            base = present[-1]
-        else:
-            _draft(problem, gpu)  # refuses what no family takes, before anything is written
-            base = _write(tree, folder, 0, _BASELINE_TAG, _baseline())
-        number = max([base.number, *(each.number for each in present)]) + 1
+    where = tree.short(folder)
+    with _alone(tree):
+        present = [
+            each for each in tree.scan(gpu.key, Selection(problem.shape_key, model))[0] if each.path.parent == folder
+        ]
+        base = _named(parent, present, where) if parent is not None else present[-1] if present else None
+        number = max((each.number for each in present), default=0) + 1
         if number > LAST_NUMBER:
-            raise UsageError(
-                f"{tree.short(folder)} is full: {LAST_NUMBER} is the last number; go on under another model"
-            )
-        if base.number == 0:  # only iter000 may call the library: its source cannot be taken over
-            draft = _draft(problem, gpu)
-            source = _kernel(draft.family, PLACEHOLDER, draft.config, base.name)
-        else:
-            source = _taken_over(base, tree.short(base.path))
-        return _write(tree, folder, number, tag, source).path
+            raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
+        if base is not None and base.number > 0:
+            return _write(tree, folder, number, tag, _taken_over(base, tree.short(base.path))).path
+        draft = _draft(problem, gpu)  # iter000 calls the library, which no other may: its source cannot be taken over
+        base = base or _write(tree, folder, 0, _BASELINE_TAG, _baseline())
+        return _write(tree, folder, number, tag, _kernel(draft.family, PLACEHOLDER, draft.config, base.name)).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:
@@ -110,26 +105,26 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
 
     Raises UsageError for an architecture that no ladder is made for.
     """
-    present, _ = tree.scan(gpu.key, Selection())
-    if present:
-        return []
-    ladder = _ladder(gpu)
-    if ladder is None:
-        raise UsageError(
-            f"GPU key '{gpu.key}' has no iterations, and no starter ladder is made for {gpu.arch}; "
-            f"write the first under {tree.short(tree.folder(gpu.key))}/srcs/"
-        )
-    paths = []
-    for key in ladder.shape_keys:
-        folder = _folder(tree, gpu, parse_shape_key(key), MODEL)
-        with _locked(folder):
-            parent = _write(tree, folder, 0, _BASELINE_TAG, _baseline())
-            paths.append(parent.path)
-            for number, draft in enumerate(ladder.drafts, start=1):
-                source = _kernel(draft.family, draft.idea, draft.config, parent.name)
-                parent = _write(tree, folder, number, draft.tag, source)
-                paths.append(parent.path)
-    return paths
+    with _alone(tree):
+        if tree.scan(gpu.key, Selection())[0]:
+            return []
+        ladder = _ladder(gpu)
+        if ladder is None:
+            raise UsageError(
+                f"GPU key '{gpu.key}' has no iterations, and no starter ladder is made for {gpu.arch}; "
+                f"write the first by hand under {tree.short(tree.folder(gpu.key))}/srcs/"
+            )
+        return [path for key in ladder.shape_keys for path in _climb(tree, gpu, parse_shape_key(key), ladder.drafts)]
+
+
+def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:
+    """iter000 and an iteration a draft, each the parent of the next."""
+    folder = _folder(tree, gpu, problem, MODEL)
+    steps = [_write(tree, folder, 0, _BASELINE_TAG, _baseline())]
+    for number, draft in enumerate(drafts, start=1):
+        source = _kernel(draft.family, draft.idea, draft.config, steps[-1].name)
+        steps.append(_write(tree, folder, number, draft.tag, source))
+    return [step.path for step in steps]
 
 
 # Source text
@@ -186,54 +181,49 @@ def _taken_over(parent: Iteration, where: str) -> str:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{where} does not parse ({error}); repair it, or name another with --parent") from None
-    edits: list[tuple[ast.expr | None, int, str]] = []  # what is replaced; else the line after which text goes
+    text = source.encode()  # ast counts columns in bytes of UTF-8
+    starts = list(itertools.accumulate((len(line) + 1 for line in text.split(b"\n")), initial=0))
+
+    def span(node: ast.expr) -> tuple[int, int]:
+        last, column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return starts[node.lineno - 1] + node.col_offset, starts[last - 1] + column
+
+    described, named = _docstring_of(module), _parent_of(module)
+    edits = []
+    if described is not None:
+        edits.append((*span(described), _docstring(PLACEHOLDER)))
+    else:
+        edits.append((0, 0, f"{_docstring(PLACEHOLDER)}\n\n"))
+    if named is not None:
+        edits.append((*span(named), _literal(parent.name)))
+    else:
+        after = starts[max((node.end_lineno or 0 for node in module.body if _is_head(node)), default=0)]
+        edits.append((after, after, f"\nPARENT = {_literal(parent.name)}\n"))
+    for start, end, new in sorted(edits, reverse=True):  # the last first, so that the others' places stay
+        text = text[:start] + new.encode() + text[end:]
+    return text.decode()
+
+
+def _docstring_of(module: ast.Module) -> ast.expr | None:
     first = module.body[0] if module.body else None
-    described = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and type(first.value.value) is str
-    if isinstance(first, ast.Expr) and described:
-        edits.append((first.value, 0, _docstring(PLACEHOLDER)))
-    else:
-        edits.append((None, 0, f"{_docstring(PLACEHOLDER)}\n\n"))
-    value = _parent_value(module.body)
-    if value is not None:
-        edits.append((value, 0, _literal(parent.name)))
-    else:
-        imports = [node.end_lineno or 0 for node in module.body if isinstance(node, ast.Import | ast.ImportFrom)]
-        after = imports[-1] if imports else (first.end_lineno or 0) if first is not None and described else 0
-        edits.append((None, after, f"\nPARENT = {_literal(parent.name)}\n"))
-    return _edited(source, edits)
+    return first.value if isinstance(first, ast.Expr) and ast.get_docstring(module) is not None else None
 
 
-def _parent_value(body: Sequence[ast.stmt]) -> ast.expr | None:
-    for node in body:
+def _parent_of(module: ast.Module) -> ast.expr | None:
+    """What PARENT is set to."""
+    for node in module.body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
-        if isinstance(node, ast.Assign | ast.AnnAssign) and any(
-            isinstance(target, ast.Name) and target.id == "PARENT" for target in targets
-        ):
-            return node.value
+        if any(isinstance(target, ast.Name) and target.id == "PARENT" for target in targets):
+            return node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     return None
 
 
-def _edited(source: str, edits: Sequence[tuple[ast.expr | None, int, str]]) -> str:
-    """The source with the edits made, the last in it first, so that the others' places stay what they are."""
-    text = source.encode()  # ast counts columns in bytes of UTF-8
-    starts = [0]
-    for line in text.split(b"\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    spans = [
-        (min(starts[line], len(text)),) * 2 + (new,)
-        if node is None
-        else (
-            starts[node.lineno - 1] + node.col_offset,
-            starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0),
-            new,
-        )
-        for node, line, new in edits
-    ]
-    for start, end, new in sorted(spans, reverse=True):
-        text = text[:start] + new.encode() + text[end:]
-    return text.decode()
+def _is_head(node: ast.stmt) -> bool:
+    """The docstring or an import: PARENT comes after these."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or isinstance(node, ast.Import | ast.ImportFrom)
 
 
 # Files
@@ -258,6 +248,7 @@ def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:
 def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iteration:
     """A new file, never over one that is there, and its build and run scripts."""
     iteration = tree.parse(folder / f"iter{number:03d}_{tag}.py")
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         with iteration.path.open("x", encoding="utf-8") as file:
             file.write(source)
@@ -268,10 +259,11 @@ def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iter
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One writer in a folder at a time, so that no number is given twice."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
+def _alone(tree: Tree) -> Iterator[None]:
+    """One writer in a tree at a time, so that no number is given twice."""
+    base = tree.root / "tuning"
+    base.mkdir(parents=True, exist_ok=True)
+    handle = os.open(base, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -323,7 +315,7 @@ _STOCK_DRAFT: Final = Draft(
 )
 _WIDE_DRAFT: Final = Draft(
     "wide_tiles",
-    "128x256 tiles for twice the threads: a quarter fewer bytes from L2 per flop than 128x128 tiles.",
+    "128x256 tiles over eight warps: a quarter fewer bytes from L2 per flop than 128x128 tiles.",
     _PIPELINED,
     _WIDE,
 )

@@ -1,5 +1,6 @@
 """Fixtures for all tests: small trees, and a reason to skip where no GPU is."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import pytest
 from harness.nvml import devices
 from harness.tree import Tree
 from tests.harness.checkout import Checkout
+
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: on two cores its threads only wait
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -85,10 +85,6 @@ class Measure(Message, frozen=True):
     placement: int
 
 
-class Dismiss(Message, frozen=True):
-    """Forget the contestant."""
-
-
 # referee -> parent
 
 

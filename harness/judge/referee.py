@@ -21,7 +21,6 @@ from harness.judge.entry import Brief
 from harness.judge.limits import complaint
 from harness.judge.messages import (
     Broken,
-    Dismiss,
     Measure,
     Measured,
     Meet,
@@ -71,7 +70,7 @@ def referee(brief: Brief, parent: Connection) -> NoReturn:
         bench = _Bench(brief.problem, brief.gpu)
         send(parent, Seated(bench.baseline))
         while True:
-            order = receive(parent, Meet | Verify | Pace | Measure | Dismiss)
+            order = receive(parent, Meet | Verify | Pace | Measure)
             answer = bench.meet(order, parent) if isinstance(order, Meet) else bench.obey(order)
             if answer is not None:
                 send(parent, answer)
@@ -153,15 +152,14 @@ class _Bench:
 
     def meet(self, order: Meet, parent: Connection) -> None:
         channel = Connection(reduction.recv_handle(parent))
+        if order.side in self.sides:  # of the pair before
+            self.sides.pop(order.side).channel.close()
         self.sides[order.side] = _Side(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
         with suppress(OSError):  # a side that is gone already is found out at its first order
             self.arena.send(channel, order.pid)
 
-    def obey(self, order: Verify | Pace | Measure | Dismiss) -> Message | None:
+    def obey(self, order: Verify | Pace | Measure) -> Message | None:
         try:
-            if isinstance(order, Dismiss):
-                self.sides.pop("contestant").channel.close()
-                return None
             if isinstance(order, Verify):
                 return self._verify()
             return self._pace() if isinstance(order, Pace) else self._measure(order)

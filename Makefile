@@ -1,0 +1,109 @@
+# tilebench: `make` lists what there is to do. Needs Python 3.11 or newer and make; the rest it sets up in .venv.
+
+GPU    ?= auto
+SHAPE  ?=
+MODEL  ?=
+ITER   ?=
+ARGS   ?=
+PYTHON ?= python3
+
+VENV   := .venv
+CHOICE = --gpu '$(GPU)' $(if $(SHAPE),--shape '$(SHAPE)') $(if $(MODEL),--model '$(MODEL)') \
+         $(if $(ITER),--iter '$(ITER)') $(ARGS)
+KEYS   = $(notdir $(patsubst %/,%,$(wildcard tuning/*/)))
+
+ifdef TILEBENCH_IMAGE
+# In the container the image is the environment.
+PY      := python3
+RUNTIME :=
+DEV     :=
+else
+PY      := $(VENV)/bin/python
+RUNTIME := $(VENV)/runtime.stamp
+DEV     := $(VENV)/dev.stamp
+endif
+
+# Bytecode is compiled at the first import instead: torch alone has thousands of modules that nobody imports.
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile --constraint requirements.lock
+
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help bench verify build check check-all leaderboard selftest doctor test lint lint-rules lint-format \
+        lint-types format runtime dev lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096, MODEL=, ITER=3; ARGS= takes the rest."
+
+bench: $(RUNTIME) ## Verify and time the iterations against the library; print the leaderboard
+	@$(PY) -m harness bench $(CHOICE)
+
+verify: $(RUNTIME) ## Prove the iterations right, without timing them
+	@$(PY) -m harness verify $(CHOICE)
+
+build: $(RUNTIME) ## Compile the iterations for their GPU; needs no GPU
+	@$(PY) -m harness build $(CHOICE)
+
+check: $(RUNTIME) ## Check the contract on the sources of one GPU key
+	@$(PY) -m harness check $(CHOICE)
+
+check-all: $(RUNTIME) ## Check the contract on every GPU key under tuning/
+	@for key in $(KEYS); do echo "tuning/$$key"; $(PY) -m harness check --gpu $$key $(ARGS) || exit; done
+
+leaderboard: $(RUNTIME) ## Print the leaderboard of what is recorded
+	@$(PY) -m harness leaderboard $(CHOICE)
+
+selftest: $(RUNTIME) ## Measure the harness: the library against itself
+	@$(PY) -m harness selftest $(CHOICE)
+
+doctor: $(RUNTIME) ## Say what this machine has, what is missing, and what to do about it
+	@$(PY) -m harness doctor $(CHOICE)
+
+test: $(DEV) ## Run the tests
+	@$(PY) -m pytest $(ARGS)
+
+lint: lint-rules lint-format lint-types ## Lint, format and types
+
+lint-rules: $(DEV)
+	@$(PY) -m ruff check .
+
+lint-format: $(DEV)
+	@$(PY) -m ruff format --check .
+
+lint-types: $(DEV)
+	@$(PY) -m mypy
+
+format: $(DEV) ## Rewrite the code as lint wants it
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+runtime: $(RUNTIME) ## Set up .venv to run the harness; every target does what it needs of this itself
+
+dev: $(DEV) ## Set up .venv with the tools for tests and lint too
+
+$(VENV)/runtime.stamp: pyproject.toml requirements.lock
+	$(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
+	  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
+	$(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
+	  $(error $(PYTHON) lacks its venv module; install it, on Debian and Ubuntu with: apt install python3-venv))
+	@echo "tilebench: installing the pinned versions into $(VENV), once; a minute or two, and the time of downloading torch" >&2
+	@$(VENV)/bin/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/runtime.stamp
+	@echo "tilebench: adding the tools for tests and lint to $(VENV); some seconds" >&2
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+lock: ## Write requirements.lock anew from the versions in pyproject.toml
+	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --no-compile --editable '.[dev]'
+	@sed '/^[^#]/,$$d' requirements.lock > $(VENV)-lock/lock
+	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check freeze --all --exclude-editable --exclude pip --exclude wheel \
+	  | sed -E 's/\+[a-z0-9.]+$$//; /^(cuda|nvidia|triton)/{/^nvidia-ml-py=/!d;}' >> $(VENV)-lock/lock
+	@mv $(VENV)-lock/lock requirements.lock && rm -rf $(VENV)-lock
+
+clean: ## Remove .venv and all caches; what is recorded under tuning/ stays
+	@rm -rf $(VENV) $(VENV)-lock .nox .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

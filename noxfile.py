@@ -1,0 +1,71 @@
+"""The stages and the checks as nox sessions: `nox -s verify bench -- --gpu cpu`; arguments after `--` go to the verb.
+
+All sessions share one environment, since each of its own would install torch anew: outside the container that of
+make, ``.venv``, which make sets up where it is missing or old; inside the container that of the image.
+"""
+
+import os
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "check", "tests"]
+
+PYTHON = "python3" if os.environ.get("TILEBENCH_IMAGE") else ".venv/bin/python"
+
+
+def harness(session: nox.Session, verb: str) -> None:
+    session.run("make", "runtime")
+    session.run(PYTHON, "-m", "harness", verb, *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Lint, format and types."""
+    session.run("make", "lint")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests; arguments after `--` go to pytest."""
+    session.run("make", "dev")
+    session.run(PYTHON, "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """The contract, on the sources; on those of every GPU key where no argument narrows it."""
+    if session.posargs:
+        harness(session, "check")
+    else:
+        session.run("make", "check-all")
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Compile the iterations for their GPU; needs no GPU."""
+    harness(session, "build")
+
+
+@nox.session
+def verify(session: nox.Session) -> None:
+    """Prove the iterations right, without timing them."""
+    harness(session, "verify")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Verify and time the iterations against the library; print the leaderboard."""
+    harness(session, "bench")
+
+
+@nox.session
+def leaderboard(session: nox.Session) -> None:
+    """Print the leaderboard of what is recorded."""
+    harness(session, "leaderboard")
+
+
+@nox.session
+def selftest(session: nox.Session) -> None:
+    """Measure the harness: the library against itself."""
+    harness(session, "selftest")
