@@ -12,8 +12,8 @@ import msgspec
 from cyclopts import App, Parameter
 
 from harness import __version__, doctor, gpus, leaderboard, scaffold, selftest, tables
+from harness.candidate import Settings
 from harness.errors import ExitCode, TilebenchError, UsageError
-from harness.pipeline import Settings
 from harness.progress import console, reporting
 from harness.records import Stage
 from harness.run import Plan, Results
@@ -49,9 +49,13 @@ class Choice:
 class Manner:
     """How to measure."""
 
-    force: Annotated[bool, Parameter(negative="", help="Run a key that is not this GPU's; its records stay apart.")] = False
+    force: Annotated[bool, Parameter(negative="", help="Run a key that is not this GPU's; its records stay apart.")] = (
+        False
+    )
     again: Annotated[bool, Parameter(negative="", help="Measure again what is recorded already.")] = False
-    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = Settings().budget_s
+    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = (
+        Settings().budget_s
+    )
 
 
 @app.command
@@ -84,7 +88,9 @@ def bench(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
 
 
 @app.command(name="leaderboard")
-def show(choice: Choice = Choice(), *, format: Annotated[str, Parameter(help="A tabulate format.")] = "simple") -> ExitCode:
+def show(
+    choice: Choice = Choice(), *, format: Annotated[str, Parameter(help="A tabulate format.")] = "simple"
+) -> ExitCode:
     """Print the leaderboard of what is recorded; measures nothing."""
     _print_boards(_key(choice), choice, format)
     return ExitCode.PASSED
@@ -153,7 +159,9 @@ def guarded(command: Callable[[], object]) -> ExitCode:
     except TilebenchError as error:
         return _complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _complain("stopped; what was measured is recorded, and the same command continues", ExitCode.INFRASTRUCTURE)
+        return _complain(
+            "stopped; what was measured is recorded, and the same command continues", ExitCode.INFRASTRUCTURE
+        )
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _complain(f"{where}{error.strerror or error}", ExitCode.INFRASTRUCTURE)
@@ -165,10 +173,14 @@ def _run(choice: Choice, upto: Stage, manner: Manner = Manner()) -> Results:
     needs_device = upto in (Stage.VERIFY, Stage.BENCH)
     gpu, device = gpus.resolve(choice.gpu, force=manner.force) if needs_device else (gpus.find(_key(choice)), None)
     if needs_device and choice.gpu == gpus.AUTO:
-        console.print(f"GPU key {gpu.key}: {device.name if device else 'no NVIDIA GPU found, the CPU runs the pipeline'}")
+        console.print(
+            f"GPU key {gpu.key}: {device.name if device else 'no NVIDIA GPU found, the CPU runs the pipeline'}"
+        )
     if needs_device and not (tree.folder(gpu.key) / "srcs").is_dir():
         written = scaffold.starter(tree, gpu)
-        console.print(f"tuning/{gpu.key}/ had no iterations; a starter ladder of {len(written)} files was written there")
+        console.print(
+            f"tuning/{gpu.key}/ had no iterations; a starter ladder of {len(written)} files was written there"
+        )
     iterations, misplaced = tree.scan(gpu.key, choice.selection)
     if not iterations and not misplaced:
         raise UsageError(f"no iteration under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
@@ -179,7 +191,7 @@ def _run(choice: Choice, upto: Stage, manner: Manner = Manner()) -> Results:
         iterations=tuple(iterations),
         misplaced=tuple(misplaced),
         upto=upto,
-        settings=Settings(budget_s=manner.budget),
+        settings=manner.settings,
         again=manner.again,
     )
     with reporting(len(iterations)) as reporter:

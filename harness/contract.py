@@ -67,7 +67,7 @@ def check(iteration: Iteration) -> Terms:
     except SyntaxError as error:
         raise Breach(error.lineno or 0, f"the file does not parse: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:  # MemoryError: nested too deeply
-        raise Breach(0, f"the file cannot be read as Python: {error or 'nested too deeply'}") from None
+        raise Breach(0, f"the file cannot be read as Python: {str(error) or 'nested too deeply'}") from None
     is_baseline = iteration.number == 0
     idea = _idea(module)
     _imports(module, is_baseline=is_baseline)
@@ -103,9 +103,13 @@ def _imports(module: ast.Module, *, is_baseline: bool) -> None:
         if isinstance(node, ast.ImportFrom):
             for member in (f"{name}.{alias.name}" for alias in node.names):
                 if member.startswith(FORBIDDEN_IMPORTS):
-                    raise Breach(node.lineno, f"import of '{member}': tuning and library calls do not belong in an iteration")
+                    raise Breach(
+                        node.lineno, f"import of '{member}': tuning and library calls do not belong in an iteration"
+                    )
         if top not in ALLOWED_IMPORTS and name not in ALLOWED_IMPORTS:
-            raise Breach(node.lineno, f"import of '{name}' is not allowed; allowed: {', '.join(sorted(ALLOWED_IMPORTS))}")
+            raise Breach(
+                node.lineno, f"import of '{name}' is not allowed; allowed: {', '.join(sorted(ALLOWED_IMPORTS))}"
+            )
 
 
 def _imported(module: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
@@ -166,7 +170,6 @@ def _config(module: ast.Module, *, is_baseline: bool) -> str:
 
 def _pinned(module: ast.Module) -> None:
     """Tuning parameters must be literals: in CONFIG, in module constants, and where they are passed."""
-    constants: set[str] = set()
     for node in module.body:
         for target in _targets(node):
             value = _assigned(node, target)
@@ -178,13 +181,12 @@ def _pinned(module: ast.Module) -> None:
                         raise Breach(each.lineno, f"CONFIG: '{name}' is not a literal; pin it")
             elif not _is_literal(value) and target != "PARENT":
                 raise Breach(node.lineno, f"'{target}' is not a literal; pin it")
-            constants.add(target)
-    for node in ast.walk(module):
-        if isinstance(node, ast.Call):
-            for keyword in node.keywords:
+    for call in ast.walk(module):
+        if isinstance(call, ast.Call):
+            for keyword in call.keywords:
                 if keyword.arg is None or not TUNING_NAME.fullmatch(keyword.arg):
                     continue
-                if not _is_pinned(keyword.value, constants):
+                if not _is_pinned(keyword.value):
                     raise Breach(keyword.value.lineno, f"'{keyword.arg}={ast.unparse(keyword.value)}' is not pinned")
 
 
@@ -255,7 +257,7 @@ def _is_literal(value: ast.expr) -> bool:
     return True
 
 
-def _is_pinned(value: ast.expr, constants: set[str]) -> bool:
+def _is_pinned(value: ast.expr) -> bool:
     """Made of literals, constants, the problem's own sizes and local names; no call may decide it."""
     return not any(isinstance(node, ast.Call | ast.Await | ast.Yield) for node in ast.walk(value)) or _is_literal(value)
 

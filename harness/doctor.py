@@ -59,7 +59,7 @@ class Finding(msgspec.Struct, frozen=True):
 class Project(msgspec.Struct, frozen=True, rename="kebab"):
     """What pyproject.toml says of the environment."""
 
-    dependencies: tuple[str, ...] = ()
+    dependencies: list[str] = []
     requires_python: str = ">=3.11"
 
 
@@ -100,13 +100,12 @@ def examine() -> list[Finding]:
 def table(findings: list[Finding]) -> str:
     """The findings, for a terminal."""
     rows = [(_mark(each), each.name, each.found, "" if each.ok else each.advice) for each in findings]
-    text: str = tabulate(
+    return tabulate(
         rows,
         headers=("", "what", "found", "what to do"),
         disable_numparse=True,
         maxcolwidths=[None, None, 44, 64],
     )
-    return text
 
 
 def _mark(finding: Finding) -> str:

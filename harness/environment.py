@@ -83,8 +83,8 @@ def _local_imports(root: Path, path: Path) -> list[Path]:
             continue
         # importing a.b.c runs a/__init__.py and a/b/__init__.py too
         for depth in range(1, len(parts) + 1):
-            base = root.joinpath(*parts[:depth])
-            found += [file for file in (base / "__init__.py", base.with_suffix(".py")) if file.is_file()]
+            module = root.joinpath(*parts[:depth])
+            found += [file for file in (module / "__init__.py", module.with_suffix(".py")) if file.is_file()]
     return found
 
 

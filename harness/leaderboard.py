@@ -62,10 +62,10 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     complaints = [each.reason for each in misplaced]
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
     unmeasured: dict[str, list[Iteration]] = {}
-    for (shape_key, model), group in _by_folder(iterations).items():
+    for (shape_key, model), ladder in _by_folder(iterations).items():
         records, problems = read(tree.records(gpu, shape_key, model), Record)
         complaints += problems
-        for iteration in group:
+        for iteration in ladder:
             found = latest([record for record in records if record.iteration == iteration.name])
             if not found:
                 unmeasured.setdefault(shape_key, []).append(iteration)
@@ -115,7 +115,9 @@ def _boards(
     """One board a timer; failures and what is not measured yet stand below the first."""
     kept = _decisions(group)
     rows = [_row(tree, iteration, record, kept.get(id(record))) for iteration, record in group]
-    timers = dict.fromkeys(row.timer for row in rows if row.timer and row.status == Status.PASSED) or {None: None}
+    timers: list[str | None] = [
+        *dict.fromkeys(row.timer for row in rows if row.timer and row.status == Status.PASSED)
+    ] or [None]
     failures = [row for row in rows if row.timer is None or row.status != Status.PASSED]
     result = []
     for position, timer in enumerate(timers):

@@ -4,13 +4,12 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
 from harness import contract
+from harness.candidate import Candidate, Rejection
 from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.errors import InfrastructureError
-from harness.gpus import Gpu
 from harness.judge.limits import complaint
 from harness.judge.messages import (
     Broken,
@@ -20,7 +19,6 @@ from harness.judge.messages import (
     Message,
     Pace,
     Paced,
-    Seated,
     Trouble,
     Verdict,
     Verified,
@@ -28,115 +26,14 @@ from harness.judge.messages import (
 )
 from harness.judge.signature import mismatch
 from harness.judge.statistics import Estimate, estimate
-from harness.nvml import Device, Monitor
-from harness.problem import Problem
+from harness.nvml import Monitor
 from harness.processes import Contestant, Ended, Opponent, Referee
 from harness.records import Block, Build, Cause, Measurement, Stage, Trial
-from harness.tree import Iteration
 
-BUILD_DEADLINE_S: Final = 180.0
-SEAT_DEADLINE_S: Final = 180.0
-LAUNCH_DEADLINE_S: Final = 30.0
-ORDER_DEADLINE_S: Final = 300.0
-M = TypeVar("M", bound=Message)
-
+ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
 ROOFLINE_GRACE: Final = 0.85  # clocks can be above those of the datasheet's peak
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a measurement is made. ``target_half_width`` is relative to the ratio; the budget is of the device's time."""
-
-    target_half_width: float = 0.002
-    budget_s: float = 3.0
-    min_placements: int = 8
-    rounds_per_placement: int = 6
-    min_launches: int = 50
-
-
-class Rejection(Exception):
-    """The outcome is decided: the iteration does not pass."""
-
-    def __init__(self, cause: Cause, reason: str) -> None:
-        super().__init__(reason)
-        self.cause = cause
-        self.reason = reason
-
-
-@dataclass(slots=True)
-class Candidate:
-    """One iteration on its way: what each stage found, so far."""
-
-    iteration: Iteration
-    root: Path
-    gpu: Gpu
-    device: Device | None
-    settings: Settings
-    source_sha256: str
-    families_sha256: str
-    judge_sha256: str
-    referees: "Referees"
-    stage: Stage = Stage.CONTRACT
-    terms: contract.Terms | None = None
-    contestant: Contestant | None = None
-    opponent: Opponent | None = None
-    build: Build | None = None
-    verification: tuple[Trial, ...] = ()
-    measurement: Measurement | None = None
-
-    @classmethod
-    def enter(
-        cls, iteration: Iteration, root: Path, gpu: Gpu, device: Device | None, settings: Settings, referees: "Referees"
-    ) -> "Candidate":
-        return cls(
-            iteration,
-            root,
-            gpu,
-            device,
-            settings,
-            source_sha256(iteration.path),
-            families_sha256(root, iteration.path),
-            judge_sha256(root),
-            referees,
-        )
-
-    def leave(self) -> None:
-        """End its processes, whatever became of them."""
-        for side in (self.contestant, self.opponent):
-            if side is not None:
-                side.end()
-        self.contestant = self.opponent = None
-
-
-@dataclass(slots=True)
-class Referees:
-    """The referee at work: one at a time, kept while the problem stays the same."""
-
-    root: Path
-    gpu: Gpu
-    baseline: str = ""
-    _referee: Referee | None = None
-
-    def seat(self, problem: Problem) -> Referee:
-        """The referee of a problem; raises InfrastructureError where it cannot start."""
-        if self._referee is not None and self._referee.problem == problem:
-            return self._referee
-        self.leave()
-        try:
-            self._referee = Referee(self.root, problem, self.gpu)
-            seated = self._referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
-            if isinstance(seated, Trouble):
-                raise Ended(Cause.REFEREE, seated.reason)
-        except Ended as ended:
-            self.leave()
-            raise InfrastructureError(f"{problem}: the referee could not start: {ended.reason}") from None
-        self.baseline = seated.baseline
-        return self._referee
-
-    def leave(self) -> None:
-        if self._referee is not None:
-            self._referee.end()
-            self._referee = None
+M = TypeVar("M", bound=Message)
 
 
 def check(candidate: Candidate) -> Candidate:
@@ -155,7 +52,7 @@ def build(candidate: Candidate) -> Candidate:
     contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu)
     candidate.contestant = contestant
     try:
-        built = contestant.hear(Built | Broken, BUILD_DEADLINE_S)
+        built = contestant.hear(Built | Broken, candidate.settings.build_deadline_s)
     except Ended as ended:
         raise Rejection(ended.cause, f"{ended.reason}{_last_words(contestant)}") from None
     if isinstance(built, Broken):
@@ -178,7 +75,7 @@ def verify(candidate: Candidate) -> Candidate:
     candidate.contestant.resume()
     try:
         for side in random.sample((candidate.contestant, candidate.opponent), 2):
-            side.introduce(referee, LAUNCH_DEADLINE_S)
+            side.introduce(referee, candidate.settings.launch_deadline_s)
     except Ended as ended:
         raise InfrastructureError(f"{candidate.iteration}: {ended.reason}") from None
     answer = _ask(candidate, referee, Verify(), Verified)
@@ -262,6 +159,7 @@ def _ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) 
         if answer.cause is Cause.CRASH:
             reason = f"{reason}: the contestant {candidate.contestant.fate()}{_last_words(candidate.contestant)}"
         raise Rejection(answer.cause, reason)
+    assert isinstance(answer, kind)
     return answer
 
 
@@ -306,7 +204,9 @@ def _measurement(
         baseline_launches=paced.baseline_launches,
         verified_blocks=verified,
         seconds=round(seconds, 3),
-        blocks=tuple(Block(b.placement, float(f"{b.baseline_ms:.6g}"), float(f"{b.contestant_ms:.6g}")) for b in blocks),
+        blocks=tuple(
+            Block(b.placement, float(f"{b.baseline_ms:.6g}"), float(f"{b.contestant_ms:.6g}")) for b in blocks
+        ),
         telemetry=monitor.telemetry(),
     )
 

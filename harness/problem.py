@@ -16,7 +16,7 @@ DTYPES: Final = {
     "e4m3": "float8_e4m3fn",
 }
 ACCUMULATORS: Final = {"fp32": "float32"}
-DTYPE_BYTES: Final = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1, "uint8": 1}
+DTYPE_BYTES: Final = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
 
 MAX_DIMENSION: Final = 1 << 24
 

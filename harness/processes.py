@@ -107,7 +107,9 @@ class Worker:
         with contextlib.suppress(psutil.Error):
             used = psutil.Process(self.pid).memory_info().rss
             if used > self._memory_bytes:
-                raise Ended(Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory")
+                raise Ended(
+                    Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory"
+                )
 
     def pause(self) -> None:
         """Stop it where it stands, so that it disturbs no measurement before its turn."""

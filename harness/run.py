@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from harness import scripts
+from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describe, families_sha256, source_sha256
 from harness.errors import ExitCode, InfrastructureError
 from harness.gpus import Gpu
 from harness.nvml import Device, compute_processes
-from harness.pipeline import Candidate, Referees, Rejection, Settings, advance
+from harness.pipeline import advance
 from harness.processes import start_forkserver
 from harness.progress import Reporter
 from harness.records import (

@@ -18,7 +18,7 @@ from harness.gpus import Gpu
 from harness.problem import DTYPE_BYTES, Problem, parse_shape_key
 from harness.tree import Iteration, Selection, Tree, check_model
 
-PLACEHOLDER: Final = "Say here, in one sentence, what changes and why."
+PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
 MODEL: Final = "tilebench"  # who tuned the starter ladders
 LAST_NUMBER: Final = 999
 WIDTH: Final = 120
@@ -93,11 +93,12 @@ def new(tree: Tree, gpu_key: str, shape: str, model: str, parent: str | None, ta
         number = max((each.number for each in present), default=0) + 1
         if number > LAST_NUMBER:
             raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
+        idea = PLACEHOLDER.format(name=f"iter{number:03d}_{tag}")
         if base is not None and base.number > 0:
-            return _write(tree, folder, number, tag, _taken_over(base, tree.short(base.path))).path
+            return _write(tree, folder, number, tag, _taken_over(base, idea, tree.short(base.path))).path
         draft = _draft(problem, gpu)  # iter000 calls the library, which no other may: its source cannot be taken over
         base = base or _write(tree, folder, 0, _BASELINE_TAG, _baseline())
-        return _write(tree, folder, number, tag, _kernel(draft.family, PLACEHOLDER, draft.config, base.name)).path
+        return _write(tree, folder, number, tag, _kernel(draft.family, idea, draft.config, base.name)).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:
@@ -174,8 +175,8 @@ def _literal(value: object) -> str:
     return repr(value).replace("'", '"')  # names and flags, which hold no quotes of their own
 
 
-def _taken_over(parent: Iteration, where: str) -> str:
-    """The parent's source, with a docstring to be written and PARENT set to it."""
+def _taken_over(parent: Iteration, idea: str, where: str) -> str:
+    """The parent's source, with another docstring and PARENT set to it."""
     try:
         source = parent.path.read_text(encoding="utf-8-sig")
         module = ast.parse(source)
@@ -191,9 +192,9 @@ def _taken_over(parent: Iteration, where: str) -> str:
     described, named = _docstring_of(module), _parent_of(module)
     edits = []
     if described is not None:
-        edits.append((*span(described), _docstring(PLACEHOLDER)))
+        edits.append((*span(described), _docstring(idea)))
     else:
-        edits.append((0, 0, f"{_docstring(PLACEHOLDER)}\n\n"))
+        edits.append((0, 0, f"{_docstring(idea)}\n\n"))
     if named is not None:
         edits.append((*span(named), _literal(parent.name)))
     else:
@@ -473,10 +474,10 @@ def _draft(problem: Problem, gpu: Gpu) -> Draft:
 
 def _gpu_draft(problem: Problem) -> Draft:
     """The stock kernel: it handles ragged sizes, and small ones get a smaller tile."""
-    M, N, _ = problem.dims
+    rows, columns, _ = problem.dims
     config = _STOCK | {
-        "block_M": 64 if M <= 64 else 128,
-        "block_N": 64 if N <= 64 else 128,
+        "block_M": 64 if rows <= 64 else 128,
+        "block_N": 64 if columns <= 64 else 128,
         "block_K": 64 // DTYPE_BYTES[problem.input],
     }
     return Draft(_STOCK_DRAFT.tag, _STOCK_DRAFT.idea, _PIPELINED, config)
@@ -484,12 +485,12 @@ def _gpu_draft(problem: Problem) -> Draft:
 
 def _cpu_draft(problem: Problem) -> Draft:
     """Register tiles, whose block sizes must divide N and K."""
-    _, N, K = problem.dims
-    lanes = next(width for width in (16, 8, 4, 1) if N % width == 0)
+    _, columns, depth = problem.dims
+    lanes = next(width for width in (16, 8, 4, 1) if columns % width == 0)
     config: dict[str, object] = {
         "block_M": 8,
-        "block_N": 2 * lanes if N % (2 * lanes) == 0 else lanes,
-        "block_K": next(size for size in range(min(K, 512), 0, -1) if K % size == 0),
+        "block_N": 2 * lanes if columns % (2 * lanes) == 0 else lanes,
+        "block_K": next(size for size in range(min(depth, 512), 0, -1) if depth % size == 0),
         "vector_width": lanes,
         "compile_flags": _OPTIMIZED,
     }

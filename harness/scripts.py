@@ -15,7 +15,7 @@ file={path}
 _BUILD: Final = _HEAD + (
     'python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$file"\n'
     'echo "parse OK"\n'
-    "python3 -c \"import runpy, sys; runpy.run_path(sys.argv[1], run_name='iteration')\" \"$file\"\n"
+    'python3 -c "import runpy, sys; runpy.run_path(sys.argv[1], run_name=\'iteration\')" "$file"\n'
     'echo "import OK"\n'
 )
 _RUN: Final = _HEAD + 'mkdir -p {folder}\npython3 "$file" | tee {timing}\n'

@@ -8,7 +8,18 @@ from harness.leaderboard import Board, Row
 from harness.records import Record, Status
 from harness.tree import Selection
 
-HEADERS: Final = ("rank", "iteration", "model", "time_ms", "TFLOPS", "ratio", "95% interval", "max_abs_err", "", "notes")
+HEADERS: Final = (
+    "rank",
+    "iteration",
+    "model",
+    "time_ms",
+    "TFLOPS",
+    "ratio",
+    "95% interval",
+    "max_abs_err",
+    "",
+    "notes",
+)
 
 
 def leaderboard(board: Board, table_format: str = "simple") -> str:

@@ -138,8 +138,9 @@ class CudaArena(Arena):
         connection.send_bytes(bytes(handle.reserved))
 
     def tensor(self, offset: int, shape: Shape, dtype: str) -> torch.Tensor:
-        span = _Span(self.pointer + offset, math.prod(shape) * DTYPE_BYTES[dtype])
-        return torch.as_tensor(span, device=self.device).view(getattr(torch, dtype)).view(shape)
+        kind = getattr(torch, dtype)
+        span = _Span(self.pointer + offset, math.prod(shape) * kind.itemsize)
+        return torch.as_tensor(span, device=self.device).view(kind).view(shape)
 
 
 def create_arena(size: int, *, cpu: bool) -> Arena:

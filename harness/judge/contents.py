@@ -25,7 +25,12 @@ class Contents:
     """
 
     def __init__(
-        self, problem: Problem, arena: Arena, placement: tuple[Set, ...], generator: torch.Generator, dice: random.Random
+        self,
+        problem: Problem,
+        arena: Arena,
+        placement: tuple[Set, ...],
+        generator: torch.Generator,
+        dice: random.Random,
     ) -> None:
         self.placement = placement
         self.sets = arena.sets(problem, placement)
@@ -101,4 +106,6 @@ class Look:
 def _words(flat: torch.Tensor) -> torch.Tensor:
     """The same bytes as the widest integers that divide them: the copy kernels move 4 elements at a time."""
     size = flat.numel() * flat.element_size()
-    return flat.view(next(dtype for dtype in (torch.int64, torch.int32, torch.int16, torch.uint8) if not size % dtype.itemsize))
+    return flat.view(
+        next(dtype for dtype in (torch.int64, torch.int32, torch.int16, torch.uint8) if not size % dtype.itemsize)
+    )

@@ -71,9 +71,10 @@ def referee(brief: Brief, parent: Connection) -> NoReturn:
         send(parent, Seated(bench.baseline))
         while True:
             order = receive(parent, Meet | Verify | Pace | Measure)
-            answer = bench.meet(order, parent) if isinstance(order, Meet) else bench.obey(order)
-            if answer is not None:
-                send(parent, answer)
+            if isinstance(order, Meet):
+                bench.meet(order, parent)
+            else:
+                send(parent, bench.obey(order))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     except BaseException as error:
@@ -158,7 +159,7 @@ class _Bench:
         with suppress(OSError):  # a side that is gone already is found out at its first order
             self.arena.send(channel, order.pid)
 
-    def obey(self, order: Verify | Pace | Measure) -> Message | None:
+    def obey(self, order: Verify | Pace | Measure) -> Message:
         try:
             if isinstance(order, Verify):
                 return self._verify()

@@ -24,7 +24,12 @@ from harness.records import Cause
 
 def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
     """Answer the referee until it hangs up, or until the kernel breaks."""
-    arena = receive_arena(referee, cpu=brief.gpu.is_cpu)
+    try:
+        arena = receive_arena(referee, cpu=brief.gpu.is_cpu)
+    except RuntimeError as error:  # the device has no room for one more context
+        receive(referee, Prepare | Run)
+        send(referee, Broken(Cause.OUT_OF_MEMORY, explain(error)))
+        return
     clock: Clock | None = None
     answer: Message = Ready()
     while not isinstance(answer, Broken):

@@ -11,6 +11,9 @@ from harness.records import Block
 
 RESAMPLES: Final = 2000
 CONFIDENCE: Final = 0.95
+# Two processes that run the same kernel on the same buffers differ by a constant that no number of rounds averages
+# out: its 95% half-width, relative, from A/A measurements on an H200 (docs/measurement.md).
+PROCESS_HALF_WIDTH: Final = 0.0015
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ def estimate(blocks: Sequence[Block], seed: int = 0) -> Estimate:
     A resample draws placements with replacement, and rounds within each: what varies between placements does not
     average out over rounds. A percentile interval from few placements is too narrow; it is widened about the ratio to
     Student's t with n-1 degrees of freedom and by sqrt(n/(n-1)) (Hesterberg, "What Teachers Should Know About the
-    Bootstrap", 2015, section 5.3). Needs at least two placements of at least one round each.
+    Bootstrap", 2015, section 5.3). PROCESS_HALF_WIDTH is added in quadrature. Needs at least two placements of at
+    least one round each.
     """
     groups: dict[int, list[float]] = {}
     for block in blocks:
@@ -53,7 +57,12 @@ def estimate(blocks: Sequence[Block], seed: int = 0) -> Estimate:
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(medians, (tail, 1 - tail))
     widen = student_t(n - 1) / 1.959964 * math.sqrt(n / (n - 1))
-    return Estimate(center, center - (center - float(low)) * widen, center + (float(high) - center) * widen)
+    process = PROCESS_HALF_WIDTH * center
+    return Estimate(
+        ratio=center,
+        low=center - math.hypot((center - float(low)) * widen, process),
+        high=center + math.hypot((float(high) - center) * widen, process),
+    )
 
 
 def student_t(degrees: int) -> float:
@@ -72,4 +81,4 @@ def student_t(degrees: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + sum(term / degrees**power for power, term in enumerate(terms, start=1))
+    return z + math.fsum(term / degrees**power for power, term in enumerate(terms, start=1))

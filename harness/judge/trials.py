@@ -21,7 +21,9 @@ def random_pool(problem: Problem, elements: int, dice: torch.Generator) -> torch
 def fill_exact(tensor: torch.Tensor, dice: torch.Generator) -> None:
     """Fill with small integers: every partial sum is exact, so the rounded result is unique."""
     largest = 1 if tensor.dtype == torch.float8_e4m3fn else 2
-    integers = torch.randint(-largest, largest + 1, tensor.shape, device=tensor.device, generator=dice, dtype=torch.int8)
+    integers = torch.randint(
+        -largest, largest + 1, tensor.shape, device=tensor.device, generator=dice, dtype=torch.int8
+    )
     tensor.copy_(integers)
 
 
@@ -38,7 +40,9 @@ def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.T
     bounds = limits(problem)
     error = (output.to(expected.dtype) - expected).abs_()
     max_abs = float(error.max())
-    rel = float(torch.linalg.vector_norm(error, dtype=torch.float64) / torch.linalg.vector_norm(expected, dtype=torch.float64))
+    rel = float(
+        torch.linalg.vector_norm(error, dtype=torch.float64) / torch.linalg.vector_norm(expected, dtype=torch.float64)
+    )
     return Trial(name, _finite(max_abs), _finite(rel), bounds.max_abs, bounds.rel)
 
 

@@ -83,7 +83,7 @@ def test_register_blocked_without_flags() -> None:
     )
 
 
-BLOCKED = {"block_M": 8, "block_N": 32, "block_K": 32, "vector_width": 16}
+BLOCKED: dict[str, Any] = {"block_M": 8, "block_N": 32, "block_K": 32, "vector_width": 16}
 
 
 @pytest.mark.parametrize(

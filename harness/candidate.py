@@ -1,0 +1,116 @@
+"""A candidate: one iteration on its way through the stages, the processes that serve it, and why it may not pass."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness import contract
+from harness.environment import families_sha256, judge_sha256, source_sha256
+from harness.errors import InfrastructureError
+from harness.gpus import Gpu
+from harness.judge.messages import Seated, Trouble
+from harness.nvml import Device
+from harness.problem import Problem
+from harness.processes import Contestant, Ended, Opponent, Referee
+from harness.records import Build, Cause, Measurement, Stage, Trial
+from harness.tree import Iteration
+
+SEAT_DEADLINE_S: Final = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a measurement is made. ``target_half_width`` is relative to the ratio; the budget is of the device's time."""
+
+    target_half_width: float = 0.002
+    budget_s: float = 3.0
+    min_placements: int = 8
+    rounds_per_placement: int = 6
+    min_launches: int = 50
+    build_deadline_s: float = 180.0
+    launch_deadline_s: float = 30.0
+
+
+class Rejection(Exception):
+    """The outcome is decided: the iteration does not pass."""
+
+    def __init__(self, cause: Cause, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One iteration on its way: what each stage found, so far."""
+
+    iteration: Iteration
+    root: Path
+    gpu: Gpu
+    device: Device | None
+    settings: Settings
+    source_sha256: str
+    families_sha256: str
+    judge_sha256: str
+    referees: "Referees"
+    stage: Stage = Stage.CONTRACT
+    terms: contract.Terms | None = None
+    contestant: Contestant | None = None
+    opponent: Opponent | None = None
+    build: Build | None = None
+    verification: tuple[Trial, ...] = ()
+    measurement: Measurement | None = None
+
+    @classmethod
+    def enter(
+        cls, iteration: Iteration, root: Path, gpu: Gpu, device: Device | None, settings: Settings, referees: "Referees"
+    ) -> "Candidate":
+        return cls(
+            iteration,
+            root,
+            gpu,
+            device,
+            settings,
+            source_sha256(iteration.path),
+            families_sha256(root, iteration.path),
+            judge_sha256(root),
+            referees,
+        )
+
+    def leave(self) -> None:
+        """End its processes, whatever became of them."""
+        for side in (self.contestant, self.opponent):
+            if side is not None:
+                side.end()
+        self.contestant = self.opponent = None
+
+
+@dataclass(slots=True)
+class Referees:
+    """The referee at work: one at a time, kept while the problem stays the same."""
+
+    root: Path
+    gpu: Gpu
+    baseline: str = ""
+    _referee: Referee | None = None
+
+    def seat(self, problem: Problem) -> Referee:
+        """The referee of a problem; raises InfrastructureError where it cannot start."""
+        if self._referee is not None and self._referee.problem == problem:
+            return self._referee
+        self.leave()
+        try:
+            self._referee = Referee(self.root, problem, self.gpu)
+            seated = self._referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
+            if isinstance(seated, Trouble):
+                raise Ended(Cause.REFEREE, seated.reason)
+        except Ended as ended:
+            self.leave()
+            raise InfrastructureError(f"{problem}: the referee could not start: {ended.reason}") from None
+        self.baseline = seated.baseline
+        return self._referee
+
+    def leave(self) -> None:
+        if self._referee is not None:
+            self._referee.end()
+            self._referee = None

@@ -1,0 +1,13 @@
+"""It never finishes importing."""
+
+from kernels.cpu import scalar_gemm
+
+while True:
+    pass
+
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(loops=3)
+
+
+def build(problem):
+    return scalar_gemm(problem, block_M=16, block_N=16, block_K=16)

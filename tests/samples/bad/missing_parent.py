@@ -1,0 +1,10 @@
+"""Its parent is gone."""
+
+from kernels.cpu import scalar_gemm
+
+PARENT = "iter042_gone"
+CONFIG = dict(loops=3)
+
+
+def build(problem):
+    return scalar_gemm(problem, block_M=16, block_N=16, block_K=16)

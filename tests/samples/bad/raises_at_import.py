@@ -1,0 +1,12 @@
+"""It fails when it is imported."""
+
+from kernels.cpu import scalar_gemm
+
+print([][0])
+
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(loops=3)
+
+
+def build(problem):
+    return scalar_gemm(problem, block_M=16, block_N=16, block_K=16)

@@ -1,0 +1,10 @@
+"""It fails when it is built."""
+
+from kernels.cpu import scalar_gemm
+
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(loops=3)
+
+
+def build(problem):
+    return scalar_gemm(problem, block_M=5, block_N=16, block_K=16)

@@ -1,0 +1,8 @@
+"""It builds nothing."""
+
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(loops=3)
+
+
+def build(problem):
+    return None

@@ -1,0 +1,5 @@
+"""It does not parse."""
+
+
+def build(problem:
+    return None
