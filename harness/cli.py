@@ -56,6 +56,16 @@ class Manner:
     budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = (
         Settings().budget_s
     )
+    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel at most.")] = (
+        Settings().launch_deadline_s
+    )
+    build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = (
+        Settings().build_deadline_s
+    )
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(budget_s=self.budget, launch_deadline_s=self.deadline, build_deadline_s=self.build_deadline)
 
 
 @app.command

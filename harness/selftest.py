@@ -6,18 +6,11 @@ from statistics import median
 import msgspec
 from tabulate import tabulate
 
+from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.nvml import Device
-from harness.pipeline import (
-    Candidate,
-    Referees,
-    Rejection,
-    Settings,
-    bench,
-    build,
-    verify,
-)
+from harness.pipeline import bench, build, verify
 from harness.processes import start_forkserver
 from harness.progress import Reporter
 from harness.tree import Iteration, Tree
