@@ -78,8 +78,10 @@ format: $(DEV) ## Rewrite the code as lint wants it
 	@$(PY) -m ruff format .
 
 runtime: $(RUNTIME) ## Set up .venv to run the harness; every target does what it needs of this itself
+	@:
 
 dev: $(DEV) ## Set up .venv with the tools for tests and lint too
+	@:
 
 $(VENV)/runtime.stamp: pyproject.toml requirements.lock
 	$(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\

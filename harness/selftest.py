@@ -23,7 +23,8 @@ class Repeat(msgspec.Struct, frozen=True):
     ratio_low: float
     ratio_high: float
     device_s: float
-    start_s: float
+    start_s: float  # of the contestant's process, until its kernel is built
+    verify_s: float  # until both sides have the device and the trials are done
 
     @property
     def covers(self) -> bool:
@@ -44,6 +45,7 @@ class Finding(msgspec.Struct, frozen=True):
     median_half_width: float
     median_device_s: float
     median_start_s: float
+    median_verify_s: float
     median_ratio: float
 
 
@@ -80,10 +82,20 @@ def table(findings: list[Finding]) -> str:
                 f"{each.median_half_width:.3%}",
                 f"{each.median_device_s:.2f}",
                 f"{each.median_start_s:.3f}",
+                f"{each.median_verify_s:.2f}",
             )
             for each in findings
         ],
-        headers=("problem", "timer", "interval covers 1", "median ratio", "half-width", "device s", "start s"),
+        headers=(
+            "problem",
+            "timer",
+            "interval covers 1",
+            "median ratio",
+            "half-width",
+            "device s",
+            "start s",
+            "verify s",
+        ),
         disable_numparse=True,
     )
 
@@ -94,14 +106,23 @@ def _once(candidate: Candidate) -> Repeat:
         started = time.perf_counter()
         build(candidate)
         start_s = time.perf_counter() - started
-        bench(verify(candidate))
+        verify(candidate)
+        verify_s = time.perf_counter() - started - start_s
+        bench(candidate)
     except Rejection as rejection:
         raise InfrastructureError(f"{candidate.iteration}: the baseline itself was rejected: {rejection}") from None
     finally:
         candidate.leave()
     measured = candidate.measurement
     assert measured is not None
-    return Repeat(measured.ratio, measured.ratio_low, measured.ratio_high, measured.seconds, round(start_s, 4))
+    return Repeat(
+        ratio=measured.ratio,
+        ratio_low=measured.ratio_low,
+        ratio_high=measured.ratio_high,
+        device_s=measured.seconds,
+        start_s=round(start_s, 4),
+        verify_s=round(verify_s, 4),
+    )
 
 
 def _summary(problem: str, timer: str, repeats: list[Repeat]) -> Finding:
@@ -113,6 +134,7 @@ def _summary(problem: str, timer: str, repeats: list[Repeat]) -> Finding:
         median_half_width=median(each.half_width for each in repeats),
         median_device_s=median(each.device_s for each in repeats),
         median_start_s=median(each.start_s for each in repeats),
+        median_verify_s=median(each.verify_s for each in repeats),
         median_ratio=median(each.ratio for each in repeats),
     )
 
