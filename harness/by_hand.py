@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness import gpus, scripts
+from harness.candidate import Settings, default_budget_s
 from harness.cli import guarded
 from harness.errors import ExitCode
 from harness.progress import Quiet
@@ -27,7 +28,8 @@ def _measure(path: Path, upto: Stage) -> Record:
     tree = Tree.of(path)
     iteration = tree.parse(path)
     gpu, device = gpus.resolve(iteration.gpu)
-    return run(Plan(tree, gpu, device, (iteration,), upto=upto, again=True), Quiet()).records[0]
+    settings = Settings(default_budget_s(gpu))
+    return run(Plan(tree, gpu, device, (iteration,), settings, upto=upto, again=True), Quiet()).records[0]
 
 
 def _print(record: Record) -> ExitCode:

@@ -12,7 +12,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from harness import __version__, doctor, gpus, leaderboard, scaffold, selftest, tables
-from harness.candidate import Settings
+from harness.candidate import Settings, default_budget_s
 from harness.errors import ExitCode, TilebenchError, UsageError
 from harness.progress import console, reporting
 from harness.records import Stage
@@ -53,19 +53,19 @@ class Manner:
         False
     )
     again: Annotated[bool, Parameter(negative="", help="Measure again what is recorded already.")] = False
-    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = (
-        Settings().budget_s
-    )
-    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel at most.")] = (
-        Settings().launch_deadline_s
-    )
-    build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = (
-        Settings().build_deadline_s
-    )
+    budget: Annotated[
+        float | None, Parameter(help="Seconds of device time for one measurement at most; 3 on a GPU, 1 on a CPU.")
+    ] = None
+    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel at most.")] = 30.0
+    build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = 180.0
 
-    @property
-    def settings(self) -> Settings:
-        return Settings(budget_s=self.budget, launch_deadline_s=self.deadline, build_deadline_s=self.build_deadline)
+    def settings(self, gpu: gpus.Gpu) -> Settings:
+        """The settings of a measurement on a GPU."""
+        return Settings(
+            budget_s=default_budget_s(gpu) if self.budget is None else self.budget,
+            launch_deadline_s=self.deadline,
+            build_deadline_s=self.build_deadline,
+        )
 
 
 @app.command
@@ -126,21 +126,38 @@ def new(
 
 @app.command(name="selftest")
 def measure_itself(
-    choice: Choice = Choice(), *, runs: Annotated[int, Parameter(help="Measurements of each problem.")] = 20
+    choice: Choice = Choice(),
+    *,
+    runs: Annotated[int, Parameter(help="Measurements of the library against itself, of each problem.")] = 10,
+    kills: Annotated[int, Parameter(help="Runs to kill at a random moment.")] = 5,
+    pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
 ) -> ExitCode:
-    """Measure the harness: the library against itself (A/A), where every interval should hold 1."""
+    """Measure the harness: library against itself, killed runs, time saved. Of the first problem unless --shape is given."""
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu)
     iterations, _ = tree.scan(gpu.key, Selection(choice.shape, choice.model, "0"))
     if not iterations:
         raise UsageError(f"no iter000 under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
-    with reporting(len(iterations)) as reporter:
-        findings = selftest.repeat(tree, gpu, device, iterations, runs, reporter)
+    first = iterations[0]
+    findings: dict[str, object] = {}
+    with reporting(3) as reporter:
+        if kills:
+            broken = selftest.interruption.interrupt(tree, gpu.key, first.shape_key, kills, reporter)
+            findings["interruption"] = broken
+            reporter.finished(selftest.interruption.line(broken))
+        if pace:
+            timed = selftest.pace.compare(tree, gpu.key, first.shape_key, reporter)
+            findings["pace"] = timed
+            reporter.finished(selftest.pace.line(timed))
+        if runs:
+            chosen = iterations if choice.shape else iterations[:1]
+            agreed = selftest.agreement.repeat(tree, gpu, device, chosen, runs, reporter)
+            findings["agreement"] = agreed
     if choice.json:
         _emit(findings)
-    else:
-        print(selftest.table(findings))
-    return ExitCode.PASSED
+    elif runs:
+        print(selftest.agreement.table(agreed))
+    return ExitCode.REJECTED if kills and not broken.sound else ExitCode.PASSED
 
 
 @app.command(name="doctor")
@@ -186,8 +203,7 @@ def _run(choice: Choice, upto: Stage, manner: Manner = Manner()) -> Results:
         console.print(
             f"GPU key {gpu.key}: {device.name if device else 'no NVIDIA GPU found, the CPU runs the pipeline'}"
         )
-    if needs_device and not (tree.folder(gpu.key) / "srcs").is_dir():
-        written = scaffold.starter(tree, gpu)
+    if needs_device and (written := scaffold.starter(tree, gpu)):
         console.print(
             f"tuning/{gpu.key}/ had no iterations; a starter ladder of {len(written)} files was written there"
         )
@@ -201,7 +217,7 @@ def _run(choice: Choice, upto: Stage, manner: Manner = Manner()) -> Results:
         iterations=tuple(iterations),
         misplaced=tuple(misplaced),
         upto=upto,
-        settings=manner.settings,
+        settings=manner.settings(gpu),
         again=manner.again,
     )
     with reporting(len(iterations)) as reporter:

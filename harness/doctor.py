@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from tabulate import tabulate
 
 from harness import gpus
 from harness.nvml import Device, compute_processes, devices
 from harness.tree import Tree
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 DISTRIBUTION: Final = "tilebench"
 PROJECT: Final = Path(__file__).resolve().parent.parent / "pyproject.toml"
@@ -47,7 +47,10 @@ LEAST_NVCC: Final = {"sm_80": (11, 0), "sm_89": (11, 8), "sm_90a": (12, 0), "sm_
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at; ``needed`` where the main job on this machine does not run without it."""
+    """One thing that was looked at: what was found and, where that is not ok, what to do about it.
+
+    ``needed`` where the main job on this machine does not run without it.
+    """
 
     name: str
     ok: bool
@@ -99,7 +102,7 @@ def examine() -> list[Finding]:
 
 def table(findings: list[Finding]) -> str:
     """The findings, for a terminal."""
-    rows = [(_mark(each), each.name, each.found, "" if each.ok else each.advice) for each in findings]
+    rows = [(_mark(each), each.name, each.found, each.advice) for each in findings]
     return tabulate(
         rows,
         headers=("", "what", "found", "what to do"),
@@ -116,7 +119,9 @@ def _mark(finding: Finding) -> str:
 
 def _careful(name: str, check: Check) -> list[Finding]:
     try:
-        return list(check())
+        return [msgspec.structs.replace(each, advice="") if each.ok else each for each in check()]
+    except ModuleNotFoundError as error:
+        return [Finding(name, False, False, f"could not be examined: {error}", f"pip install {error.name}")]
     except Exception as error:  # a doctor that fails over what it finds helps nobody
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return [Finding(name, False, False, f"could not be examined: {reason}", "look at it by hand")]
@@ -126,6 +131,8 @@ def _careful(name: str, check: Check) -> list[Finding]:
 
 
 def _python() -> Iterable[Finding]:
+    from packaging.specifiers import SpecifierSet  # here, because a machine that lacks packages is what a doctor is for
+
     needed = _requires_python()
     found = platform.python_version()
     ok = SpecifierSet(needed).contains(found, prereleases=True)
@@ -149,14 +156,16 @@ def _packages() -> Iterable[Finding]:
         yield Finding(pin.name, ok, True, found if ok else f"{found}, not {pin.specifier}", remedy)
 
 
-def _requirements() -> list[Requirement]:
+def _requirements() -> "list[Requirement]":
     """The pins of the installed distribution, else those of the checkout."""
+    from packaging.requirements import Requirement
+
     try:
         lines = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         lines = _project().dependencies
     pins = [Requirement(line) for line in lines]
-    return sorted((pin for pin in pins if pin.specifier), key=lambda pin: canonicalize_name(pin.name))
+    return sorted((pin for pin in pins if pin.specifier), key=lambda pin: pin.name.lower())
 
 
 def _requires_python() -> str:

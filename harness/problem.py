@@ -107,10 +107,13 @@ def parse_shape_key(key: str) -> Problem:
     if any(len(size) > 8 or int(size) > MAX_DIMENSION for size in sizes):
         raise UsageError(f"shape key '{key}': a dimension is larger than {MAX_DIMENSION}")
     source = DTYPES[match["input"]]
-    return Problem(
+    problem = Problem(
         operator=operator,
         input=source,
         accumulator=ACCUMULATORS[match["accumulator"]],
         output=DTYPES[match["output"]] if match["output"] else source,
         dims=tuple(map(int, sizes)),
     )
+    if problem.shape_key != key:  # one problem, one key: the output's dtype is written only where it differs
+        raise UsageError(f"shape key '{key}' is written {problem.shape_key}")
+    return problem

@@ -47,9 +47,9 @@ class Plan:
     gpu: Gpu
     device: Device | None
     iterations: tuple[Iteration, ...]
+    settings: Settings
     misplaced: tuple[Misplaced, ...] = ()
     upto: Stage = Stage.BENCH
-    settings: Settings = field(default_factory=Settings)
     again: bool = False
 
     @property

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from tabulate import tabulate
+from tabulate import tabulate, tabulate_formats
 
+from harness.errors import UsageError
 from harness.leaderboard import Board, Row
 from harness.records import Record, Status
 from harness.tree import Selection
@@ -23,7 +24,9 @@ HEADERS: Final = (
 
 
 def leaderboard(board: Board, table_format: str = "simple") -> str:
-    """One problem's table, its environment in a line above it."""
+    """One problem's table, its environment in a line above it; raises UsageError for an unknown format."""
+    if table_format not in tabulate_formats:
+        raise UsageError(f"unknown table format '{table_format}'; known: {', '.join(tabulate_formats)}")
     title = f"{board.problem} on {board.gpu}"
     if board.environment is None:
         where = "not measured yet"

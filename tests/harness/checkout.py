@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -135,23 +134,30 @@ class Checkout:
         return json.loads(done.stdout)
 
     @contextmanager
-    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """The command in the background, in a session of its own; killed at the end if it still runs."""
-        process = subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.root,
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-            process.communicate()
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The command in the background, in a session of its own; killed at the end if it still runs.
+
+        It writes to files: a pipe would stay open for as long as a process that it leaves behind.
+        """
+        with (self.root / "stdout.txt").open("wb") as stdout, (self.root / "stderr.txt").open("wb") as stderr:
+            process = subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.root,
+                env=self.environment(),
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+    @property
+    def said(self) -> str:
+        """What the started command wrote to stderr."""
+        return (self.root / "stderr.txt").read_text()
 
     def processes(self) -> list[psutil.Process]:
         """Every process that descends from a command of this checkout and still lives."""

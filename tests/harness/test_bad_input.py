@@ -48,12 +48,9 @@ MISPLACED = {
     f"srcs/matmul_int7fp32_32x32x32/{MODEL}/iter001_idea.py": "unknown dtypes 'int7fp32'",
     f"srcs/convolution_f32fp32_32x32x32/{MODEL}/iter001_idea.py": "unknown operator 'convolution'",
 }
-SETTINGS = """
-import harness.pipeline, harness.processes
-harness.pipeline.BUILD_DEADLINE_S = 25  # the first build waits for torch and TileLang to be imported
-harness.pipeline.LAUNCH_DEADLINE_S = 8
-harness.processes.memory_limit_bytes = lambda: 1536 << 20
-"""
+# The first build waits for torch and TileLang to be imported.
+DEADLINES = ("--build-deadline", "25", "--deadline", "8")
+SETTINGS = "import harness.processes; harness.processes.memory_limit_bytes = lambda: 1536 << 20"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -82,7 +79,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 @pytest.fixture(scope="module")
 def done(checkout: Checkout) -> subprocess.CompletedProcess[str]:
     """One run over all of them."""
-    return checkout.run("bench", "--json", *BUDGET, settings=SETTINGS)
+    return checkout.run("bench", "--json", *BUDGET, *DEADLINES, settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,7 @@ def test_whatever_is_not_well_says_what_to_do_in_one_line(machine: Path) -> None
     wrong = [each for each in doctor.examine() if not each.ok]
     assert wrong
     assert all(each.advice and "\n" not in each.advice + each.found for each in wrong)
+    assert all(each.advice == "" for each in doctor.examine() if each.ok)
 
 
 # Python and its packages
@@ -174,6 +176,15 @@ def test_without_pins_nothing_can_be_held_against_them(tmp_path: Path, monkeypat
     assert (found.ok, found.needed) == (False, True)
 
 
+def test_a_package_that_the_doctor_itself_lacks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("packaging", "packaging.requirements", "packaging.specifiers"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found = examined()
+    assert "packaging" in found["pinned packages"].found
+    assert not found["Python"].ok
+    assert "disk" in found
+
+
 def test_a_torn_pyproject_is_a_finding_not_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyproject(monkeypatch, tmp_path / "pyproject.toml")
     (tmp_path / "pyproject.toml").write_text("[project\n")
@@ -197,9 +208,7 @@ def test_a_machine_without_a_gpu_needs_a_compiler_and_nothing_of_cuda(machine: P
 @pytest.mark.parametrize("name", ["g++", "clang++", "c++"])
 def test_a_compiler_on_path_is_found(machine: Path, name: str) -> None:
     path = tool(machine / name, "a compiler")
-    assert examined()["C++ compiler"] == Finding(
-        "C++ compiler", True, True, str(path), examined()["C++ compiler"].advice
-    )
+    assert examined()["C++ compiler"] == Finding("C++ compiler", True, True, str(path))
 
 
 def test_cxx_decides_as_it_does_for_tilelang(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,11 +412,10 @@ def test_cores_are_those_this_process_may_use() -> None:
 
 def test_the_table_marks_what_is_missing_apart_from_what_is_worth_a_note() -> None:
     findings = [
-        Finding("Python", True, True, "3.11.7", "not shown"),
+        Finding("Python", True, True, "3.11.7"),
         Finding("nvcc", False, True, "not on PATH", "install the CUDA toolkit"),
         Finding("ncu", False, False, "not found", "install Nsight Compute"),
     ]
     _, _, *rows = doctor.table(findings).splitlines()
     assert [row.split()[:2] for row in rows] == [["ok", "Python"], ["missing", "nvcc"], ["note", "ncu"]]
     assert "install the CUDA toolkit" in rows[1]
-    assert "not shown" not in rows[0]

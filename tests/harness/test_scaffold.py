@@ -14,6 +14,7 @@ from tilelang import tvm
 from harness import contract, gpus, scaffold
 from harness.contract import Terms
 from harness.errors import UsageError
+from harness.iteration import Program
 from harness.problem import parse_shape_key
 from harness.tree import Iteration, Selection, Tree
 
@@ -68,21 +69,22 @@ def placeholder(path: Path) -> str:
     return scaffold.PLACEHOLDER.format(name=path.stem)
 
 
-def build(path: Path, shape_key: str) -> object:
+def build(path: Path, shape_key: str) -> Program:
     """What the file's ``build`` returns."""
     namespace: dict[str, object] = {"__name__": "iteration"}
     exec(compile(path.read_text(), path, "exec"), namespace)
     function = namespace["build"]
     assert callable(function)
-    return function(parse_shape_key(shape_key))
+    program = function(parse_shape_key(shape_key))
+    assert isinstance(program, Program)
+    return program
 
 
-def lower(built: object, arch: str) -> str:
-    """The C or CUDA source of a Program."""
+def lower(program: Program, arch: str) -> str:
+    """The C or CUDA source of a program."""
     target = tvm.target.Target("c" if arch == "c" else {"kind": "cuda", "arch": arch})
-    program: object = built
-    with tvm.transform.PassContext(opt_level=3, config=dict(program.pass_configs)), target:  # type: ignore[attr-defined]
-        return str(tilelang.lower(program.prim_func, target=target).kernel_source)  # type: ignore[attr-defined]
+    with tvm.transform.PassContext(opt_level=3, config=dict(program.pass_configs)), target:
+        return str(tilelang.lower(program.prim_func, target=target).kernel_source)
 
 
 # new
@@ -336,12 +338,12 @@ def test_a_starter_ladder_lowers_and_fits(tree: Tree, gpu: str) -> None:
 def test_a_starter_ladder_compiles_without_spilling(tree: Tree, gpu: str, tmp_path: Path) -> None:
     arch, package = gpus.find(gpu).arch, Path(tilelang.__file__).parent
     scaffold.starter(tree, gpus.find(gpu))
-    include = ["-I", package / "src", "-I", package / "3rdparty" / "cutlass" / "include"]
+    include = [f"-I{package / 'src'}", f"-I{package / '3rdparty' / 'cutlass' / 'include'}"]
 
     def compiled(file: Path) -> str:
-        options = ["-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas", "-v", *include, "-o", file.with_suffix(".cubin")]
-        done = subprocess.run(["nvcc", *options, file], capture_output=True, text=True, timeout=200)
-        return done.stderr
+        options = ["-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas", "-v", *include]
+        command = ["nvcc", *options, "-o", str(file.with_suffix(".cubin")), str(file)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=200).stderr
 
     files = []
     for each in written(tree, gpu):

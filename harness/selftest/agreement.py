@@ -1,4 +1,4 @@
-"""The self-test: the harness measured by itself, a library call against the same library call (A/A)."""
+"""Agreement: a library call measured against the same library call (A/A), where every interval should hold 1."""
 
 import time
 from statistics import median
@@ -6,7 +6,7 @@ from statistics import median
 import msgspec
 from tabulate import tabulate
 
-from harness.candidate import Candidate, Referees, Rejection, Settings
+from harness.candidate import Candidate, Referees, Rejection, Settings, default_budget_s
 from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.nvml import Device
@@ -62,7 +62,9 @@ def repeat(
             referees.seat(iteration.problem)
             for number in range(runs):
                 reporter.doing(f"A/A {iteration.shape_key} {number + 1} of {runs}")
-                repeats.append(_once(Candidate.enter(iteration, tree.root, gpu, device, Settings(), referees)))
+                repeats.append(
+                    _once(Candidate.enter(iteration, tree.root, gpu, device, Settings(default_budget_s(gpu)), referees))
+                )
         finally:
             referees.leave()
         findings.append(_summary(iteration.shape_key, gpu.timer(iteration.problem), repeats))
