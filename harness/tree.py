@@ -142,6 +142,8 @@ class Tree:
                 continue
             try:
                 iteration = self.parse(path)
+                if not (path.is_file() and os.access(path, os.R_OK)):
+                    raise UsageError(f"{self.short(path)}: not a file that can be read")
             except UsageError as error:
                 if selection.may_mean(path.relative_to(base).parts):
                     misplaced.append(Misplaced(path, str(error)))

@@ -10,7 +10,6 @@ from harness.nvml import devices
 from harness.tree import Tree
 from tests.harness.checkout import Checkout
 
-
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: on two cores its threads only wait
 
 

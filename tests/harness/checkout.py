@@ -135,7 +135,7 @@ class Checkout:
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The command in the background, in a session of its own; killed at the end if it still runs.
+        """The command in the background, in a process group of its own; killed at the end if it still runs.
 
         It writes to files: a pipe would stay open for as long as a process that it leaves behind.
         """

@@ -1,7 +1,9 @@
 """Every tensor has a place of its own, inside the arena, drawn anew; and both sides see the same memory."""
 
+import itertools
 import math
 import multiprocessing
+import os
 import random
 from multiprocessing.connection import Connection
 
@@ -22,6 +24,7 @@ problems = st.builds(
     dims=st.tuples(*[st.integers(1, 2000)] * 3),
 )
 SMALL = parse_shape_key("matmul_f32fp32_32x48x16")
+LARGE = parse_shape_key("matmul_bf16fp32_1024x1024x1024")
 
 
 def spans(problem: Problem, placement: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
@@ -40,7 +43,7 @@ def test_placements_never_overlap_and_stay_in_bounds(problem: Problem, sets: int
     found = spans(problem, placement)
     assert found[0][0] >= 0
     assert found[-1][1] <= size
-    assert all(end <= start for (_, end), (start, _) in zip(found, found[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(found))
     assert all(start % granule(problem) == 0 for start, _ in found)
 
 
@@ -56,10 +59,14 @@ def test_a_set_takes_its_tensors_and_less_than_a_granule_more_for_each(problem: 
     assert 0 <= set_bytes(problem) - problem.bytes < len(problem.tensors) * granule(problem)
 
 
-def test_a_placement_is_drawn_anew() -> None:
+@pytest.mark.parametrize("sets", [1, 4])
+@pytest.mark.parametrize("problem", [SMALL, LARGE], ids=str)
+def test_a_placement_is_drawn_anew(problem: Problem, sets: int) -> None:
     dice = random.Random(0)
-    drawn = {place(SMALL, 4, arena_bytes(SMALL, 4), dice) for _ in range(50)}
-    assert len(drawn) == 50
+    drawn = [place(problem, sets, arena_bytes(problem, sets), dice) for _ in range(50)]
+    assert len(set(drawn)) >= 49
+    orders = {tuple(sorted(range(3), key=offsets[0].__getitem__)) for offsets in drawn}
+    assert len(orders) == 6  # every order of A, B and C
 
 
 def test_tensors_are_where_they_were_placed() -> None:
@@ -81,8 +88,6 @@ def test_a_tensor_outside_the_arena_is_refused() -> None:
 
 
 def test_the_other_side_cannot_shrink_or_grow_the_memory() -> None:
-    import os
-
     arena = HostArena.create(4096)
     for size in (0, 8192):
         with pytest.raises(PermissionError):

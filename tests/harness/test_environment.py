@@ -101,7 +101,9 @@ def test_moving_code_between_files_changes_the_hash(root: Path) -> None:
     assert families_sha256(root, path) != before
 
 
-@pytest.mark.parametrize("name", ["harness/judge/judge.py", "harness/operators/matmul.py", "harness/problem.py", "baselines/__init__.py"])
+@pytest.mark.parametrize(
+    "name", ["harness/judge/judge.py", "harness/operators/matmul.py", "harness/problem.py", "baselines/__init__.py"]
+)
 def test_the_judges_hash_covers_what_decides_a_verdict(root: Path, name: str) -> None:
     before = judge_sha256(root)
     (root / name).write_text("# changed\n")

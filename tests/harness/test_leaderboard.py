@@ -117,7 +117,13 @@ def test_keep_needs_the_whole_interval_above_the_best_so_far(ladder: Ladder) -> 
     ladder.measured(3, 1.21, 1.22)
     ladder.measured(4, 0.50, 0.60)
     decided = {row.iteration[:7]: row.decision for row in ladder.rows()}
-    assert decided == {"iter000": "KEEP", "iter001": "KEEP", "iter002": "DISCARD", "iter003": "KEEP", "iter004": "DISCARD"}
+    assert decided == {
+        "iter000": "KEEP",
+        "iter001": "KEEP",
+        "iter002": "DISCARD",
+        "iter003": "KEEP",
+        "iter004": "DISCARD",
+    }
 
 
 def test_decisions_follow_the_ladder_not_the_order_of_measuring_and_are_each_models_own(ladder: Ladder) -> None:

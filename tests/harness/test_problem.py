@@ -92,7 +92,9 @@ def test_the_wrong_part_is_named(key: str, names: str) -> None:
 
 
 near_misses = st.lists(
-    st.sampled_from([*OPERATORS, *DTYPES, *ACCUMULATORS, "_", "__", "x", "8", "0", "-1", "٨", " ", "\n", "1e3", "\x00"]),
+    st.sampled_from(
+        [*OPERATORS, *DTYPES, *ACCUMULATORS, "_", "__", "x", "8", "0", "-1", "٨", " ", "\n", "1e3", "\x00"]
+    ),
     max_size=12,
 ).map("".join)
 

@@ -1,6 +1,8 @@
 """Records are appended whole, read strictly, and never lost."""
 
+import fcntl
 import multiprocessing
+import threading
 from pathlib import Path
 
 import msgspec
@@ -9,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InfrastructureError
-from harness.records import BaselineRecord, Cause, Record, Stage, Status, append, read
-from tests.harness.examples import baseline_record, record
+from harness.records import BaselineRecord, Block, Cause, Record, Stage, Status, append, read
+from tests.harness.examples import baseline_record, measurement, record
 
 
 @pytest.fixture
@@ -19,7 +21,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_what_is_appended_is_read(path: Path) -> None:
-    first, second = record(), record(number=2, iteration="iter002_more", status=Status.REJECTED, cause=Cause.WRONG_RESULT)
+    first, second = (
+        record(),
+        record(number=2, iteration="iter002_more", status=Status.REJECTED, cause=Cause.WRONG_RESULT),
+    )
     append(path, first)
     append(path, second)
     assert read(path, Record) == ([first, second], [])
@@ -57,7 +62,9 @@ def test_a_last_line_that_lacks_only_its_end_is_a_record(path: Path) -> None:
     assert [each.number for each in read(path, Record)[0]] == [1, 2]
 
 
-@pytest.mark.parametrize("garbage", [b"not json", b'{"schema":1}', b"\xff\xfe\x00", b"[" * 100_000, b'{"a":"\xed\xa0\x80"}'])
+@pytest.mark.parametrize(
+    "garbage", [b"not json", b'{"schema":1}', b"\xff\xfe\x00", b"[" * 100_000, b'{"a":"\xed\xa0\x80"}']
+)
 def test_a_garbled_line_is_named_and_hides_no_other(path: Path, garbage: bytes) -> None:
     append(path, record())
     path.write_bytes(path.read_bytes() + garbage + b"\n")
@@ -95,8 +102,9 @@ def test_records_that_cannot_be_read_or_written_are_an_error_that_names_the_file
 
 
 def append_many(path: Path, model: str, count: int) -> None:
+    blocks = tuple(Block(placement, 1.5, 2.5) for placement in range(1000))  # longer than a buffer, as real ones are
     for number in range(count):
-        append(path, record(model=model, number=number))
+        append(path, record(model=model, number=number, measurement=measurement(1.0, 1.1, blocks=blocks)))
 
 
 def test_two_processes_at_once_lose_and_double_nothing(path: Path) -> None:
@@ -113,6 +121,18 @@ def test_two_processes_at_once_lose_and_double_nothing(path: Path) -> None:
     assert [each.number for each in records if each.model == "you"] == list(range(100))
 
 
+def test_a_writer_waits_for_another(path: Path) -> None:
+    append(path, record())
+    writer = threading.Thread(target=append, args=(path, record(number=2)))
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        writer.start()
+        writer.join(0.2)
+        assert len(read(path, Record)[0]) == 1
+    writer.join(10)
+    assert len(read(path, Record)[0]) == 2
+
+
 lines = st.binary(max_size=80) | st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(max_size=8), children, max_size=4),
@@ -127,9 +147,11 @@ damaged = st.tuples(
 def test_reading_anything_gives_records_or_complaints(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(content)
-    for kind in (Record, BaselineRecord):
-        records, problems = read(path, kind)
-        assert len(records) + len(problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
+    lines_there = sum(bool(line.strip()) for line in content.split(b"\n"))
+    records, complaints = read(path, Record)
+    assert len(records) + len(complaints) == lines_there
+    baselines, complaints = read(path, BaselineRecord)
+    assert len(baselines) + len(complaints) == lines_there
 
 
 def test_a_record_answers_a_run_that_wants_no_more(path: Path) -> None:

@@ -97,6 +97,16 @@ def test_scan_gives_the_ladder_in_order_and_the_files_that_are_none(tree: Tree) 
     assert [each.path for each in misplaced] == [stray]
 
 
+def test_a_folder_or_a_dangling_link_is_misplaced_and_hides_no_other(tree: Tree) -> None:
+    good = put(tree, f"cpu/tilelang/srcs/{SHAPE}/me/iter001_tag.py")
+    (good.parent / "iter002_folder.py").mkdir()
+    (good.parent / "iter003_link.py").symlink_to("nowhere.py")
+    found, misplaced = tree.scan("cpu", Selection())
+    assert [iteration.path for iteration in found] == [good]
+    assert [each.path.name for each in misplaced] == ["iter002_folder.py", "iter003_link.py"]
+    assert all("not a file that can be read" in each.reason for each in misplaced)
+
+
 def test_scan_of_a_key_without_a_tree_finds_nothing(tree: Tree) -> None:
     assert tree.scan("b200", Selection()) == ([], [])
 

@@ -165,6 +165,12 @@ def test_the_scaled_output_has_a_deviation_of_a_quarter(key: str) -> None:
     assert float(expected.mean()) == pytest.approx(0, abs=0.02)
 
 
+def test_the_reference_is_wider_than_the_output() -> None:
+    for key, dtype in zip(KEYS, (torch.float32, torch.float32, torch.float64), strict=True):
+        problem = parse_shape_key(key)
+        assert trials.reference(problem, inputs(problem, 0, exact=False)).dtype == dtype
+
+
 def test_an_integer_input_is_small_and_takes_every_value() -> None:
     for dtype, values in ((torch.bfloat16, {-2, -1, 0, 1, 2}), (torch.float8_e4m3fn, {-1, 0, 1})):
         tensor = torch.empty(1000, dtype=dtype)
