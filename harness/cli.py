@@ -25,6 +25,7 @@ app = App(
     version=__version__,
     help="Judge hand-tuned TileLang kernels: right or wrong, how fast against the library, and which one leads.",
     help_on_error=False,
+    suppress_keyboard_interrupt=False,
 )
 
 
@@ -61,6 +62,13 @@ class Manner:
 
     def settings(self, gpu: gpus.Gpu) -> Settings:
         """The settings of a measurement on a GPU."""
+        for name, seconds in (
+            ("budget", self.budget),
+            ("deadline", self.deadline),
+            ("build-deadline", self.build_deadline),
+        ):
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise UsageError(f"--{name} {seconds:g} is not a number of seconds above 0")
         return Settings(
             budget_s=default_budget_s(gpu) if self.budget is None else self.budget,
             launch_deadline_s=self.deadline,

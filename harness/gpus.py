@@ -101,7 +101,7 @@ def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
         return gpu, None
     if not present:
         raise InfrastructureError(f"GPU key '{key}' was asked for, but this machine has no NVIDIA GPU; try GPU=cpu")
-    match = next((device for device in present if key_of(device.name) == key), None)
+    match = next((device for device in present if key_of(device.name) == gpu.key), None)
     if match is None and not force:
         raise UsageError(
             f"GPU key '{key}' was asked for, but this machine's GPU is '{present[0].name}' "

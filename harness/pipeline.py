@@ -1,6 +1,7 @@
 """The straight line: contract, build, verify, bench, each a function of what the stage before it returned."""
 
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,7 +57,8 @@ def build(candidate: Candidate) -> Candidate:
     except Ended as ended:
         raise Rejection(ended.cause, f"{ended.reason}{_last_words(contestant)}") from None
     if isinstance(built, Broken):
-        raise Rejection(built.cause, built.reason)
+        said = _error_line(contestant) if built.cause is Cause.COMPILE else None
+        raise Rejection(built.cause, said or built.reason)
     candidate.build = Build(round(built.seconds, 3), built.generated_sha256, built.generated_bytes)
     if built.tensors is not None:
         difference = mismatch(built.tensors, problem)
@@ -229,6 +231,12 @@ def _unchanged(candidate: Candidate) -> None:
     )
     if now != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")
+
+
+def _error_line(contestant: Contestant) -> str | None:
+    """What a compiler, which writes to the terminal and not into the exception, complained of."""
+    lines = [line.strip() for line in contestant.output().splitlines()]
+    return next((line[:400] for line in lines if re.search(r"\berror: ", line)), None)
 
 
 def _last_words(contestant: Contestant) -> str:

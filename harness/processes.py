@@ -31,6 +31,7 @@ from harness.records import Cause
 POLL_S: Final = 0.2
 LOG_TAIL_BYTES: Final = 2000
 
+SCRATCH: Final = "tilebench-run-"
 UNLIMITED_BYTES: Final = 1 << 62
 
 _starting: Final = threading.Lock()
@@ -55,6 +56,7 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     elif device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid
     _context.set_forkserver_preload(["harness.judge.preload"])
+    _sweep()
 
 
 class Worker:
@@ -189,7 +191,7 @@ class Contestant(Side):
     side = "contestant"
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu) -> None:
-        self.scratch = Path(tempfile.mkdtemp(prefix="tilebench-"))
+        self.scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
         brief = Brief(root, problem, gpu, _measuring_core(gpu), path, self.scratch)
         super().__init__(run_contestant, brief, memory_limit_bytes())
 
@@ -211,6 +213,14 @@ class Referee(Worker):
     def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
         self.problem = problem
         super().__init__("referee", run_referee, (Brief(root, problem, gpu, _measuring_core(gpu)),), UNLIMITED_BYTES)
+
+
+def _sweep() -> None:
+    """Remove the scratch folders of runs that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def memory_limit_bytes() -> int:

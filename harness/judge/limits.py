@@ -47,8 +47,8 @@ def complaint(trial: Trial) -> str | None:
         if trial.max_abs_err == 0.0:
             return None
         return f"{trial.name} trial: small integers must match bit for bit, max_abs_err={trial.max_abs_err:.3g}"
-    if trial.max_abs_err > trial.max_abs_limit:
+    if not trial.max_abs_err <= trial.max_abs_limit:  # so written, NaN fails
         return f"{trial.name} trial: max_abs_err={trial.max_abs_err:.3g} is over {trial.max_abs_limit:.3g}"
-    if trial.rel_err is None or trial.rel_limit is None or trial.rel_err > trial.rel_limit:
+    if trial.rel_err is None or trial.rel_limit is None or not trial.rel_err <= trial.rel_limit:
         return f"{trial.name} trial: rel_err={trial.rel_err or math.inf:.3g} is over {trial.rel_limit:.3g}"
     return None

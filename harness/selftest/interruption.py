@@ -2,7 +2,7 @@
 
 import os
 import random
-import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Final
@@ -49,8 +49,8 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, reporter: Reporter) 
             try:
                 run.wait(random.uniform(0.1, life_s))
                 life_s = max(4.0, time.monotonic() - began)  # it ended by itself: aim earlier
-            except Exception:
-                os.killpg(run.pid, signal.SIGKILL)
+            except subprocess.TimeoutExpired:
+                run.kill()  # the parent alone: the others must find out by themselves
                 run.wait()
             left += _left(copy)
             records, problems = _records(copy, gpu)
