@@ -66,7 +66,7 @@ class Contents:
         return [tensor.clone() for tensor in self.sets[index][:-1]]
 
     def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor]) -> "Look":
-        """What a block left: a sample of some outputs and, of the set to be checked, all; copied, nothing judged yet."""
+        """Copies of what a block left: a sample of some outputs and, of the set to be checked, all of it."""
         sampled = self._dice.sample(range(1, launches + 1), min(SAMPLED_SETS, launches))
         samples = []
         for index in sampled:

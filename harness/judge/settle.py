@@ -21,7 +21,7 @@ _PR_SET_PDEATHSIG: Final = 1
 def settle(brief: Brief) -> None:
     """What every child does first."""
     os.setsid()
-    # Every child inherits the end of the pipe that keeps the forkserver alive; a stopped or hanging one would keep it so.
+    # A child inherits the end of the pipe that keeps the forkserver alive; one that hangs would keep it so.
     os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
     # The forkserver is the parent here; it ends with the run, however that ends.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
