@@ -140,7 +140,7 @@ def measure_itself(
     kills: Annotated[int, Parameter(help="Runs to kill at a random moment.")] = 5,
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
 ) -> ExitCode:
-    """Measure the harness: library against itself, killed runs, time saved. Of the first problem unless --shape is given."""
+    """Measure the harness: library against itself, killed runs, time saved; of the first problem, or of --shape."""
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu)
     iterations, _ = tree.scan(gpu.key, Selection(choice.shape, choice.model, "0"))

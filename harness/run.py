@@ -183,6 +183,7 @@ def _finish(
         _keep_baseline(plan.tree, record)
         scripts.write(plan.tree, iteration)
         scripts.write_timing(plan.tree, iteration, record)
+        scripts.write_tsv(plan.tree, iteration)
     return record
 
 

@@ -1,8 +1,9 @@
-"""The files beside an iteration that its contract names: build and run scripts, and its timing."""
+"""The files beside an iteration that its contract names: build and run scripts, its timing, the records as TSV."""
 
+import csv
 from typing import Final
 
-from harness.records import Record, Status
+from harness.records import Record, Status, read
 from harness.tree import Iteration, Tree
 
 _HEAD: Final = """\
@@ -19,6 +20,10 @@ _BUILD: Final = _HEAD + (
     'echo "import OK"\n'
 )
 _RUN: Final = _HEAD + 'mkdir -p {folder}\npython3 "$file" | tee {timing}\n'
+
+
+_FIGURES: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds")
+_COLUMNS: Final = ("recorded_at", "iteration", "status", "stage", *_FIGURES, "max_abs_err", "reason", "idea", "record")
 
 
 def write(tree: Tree, iteration: Iteration) -> None:
@@ -69,3 +74,17 @@ def _worst_error(record: Record) -> str:
         return "nan"
     errors = [trial.max_abs_err for trial in record.verification]
     return "nan" if None in errors else f"{max(error for error in errors if error is not None):.3g}"
+
+
+def write_tsv(tree: Tree, iteration: Iteration) -> None:
+    """``results.tsv`` beside ``results.jsonl``: derived from it, for people and spreadsheets, never read back."""
+    path = tree.records(iteration.gpu, iteration.shape_key, iteration.model)
+    records, _ = read(path, Record)
+    with path.with_suffix(".tsv").open("w", newline="") as file:
+        writer = csv.writer(file, dialect="excel-tab")
+        writer.writerow(_COLUMNS)
+        for record in records:
+            measured = record.measurement
+            figures = [getattr(measured, name) if measured else "" for name in _FIGURES]
+            told = (record.recorded_at, record.iteration, record.status, record.stage)
+            writer.writerow([*told, *figures, _worst_error(record), record.reason or "", record.idea or "", record.id])

@@ -47,7 +47,8 @@ def compare(tree: Tree, gpu: str, shape: str, reporter: Reporter) -> Finding:
 def line(finding: Finding) -> str:
     return (
         f"{finding.problem}: {finding.iterations} iterations in {finding.bench_s:.1f} s, "
-        f"again in {finding.again_s:.1f} s, as scripts by hand in {finding.by_hand_s:.1f} s: {finding.share:.0%} of that"
+        f"again in {finding.again_s:.1f} s, as scripts by hand in {finding.by_hand_s:.1f} s: "
+        f"{finding.share:.0%} of that"
     )
 
 
