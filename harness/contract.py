@@ -184,10 +184,10 @@ def _pinned(module: ast.Module) -> None:
     for call in ast.walk(module):
         if isinstance(call, ast.Call):
             for keyword in call.keywords:
-                if keyword.arg is None or not TUNING_NAME.fullmatch(keyword.arg):
+                if keyword.arg is not None and not TUNING_NAME.fullmatch(keyword.arg):
                     continue
                 if not _is_pinned(keyword.value):
-                    raise Breach(keyword.value.lineno, f"'{keyword.arg}={ast.unparse(keyword.value)}' is not pinned")
+                    raise Breach(keyword.value.lineno, f"'{_argument(keyword)}' is not pinned")
 
 
 def _parent(module: ast.Module, iteration: Iteration) -> str | None:
@@ -255,6 +255,11 @@ def _is_literal(value: ast.expr) -> bool:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return False
     return True
+
+
+def _argument(keyword: ast.keyword) -> str:
+    stars = "**" if keyword.arg is None else f"{keyword.arg}="
+    return stars + ast.unparse(keyword.value)
 
 
 def _is_pinned(value: ast.expr) -> bool:

@@ -106,6 +106,7 @@ BREACHES = {
     "constant is computed": ("WIDTH = 4", "WIDTH = len('four')", "line 8: 'WIDTH' is not a literal; pin it"),
     "parameter is computed": ("WIDTH = 4", "threads = len('four')", "line 8: 'threads' is not a literal; pin it"),
     "argument is computed": ("threads=WIDTH * 32", "threads=choose()", r"line 13: 'threads=choose\(\)' is not pinned"),
+    "arguments are computed": ("threads=WIDTH * 32", "**choose()", r"line 13: '\*\*choose\(\)' is not pinned"),
     "no PARENT": ('PARENT = "iter000_library"', "", "no PARENT"),
     "PARENT is missing": ("iter000_library", "iter000_nothing", "line 6: PARENT 'iter000_nothing' is not another"),
     "PARENT is itself": ("iter000_library", "iter001_idea", "line 6: PARENT 'iter001_idea' is not another iteration"),
