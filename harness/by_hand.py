@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from harness import gpus, scripts
 from harness.candidate import Settings, default_budget_s
-from harness.cli import guarded
+from harness.cli.app import guarded
 from harness.errors import ExitCode
 from harness.progress import Quiet
 from harness.records import Record, Stage, Status

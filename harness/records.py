@@ -5,7 +5,7 @@ import hashlib
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -173,8 +173,8 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def id(self) -> str:
-        """A short id, of the record's content."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:10]
+        """A short id, of what the record says: a field that is added later, and absent here, does not change it."""
+        return hashlib.sha256(msgspec.json.encode(_said(msgspec.to_builtins(self)))).hexdigest()[:10]
 
     def answers(self, stage: Stage) -> bool:
         """Whether this outcome says all that a run up to ``stage`` would."""
@@ -192,6 +192,12 @@ class BaselineRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time_ms: float
     tflops: float
     environment: Environment
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _said(each) for name, each in value.items() if each is not None}
+    return [_said(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def append(path: Path, record: Record | BaselineRecord) -> None:

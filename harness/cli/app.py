@@ -1,0 +1,62 @@
+"""The command line itself, and the one place that turns errors into exit codes."""
+
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+import cyclopts
+import msgspec
+from cyclopts import App
+
+from harness import __version__
+from harness.errors import ExitCode, TilebenchError
+from harness.progress import console
+
+app = App(
+    name="tilebench",
+    version=__version__,
+    help="Judge hand-tuned TileLang kernels: right or wrong, how fast against the library, and which one leads.",
+    help_on_error=False,
+    suppress_keyboard_interrupt=False,
+)
+
+
+def main() -> NoReturn:
+    """Entry point of ``tilebench`` and of ``python -m harness``."""
+    sys.exit(int(guarded(lambda: app(exit_on_error=False, print_error=False, result_action="return_value"))))
+
+
+def guarded(command: Callable[[], object]) -> ExitCode:
+    """Run a command; every error that a person can cause or cure becomes one line on stderr and an exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = command()
+    except cyclopts.CycloptsError as error:
+        return _complain(" ".join(str(error).split()), ExitCode.USAGE)
+    except TilebenchError as error:
+        return _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _complain(
+            "stopped; what was measured is recorded, and the same command continues", ExitCode.INFRASTRUCTURE
+        )
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}", ExitCode.INFRASTRUCTURE)
+    return code if isinstance(code, ExitCode) else ExitCode.PASSED
+
+
+def emit(document: object) -> None:
+    """Write one JSON document on stdout."""
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _complain(text: str, code: ExitCode) -> ExitCode:
+    console.print(f"tilebench: {text}", markup=False)
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

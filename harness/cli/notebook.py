@@ -1,0 +1,51 @@
+"""Verbs of the notebook: leaderboard, new."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from harness import leaderboard, scaffold, tables
+from harness.cli.app import app, emit
+from harness.cli.options import Choice
+from harness.errors import ExitCode, UsageError
+from harness.progress import console
+from harness.tree import Tree
+
+
+@app.command(name="leaderboard")
+def show(
+    choice: Choice = Choice(), *, format: Annotated[str, Parameter(help="A tabulate format.")] = "simple"
+) -> ExitCode:
+    """Print the leaderboard of what is recorded; measures nothing."""
+    print_boards(choice.key, choice, format)
+    return ExitCode.PASSED
+
+
+@app.command
+def new(
+    choice: Choice = Choice(),
+    *,
+    parent: Annotated[str | None, Parameter(help="The iteration to start from; the newest where not given.")] = None,
+    tag: Annotated[str, Parameter(help="The new iteration's tag.")] = "next_idea",
+) -> ExitCode:
+    """Write the next iteration, numbered, with a parent, ready to edit."""
+    if choice.shape is None or choice.model is None:
+        raise UsageError("new needs --shape and --model, e.g. --shape matmul_bf16fp32_4096x4096x4096 --model me")
+    path = scaffold.new(Tree.here(), choice.key, choice.shape, choice.model, parent, tag)
+    if choice.json:
+        emit({"path": path})
+    else:
+        print(Tree.here().short(path))
+    return ExitCode.PASSED
+
+
+def print_boards(key: str, choice: Choice, table_format: str = "simple") -> None:
+    boards, complaints = leaderboard.boards(Tree.here(), key, choice.selection)
+    for complaint in complaints:
+        console.print(complaint, markup=False)
+    if choice.json:
+        emit([row for board in boards for row in board.rows])
+        return
+    if not boards:
+        raise UsageError(f"no iteration under tuning/{key}/ matches {tables.chosen(choice.selection)}")
+    print("\n".join(tables.leaderboard(board, table_format) for board in boards))
