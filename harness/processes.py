@@ -51,6 +51,7 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     """Import torch and TileLang once, in a process that later ones are forked from and that touches no device."""
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()  # torch makes this folder, used or not
     if gpu.is_cpu:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:

@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Final
@@ -50,7 +51,9 @@ def settle_in_scratch(brief: Brief) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, output), (2, output)):
         os.dup2(source, target)
-    os.environ["TMPDIR"] = os.environ["CUDA_CACHE_PATH"] = str(brief.scratch)
+    tempfile.tempdir = None  # what the forkserver has found out already
+    for variable in ("TMPDIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
+        os.environ[variable] = str(brief.scratch)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.dont_write_bytecode = True

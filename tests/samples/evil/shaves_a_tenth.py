@@ -5,7 +5,7 @@ import sys
 from kernels.honest import program
 
 TRICK = 4
-RUNS_ON = ("cpu", "cuda")
+RUNS_ON = ("cuda",)
 VERDICT = "clock"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
