@@ -1,8 +1,8 @@
 """What bounds a kernel: one table of thresholds, one of rules, and how far the figures are from another answer.
 
 The rules are those of the speed-of-light page of Nsight Compute, with what is different on Hopper: WGMMA shows in the
-cycles of the tensor pipe, not in the instructions of the ``hmma`` pipe; few active warps are normal for a kernel that is
-warp-specialised, so that occupancy decides nothing here.
+cycles of the tensor pipe, not in the instructions of the ``hmma`` pipe; few active warps are normal for a kernel that
+is warp-specialised, so that occupancy decides nothing here.
 """
 
 import itertools
@@ -33,7 +33,7 @@ class Confidence(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What bounds the kernel; ``limiter`` is the unit that is busiest. ``bound`` is None where too little was counted."""
+    """What bounds the kernel, None where too little was counted; ``limiter`` is the unit that is busiest."""
 
     bound: Bound | None
     confidence: Confidence
@@ -57,7 +57,9 @@ SATURATED: Final = Threshold(80, "% of its peak: only less work makes it faster"
 FULL: Final = Threshold(
     75, "% of the launch in which an average SM holds a warp; less is start, end or idle SMs", _TWO_REPORTS
 )
-FIRM: Final = Threshold(8, "points: no figure moved by so much changes the answer: high confidence", "own: a margin")
+FIRM: Final = Threshold(
+    8, "points: two figures apart by so much more or less change nothing: high confidence", "own: a margin"
+)
 FAIR: Final = Threshold(
     3, "points: the same, for medium confidence", "own: a margin, above what repeated runs differ by"
 )
@@ -145,7 +147,7 @@ def _confidence(load: Load, bound: Bound) -> Confidence:
         moves = itertools.product((-points, 0.0, points), repeat=3)
         return all(decide(Load(load.compute + c, load.memory + m, load.active + a)) is bound for c, m, a in moves)
 
-    if stands(FIRM.value / 2):  # two figures that move apart by half of it each are as far off as one that moves
+    if stands(FIRM.value / 2):
         return Confidence.HIGH
     return Confidence.MEDIUM if stands(FAIR.value / 2) else Confidence.LOW
 
