@@ -352,7 +352,7 @@ def _fuller(case: Case, tag: str, fits: Callable[[tuple[int, int, int]], bool]) 
         and case.holds_accumulators(new)
         and case.holds((case.number("num_stages") or 1) * (case.stage_bytes(new) - case.stage_bytes(tile)))
     ]
-    best = max(others, key=lambda new: (round(case.wave_fill(new), 2), new[0] * new[1]), default=None)
+    best = max(others, key=lambda new: (round(case.wave_fill(new), 2), new[0] * new[1], new[1]), default=None)
     if best is None or case.wave_fill(best) < fill + NEAR.value / 100:
         return
     yield Idea(

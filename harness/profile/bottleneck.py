@@ -5,9 +5,8 @@ cycles of the tensor pipe, not in the instructions of the ``hmma`` pipe; few act
 is warp-specialised, so that occupancy decides nothing here.
 """
 
-import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Final
 
@@ -57,12 +56,8 @@ SATURATED: Final = Threshold(80, "% of its peak: only less work makes it faster"
 FULL: Final = Threshold(
     75, "% of the launch in which an average SM holds a warp; less is start, end or idle SMs", _TWO_REPORTS
 )
-FIRM: Final = Threshold(
-    8, "points: two figures apart by so much more or less change nothing: high confidence", "own: a margin"
-)
-FAIR: Final = Threshold(
-    3, "points: the same, for medium confidence", "own: a margin, above what repeated runs differ by"
-)
+FIRM: Final = Threshold(8, "points: no figure moved by so much changes the answer: high confidence", "own: a margin")
+FAIR: Final = Threshold(3, "points: the same, for medium confidence", "own: a margin")
 THRESHOLDS: Final = {"BUSY": BUSY, "NEAR": NEAR, "SATURATED": SATURATED, "FULL": FULL, "FIRM": FIRM, "FAIR": FAIR}
 
 
@@ -141,15 +136,19 @@ def decide(load: Load) -> Bound:
 
 
 def _confidence(load: Load, bound: Bound) -> Confidence:
-    """By the largest error in all three figures that leaves the answer as it is."""
+    """By how far any one figure may move before the answer is another."""
 
     def stands(points: float) -> bool:
-        moves = itertools.product((-points, 0.0, points), repeat=3)
-        return all(decide(Load(load.compute + c, load.memory + m, load.active + a)) is bound for c, m, a in moves)
+        moved = (
+            replace(load, **{each.name: getattr(load, each.name) + step})
+            for each in fields(load)
+            for step in (-points, points)
+        )
+        return all(decide(each) is bound for each in moved)
 
-    if stands(FIRM.value / 2):
+    if stands(FIRM.value):
         return Confidence.HIGH
-    return Confidence.MEDIUM if stands(FAIR.value / 2) else Confidence.LOW
+    return Confidence.MEDIUM if stands(FAIR.value) else Confidence.LOW
 
 
 def _busiest(figures: Figures, units: dict[str, str]) -> tuple[str, float] | None:

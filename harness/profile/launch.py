@@ -103,6 +103,7 @@ class _Run:
 
             from harness.judge import contestant, kernel
 
+            sys.dont_write_bytecode = True  # from here on it is the iteration's
             tilelang.disable_cache()
             torch.backends.cuda.matmul.allow_tf32 = False
         device = torch.device("cpu" if gpu.is_cpu else "cuda")

@@ -154,7 +154,6 @@ class Session:
         path = os.environ.get("PYTHONPATH")
         mine = {
             "PYTHONPATH": f"{self.tree.root}{os.pathsep}{path}" if path else str(self.tree.root),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "TILELANG_PRINT_ON_COMPILATION": "0",
             "TMPDIR": str(folder),
             "LC_ALL": "C.UTF-8",
@@ -223,4 +222,5 @@ def _fate(done: Done) -> str:
 
 
 def _slug(iteration: Iteration) -> str:
-    return f"{iteration.shape_key}.{iteration.model}.{iteration.name}"
+    """A short name for a folder: ncu makes sockets in it, whose paths may have 107 bytes."""
+    return sha256(str(iteration).encode()).hexdigest()[:12]
