@@ -166,7 +166,8 @@ class Session:
         """Each of the iteration's kernels once, and no other; raises Refusal."""
         if sorted(expected) != sorted(found):
             raise Refusal(
-                f"the launch ran {', '.join(found)}, where the iteration's source has {', '.join(expected)}, each once"
+                f"the launch ran {', '.join(found)}, where the iteration's source has "
+                f"{', '.join(expected) or 'none'}, each once"
             )
 
     def _unchanged(self, iteration: Iteration, blank: ProfileRecord) -> None:

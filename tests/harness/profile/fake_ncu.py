@@ -44,7 +44,7 @@ def profile(how: str) -> int:
         program_answers()
         return 1
     if how == "hangs":
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
         (report.parent / "child.pid").write_text(str(child.pid))
         time.sleep(600)
     if how == "crash":

@@ -10,6 +10,7 @@ import pytest
 
 from harness import leaderboard, scaffold, tables
 from harness.candidate import Settings
+from harness.environment import source_sha256
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.gpus import detect, find
 from harness.profile import run as profile_run
@@ -116,6 +117,15 @@ def test_an_edited_source_shows_no_bound_and_offers_no_idea(benched: Checkout, c
     assert set(bounds(benched).values()) == {None}
     with pytest.raises(UsageError, match="iter001_tiles_of_16 is not profiled"):
         scaffold.new(benched.tree, "cpu", SHAPE, MODEL, "iter001", None, 1)
+
+
+def test_figures_of_an_older_source_are_not_given_a_newer_bound(benched: Checkout, counting: list[str]) -> None:
+    profile(plan(benched, "iter001"), Quiet())
+    (path,) = benched.folder().glob("iter001*")
+    path.write_text(path.read_text() + "\n# edited\n")
+    newer = msgspec.structs.replace(profiles(benched)[0], source_sha256=source_sha256(path))
+    append(benched.tree.profiles("cpu", SHAPE, MODEL), newer)
+    assert set(bounds(benched).values()) == {None}
 
 
 def test_the_next_iteration_starts_from_an_idea(benched: Checkout, counting: list[str]) -> None:

@@ -23,7 +23,7 @@ from harness.profile.record import Outcome, ProfileRecord
 from harness.profile.report import ReportError
 from harness.profile.session import Refusal, Session
 from harness.tree import Iteration, Tree
-from tests.harness.checkout import ROOT, until
+from tests.harness.checkout import ROOT, SCALAR, Checkout, until
 from tests.harness.profile.reports import SHAPE, STOCK, STOCK_CONFIG, changed, rows, text
 
 FAKE = Path(__file__).with_name("fake_ncu.py")
@@ -129,6 +129,19 @@ def test_a_report_of_another_kernel_is_refused(
     with pytest.raises(Refusal, match=f"the launch ran {reported}, where the iteration's source has"):
         session.count(iteration, require())
     assert not tree.ncu(iteration, "csv").exists()
+
+
+def test_the_program_runs_under_it_for_real(checkout: Checkout, fake: Fake, tmp_path: Path) -> None:
+    """On the CPU key, whose kernels have no names to expect: built, verified, launched, then refused for its name."""
+    fake("runs")
+    gpu = find("cpu")
+    iteration = checkout.tree.parse(checkout.write("iter001_tiles", SCALAR.format(block=16)))
+    session = Session(checkout.tree, gpu, None, describe(ROOT, gpu, None), Children(), tmp_path, deadline_s=60)
+    with pytest.raises(Refusal, match="the launch ran main_kernel, where the iteration's source has none"):
+        session.count(iteration, require())
+    (outcome,) = tmp_path.glob("*/outcome.json")
+    found = msgspec.json.decode(outcome.read_bytes(), type=Launched)
+    assert [trial.name for trial in found.trials] == ["profiled inputs", "profiled launch"]
 
 
 def test_one_kernel_launched_twice_is_refused(
