@@ -38,7 +38,9 @@ class Cause(StrEnum):
     WRONG_PROBLEM = "wrong_problem"
     WRONG_RESULT = "wrong_result"
     INPUT_CHANGED = "input_changed"
+    FOREIGN_KERNEL = "foreign_kernel"
     CLOCK = "clock"
+    SABOTAGE = "sabotage"
     ROOFLINE = "roofline"
     SOURCE_CHANGED = "source_changed"
     RUNTIME = "runtime"
@@ -120,7 +122,9 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A paired measurement. ``ratio`` is the baseline's time over the contestant's: above 1 is faster.
 
     ``ratio_low`` and ``ratio_high`` bound its 95% interval; ``stable`` says whether the interval became narrow enough
-    before the budget ended. Launches are per block.
+    before the budget ended. Launches are per block. ``late_ms`` and ``baseline_late_ms`` say by how much a block took
+    longer by the referee's clock than by the side's own, ``baseline_alone_ms`` is the baseline's time when the
+    contestant's process had ended.
     """
 
     timer: str
@@ -141,6 +145,9 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: float
     blocks: tuple[Block, ...]
     telemetry: Telemetry | None = None
+    late_ms: float | None = None
+    baseline_late_ms: float | None = None
+    baseline_alone_ms: float | None = None
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
