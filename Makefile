@@ -28,7 +28,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-co
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify build check check-all leaderboard selftest doctor test lint lint-rules lint-format \
+.PHONY: help bench verify build profile check check-all leaderboard selftest doctor test lint lint-rules lint-format \
         lint-types format runtime dev lock clean
 
 help: ## List the targets
@@ -40,6 +40,9 @@ bench: $(RUNTIME) ## Verify and time the iterations against the library; print t
 
 verify: $(RUNTIME) ## Prove the iterations right, without timing them
 	@$(PY) -m harness verify $(CHOICE)
+
+profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
+	@$(PY) -m harness profile $(CHOICE)
 
 build: $(RUNTIME) ## Compile the iterations for their GPU; needs no GPU
 	@$(PY) -m harness build $(CHOICE)

@@ -60,6 +60,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def profile(session: nox.Session) -> None:
+    """Say what bounds the leaders, and what to try next; needs a GPU and ncu."""
+    harness(session, "profile")
+
+
+@nox.session
 def leaderboard(session: nox.Session) -> None:
     """Print the leaderboard of what is recorded."""
     harness(session, "leaderboard")

@@ -19,6 +19,7 @@ from tabulate import tabulate
 
 from harness import gpus
 from harness.nvml import Device, compute_processes, devices
+from harness.profile import ncu
 from harness.tree import Tree
 
 if TYPE_CHECKING:
@@ -308,10 +309,7 @@ def _compiler() -> Iterable[Finding]:
 
 
 def _ncu(present: list[Device]) -> Iterable[Finding]:
-    on_path = shutil.which("ncu")
-    home = Path(_cuda_home() or CUDA_FOLDER)
-    others = [home / "bin" / "ncu", *sorted(NCU_FOLDERS.glob("*/ncu"), reverse=True)]
-    path = Path(on_path) if on_path else next(filter(None, map(_executable, others)), None)
+    path = ncu.find(CUDA_FOLDER, NCU_FOLDERS)
     if path is not None:
         version = _version_of(path, r"Version ([0-9.]+[0-9])")
         yield Finding("ncu", True, False, f"{_dotted(version)}, {path}" if version else f"{path}, of unknown version")

@@ -13,7 +13,7 @@ from harness.errors import InfrastructureError
 from harness.nvml import Telemetry
 
 SCHEMA: Final = 1
-R = TypeVar("R", "Record", "BaselineRecord")
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Status(StrEnum):
@@ -207,7 +207,7 @@ def _said(value: Any) -> Any:
     return [_said(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def append(path: Path, record: Record | BaselineRecord) -> None:
+def append(path: Path, record: msgspec.Struct) -> None:
     """Append one whole line, and have it on the disk before returning; raises InfrastructureError."""
     line = msgspec.json.encode(record) + b"\n"
     try:

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -93,7 +93,7 @@ def run(plan: Plan, reporter: Reporter) -> Results:
             reporter.finished(result_line(known, reused=True))
     if not waiting:
         return results
-    with _alone(plan):
+    with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
         if plan.upto is not Stage.CONTRACT:
             reporter.doing("importing torch and TileLang")
             start_forkserver(plan.gpu, plan.device)
@@ -238,24 +238,21 @@ def _keep_baseline(tree: Tree, record: Record) -> None:
 
 
 @contextmanager
-def _alone(plan: Plan) -> Iterator[None]:
+def alone(tree: Tree, gpu: Gpu, device: Device | None) -> Iterator[None]:
     """Refuse to measure beside another run on this tree, or beside another process on the device; never kill it."""
-    if not plan.uses_device:
-        yield
-        return
-    if plan.device is not None and (others := compute_processes(plan.device)):
+    if device is not None and (others := compute_processes(device)):
         pids = ", ".join(map(str, others))
-        raise InfrastructureError(f"{plan.device.name} is in use by process {pids}; wait until it ends, or end it")
-    folder = plan.tree.folder(plan.gpu.key)
+        raise InfrastructureError(f"{device.name} is in use by process {pids}; wait until it ends, or end it")
+    folder = tree.folder(gpu.key)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise InfrastructureError(f"{plan.tree.short(folder)} cannot be written: {error.strerror}") from error
+        raise InfrastructureError(f"{tree.short(folder)} cannot be written: {error.strerror}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            where = plan.tree.short(folder)
+            where = tree.short(folder)
             raise InfrastructureError(f"another run is measuring under {where}; wait until it ends") from None
         yield
