@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from harness import contract
+import msgspec
+
+from harness import builds, contract
 from harness.candidate import Candidate, Rejection
 from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.errors import InfrastructureError
@@ -29,7 +31,8 @@ from harness.judge.signature import mismatch
 from harness.judge.statistics import Estimate, estimate
 from harness.nvml import Monitor
 from harness.processes import Contestant, Ended, Opponent, Referee
-from harness.records import Block, Build, Cause, Measurement, Stage, Trial
+from harness.records import Block, Build, BuildRecord, Cause, Measurement, Stage, Trial
+from harness.static import evidence, toolchain
 
 ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
 ROOFLINE_GRACE: Final = 0.85  # clocks can be above those of the datasheet's peak
@@ -47,8 +50,20 @@ def check(candidate: Candidate) -> Candidate:
 
 
 def build(candidate: Candidate) -> Candidate:
-    """Start the contestant, which loads the iteration and compiles its kernel, and touches no device."""
+    """Start the contestant, which loads the iteration and compiles its kernel, touching no device; gather the evidence.
+
+    What is recorded of the same source and the same compilers is not found out again: a failure decides at once, and
+    where no launch follows, so does a success.
+    """
     candidate.stage = Stage.BUILD
+    known = None if candidate.settings.again else builds.known(candidate)
+    if known is None:
+        builds.refuse_exhausted(candidate)
+    elif known.cause is not None or not candidate.launches:
+        candidate.recorded_build, candidate.build = known, known.build
+        if known.cause is not None:
+            raise Rejection(known.cause, known.reason or "")
+        return candidate
     problem = candidate.iteration.problem
     contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu)
     candidate.contestant = contestant
@@ -59,12 +74,31 @@ def build(candidate: Candidate) -> Candidate:
     if isinstance(built, Broken):
         said = _error_line(contestant) if built.cause is Cause.COMPILE else None
         raise Rejection(built.cause, said or built.reason)
-    candidate.build = Build(round(built.seconds, 3), built.generated_sha256, built.generated_bytes)
+    candidate.build = _evidence(candidate, built, known)
     if built.tensors is not None:
         difference = mismatch(built.tensors, problem)
         if difference is not None:
             raise Rejection(Cause.WRONG_PROBLEM, difference)
     return candidate
+
+
+def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> Build:
+    """What the build tells, taken from the record where it made the same source; refuses what cannot be launched."""
+    seconds = round(built.seconds, 3)
+    if (
+        known is not None
+        and known.build is not None
+        and evidence.generated_sha256(built.compilation) == known.build.generated_sha256
+    ):
+        candidate.recorded_build = known
+        return msgspec.structs.replace(known.build, seconds=seconds)
+    try:
+        problem, cuobjdump = candidate.iteration.problem, toolchain.find().cuobjdump
+        return evidence.examine(
+            built.compilation, problem, candidate.gpu, seconds, cuobjdump.path if cuobjdump else None
+        )
+    except evidence.DoesNotFit as refusal:
+        raise Rejection(Cause.DOES_NOT_FIT, str(refusal)) from None
 
 
 def verify(candidate: Candidate) -> Candidate:

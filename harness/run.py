@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from harness import scripts
+from harness import builds, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describe, families_sha256, source_sha256
 from harness.errors import ExitCode, InfrastructureError
@@ -115,7 +115,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
             and record.families_sha256 == families
             and record.environment == environment
             and record.answers(plan.upto)
-            and record.cause is not Cause.REFEREE
+            and record.cause not in (Cause.REFEREE, Cause.ATTEMPTS)
         ):
             return record
     return None
@@ -135,7 +135,9 @@ def _carry_out(
 
     def run_ahead(iteration: Iteration) -> Entry:
         free.acquire()
-        candidate = Candidate.enter(iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+        candidate = Candidate.enter(
+            iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
+        )
         if stopped.is_set():
             return candidate, None
         rejection = advance(candidate, plan.upto, on_device=False)
@@ -176,7 +178,8 @@ def _finish(
             rejection = advance(candidate, plan.upto, on_device=True)
     finally:
         candidate.leave()
-    record = _record(candidate, rejection, environment)
+    rejection, attempt = builds.keep(plan.tree, candidate, rejection)
+    record = _record(candidate, rejection, environment, attempt)
     if plan.uses_device:
         iteration = candidate.iteration
         append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
@@ -187,7 +190,7 @@ def _finish(
     return record
 
 
-def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment) -> Record:
+def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None) -> Record:
     iteration, terms = candidate.iteration, candidate.terms
     return Record(
         schema=SCHEMA,
@@ -210,6 +213,7 @@ def _record(candidate: Candidate, rejection: Rejection | None, environment: Envi
         build=candidate.build,
         verification=candidate.verification,
         measurement=candidate.measurement,
+        attempt=attempt,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.records import Block, Cause, Trial
+from harness.static.compilation import Compilation
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
@@ -16,12 +17,11 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True)
 
 
 class Built(Message, frozen=True):
-    """The kernel compiled; ``tensors`` are its parameters (shape, dtype), None for a plain callable."""
+    """The kernel compiled; ``tensors`` are its parameters (shape, dtype). Both are None for a plain callable."""
 
     seconds: float
-    generated_sha256: str | None
-    generated_bytes: int
     tensors: tuple[tuple[tuple[int, ...], str], ...] | None
+    compilation: Compilation | None = None
 
 
 class Broken(Message, frozen=True):
