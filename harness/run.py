@@ -30,6 +30,7 @@ from harness.records import (
     append,
     read,
 )
+from harness.static import toolchain
 from harness.tables import result_line
 from harness.tree import Iteration, Misplaced, Tree
 
@@ -95,11 +96,14 @@ def run(plan: Plan, reporter: Reporter) -> Results:
         return results
     with _alone(plan):
         if plan.upto is not Stage.CONTRACT:
+            if not plan.gpu.is_cpu:
+                toolchain.find().require()
             reporter.doing("importing torch and TileLang")
             start_forkserver(plan.gpu, plan.device)
-        for record in _carry_out(plan, waiting, environment, reporter):
+        for record, reused in _carry_out(plan, waiting, environment, reporter):
             results.records.append(record)
-            reporter.finished(result_line(record))
+            results.reused += reused
+            reporter.finished(result_line(record, reused=reused))
     return results
 
 
@@ -123,12 +127,12 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
 
 def _carry_out(
     plan: Plan, iterations: list[Iteration], environment: Environment, reporter: Reporter
-) -> Iterator[Record]:
+) -> Iterator[tuple[Record, bool]]:
     """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
     cores = len(os.sched_getaffinity(0))
-    overlap = plan.uses_device and not plan.gpu.is_cpu
-    jobs = max(1, cores - SPARE_CORES) if overlap else cores
-    window = 2 * jobs if overlap else CPU_BATCH
+    apart = plan.uses_device and plan.gpu.is_cpu
+    jobs = max(1, cores - SPARE_CORES) if plan.uses_device and not apart else cores
+    window = CPU_BATCH if apart else 2 * jobs
     free = threading.Semaphore(window)
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
@@ -150,11 +154,11 @@ def _carry_out(
     futures: list[Future[Entry]] = []
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            step = len(iterations) if overlap else window
+            step = window if apart else len(iterations)
             for first in range(0, len(iterations), step):
                 reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
                 futures = [pool.submit(run_ahead, iteration) for iteration in iterations[first : first + step]]
-                for future in futures if not overlap else ():
+                for future in futures if apart else ():
                     future.result()
                 for future in futures:
                     yield _finish(plan, *future.result(), environment, reporter)
@@ -170,8 +174,9 @@ def _carry_out(
 
 def _finish(
     plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
-) -> Record:
-    """The stages on the device, and the record."""
+) -> tuple[Record, bool]:
+    """The stages on the device, and the record; whether it only repeats what is recorded of its build."""
+    reused = candidate.recorded_build is not None and candidate.stage is Stage.BUILD
     try:
         if rejection is None:
             reporter.doing(f"{plan.upto.value} {candidate.iteration}")
@@ -187,7 +192,7 @@ def _finish(
         scripts.write(plan.tree, iteration)
         scripts.write_timing(plan.tree, iteration, record)
         scripts.write_tsv(plan.tree, iteration)
-    return record
+    return record, reused
 
 
 def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None) -> Record:

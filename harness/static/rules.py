@@ -23,6 +23,7 @@ SHARED_BYTES_PER_CYCLE: Final = 128
 # the H100 white paper; an 8-bit WGMMA has twice the k, and takes as long.
 FMA_PER_CYCLE: Final = 2048
 FULL_ENOUGH: Final = 0.9  # of the SMs, over all waves: below this a tenth of the time is lost to the last wave
+_MMA_SYNC: Final = ("HMMA.", "QMMA.", "IMMA.")
 MANY_WAVES: Final = 10  # from here on the last wave is less than a tenth
 
 
@@ -158,8 +159,8 @@ def _narrow(facts: Facts) -> Iterator[str]:
         wanted = shared_bytes_per_cycle(mma, facts.input_bits)
         if wanted >= SHARED_BYTES_PER_CYCLE:
             yield (
-                f"narrow WGMMA: {mma.m}x{mma.n}x{mma.k} reads {wanted:.0f} bytes of shared memory a cycle, all of the "
-                f"{SHARED_BYTES_PER_CYCLE} that an SM has or more; 128 columns or more for each warp group leave room"
+                f"narrow WGMMA: {mma.m}x{mma.n}x{mma.k} reads {wanted:.0f} bytes of shared memory a cycle, an SM has "
+                f"{SHARED_BYTES_PER_CYCLE}; 128 columns or more for each warp group leave room"
             )
 
 
@@ -170,9 +171,12 @@ def shared_bytes_per_cycle(mma: WarpGroupMma, input_bits: int) -> float:
     return rows * mma.k * input_bits / 8 / cycles
 
 
-def _no_wgmma(facts: Facts) -> Iterator[str]:
-    if facts.code and facts.arch.startswith("sm_90") and facts.computes and not facts.code.warp_group:
-        yield "mma.sync instead of WGMMA: on Hopper it reaches about 60% of the tensor cores' rate"
+def _older_mma(facts: Facts) -> Iterator[str]:
+    newer = next(
+        (name for arch, name in (("sm_90", "WGMMA"), ("sm_100", "tcgen05.mma")) if facts.arch.startswith(arch)), None
+    )
+    if newer and facts.code and any(each.startswith(_MMA_SYNC) for each in facts.code.tensor):
+        yield f"mma.sync instead of {newer}: the tensor cores of {facts.arch} do not reach their rate by it"
 
 
 def _no_tensor_cores(facts: Facts) -> Iterator[str]:
@@ -210,7 +214,7 @@ WARNINGS: Final = (
     Rule("spills", _spills, "ptxas --verbose"),
     Rule("ptxas", _ptxas, "ptxas, its own remarks"),
     Rule("narrow WGMMA", _narrow, "shared memory's 32 banks of 4 bytes a cycle against the tensor cores' rate"),
-    Rule("mma.sync", _no_wgmma, "Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024"),
+    Rule("mma.sync", _older_mma, "Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024"),
     Rule("tensor cores", _no_tensor_cores, "the cubin's instructions"),
     Rule("waves", _waves, "the grid, the SMs of gpus.toml, and the blocks that fit on one"),
     Rule("bank conflicts", _conflicts, "the addresses in the generated source (banks.py)"),

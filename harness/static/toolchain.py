@@ -1,6 +1,6 @@
 """The toolchain: nvcc, which makes the cubin, and cuobjdump, which reads it; from a toolkit or from PyPI.
 
-Run as a module it prints which of the project's extras this machine still needs, for ``make build`` to install.
+Run as a module, with a GPU key, it prints the extra of the project that a build for it still needs here.
 """
 
 import importlib.metadata
@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from harness import gpus
 from harness.errors import InfrastructureError
 
 CUDA_FOLDER: Final = Path("/usr/local/cuda")
@@ -113,5 +114,15 @@ def _tool(path: Path | None) -> Tool | None:
     return Tool(path, match[1] if match else "unknown")
 
 
+def findings() -> Iterator[tuple[str, bool, bool, str, str]]:
+    """For the doctor: name, whether it is there, whether it is needed, what was found, what to do."""
+    tool = find().cuobjdump
+    found = f"{tool.version}, {tool.path}" if tool else "not in a toolkit, nor from PyPI"
+    advice = f"pip install 'tilebench[{DISASSEMBLER_EXTRA}]' (make build does): builds then count instructions too"
+    yield "cuobjdump", tool is not None, False, found, advice
+
+
 if __name__ == "__main__":
-    sys.stdout.write(find().missing_extra or "")
+    key = sys.argv[1] if len(sys.argv) > 1 else gpus.AUTO
+    is_cpu = (gpus.detect() if key == gpus.AUTO else key) == gpus.CPU
+    sys.stdout.write("" if is_cpu else find().missing_extra or "")
