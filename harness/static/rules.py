@@ -1,5 +1,6 @@
 """The rules: what cannot be launched on an architecture, and what will be slow, each in words and with its source."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -188,11 +189,12 @@ def _waves(facts: Facts) -> Iterator[str]:
     waves = facts.waves
     if waves is None or facts.sms is None or not facts.computes:
         return
-    if facts.blocks < facts.sms:
-        yield f"idle SMs: {facts.blocks} blocks for {facts.sms} SMs; smaller tiles, or K split over blocks"
+    if facts.blocks <= facts.sms:
+        if facts.blocks / facts.sms < FULL_ENOUGH:
+            yield f"idle SMs: {facts.blocks} blocks for {facts.sms} SMs; smaller tiles, or K split over blocks"
         return
-    whole = -(-facts.blocks // (facts.sms * (facts.blocks_per_sm or 1)))
-    if waves < MANY_WAVES and waves / whole < FULL_ENOUGH and whole > 1:
+    whole = math.ceil(waves)
+    if 1 < waves < MANY_WAVES and waves / whole < FULL_ENOUGH:
         yield (
             f"wave quantization: {facts.blocks:,} blocks are {waves:.2f} waves of {facts.sms} SMs x "
             f"{facts.blocks_per_sm}, the last one partly empty: {waves / whole:.0%} of the SMs' time is used"
