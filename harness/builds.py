@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.candidate import Candidate, Rejection
-from harness.records import SCHEMA, BuildRecord, Cause, Stage, Status, append_made, read
+from harness.records import SCHEMA, Build, BuildRecord, Cause, Record, Stage, Status, append_made, read
 from harness.static import toolchain
 from harness.static.evidence import ANALYSIS
 from harness.tree import Iteration, Tree
@@ -40,6 +40,16 @@ def refuse_exhausted(candidate: Candidate) -> None:
             f"{len(failed)} sources of {name} failed to compile since one last did, and {most} may; "
             f"begin another idea under the next number, or allow more with --attempts {len(failed) + 1}",
         )
+
+
+def evidence(tree: Tree, record: Record) -> Build | None:
+    """What is known of the build behind a record: its own, else that of the same source, built elsewhere."""
+    if record.build is None or record.build.kernels is not None or record.build.generated_sha256 is None:
+        return record.build
+    source = (record.source_sha256, record.families_sha256)
+    recorded, _ = read(tree.builds(record.gpu, record.shape_key, record.model), BuildRecord)
+    same = (each.build for each in reversed(recorded) if (each.source_sha256, each.families_sha256) == source)
+    return next((build for build in same if build is not None), record.build)
 
 
 def keep(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> tuple[Rejection | None, str | None]:

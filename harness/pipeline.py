@@ -83,22 +83,23 @@ def build(candidate: Candidate) -> Candidate:
 
 
 def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> Build:
-    """What the build tells, taken from the record where it made the same source; refuses what cannot be launched."""
+    """What the build tells, the record's where it tells the same; refuses what cannot be launched."""
     seconds = round(built.seconds, 3)
-    if (
-        known is not None
-        and known.build is not None
-        and evidence.generated_sha256(built.compilation) == known.build.generated_sha256
-    ):
+    cuobjdump = toolchain.find().cuobjdump
+    recorded = known.build if known is not None else None
+    same = recorded is not None and evidence.generated_sha256(built.compilation) == recorded.generated_sha256
+    if recorded is not None and (same or cuobjdump is None):
         candidate.recorded_build = known
-        return msgspec.structs.replace(known.build, seconds=seconds)
+        return msgspec.structs.replace(recorded, seconds=seconds)
     try:
-        problem, cuobjdump = candidate.iteration.problem, toolchain.find().cuobjdump
-        return evidence.examine(
-            built.compilation, problem, candidate.gpu, seconds, cuobjdump.path if cuobjdump else None
-        )
+        problem, tool = candidate.iteration.problem, cuobjdump.path if cuobjdump else None
+        found = evidence.examine(built.compilation, problem, candidate.gpu, seconds, tool)
     except evidence.DoesNotFit as refusal:
         raise Rejection(Cause.DOES_NOT_FIT, str(refusal)) from None
+    # TileLang does not generate the same text each time (names, order); what comes of it is the same, or is recorded.
+    if recorded is not None and (recorded.kernels, recorded.warnings) == (found.kernels, found.warnings):
+        candidate.recorded_build = known
+    return found
 
 
 def verify(candidate: Candidate) -> Candidate:

@@ -176,7 +176,7 @@ def _finish(
     plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
 ) -> tuple[Record, bool]:
     """The stages on the device, and the record; whether it only repeats what is recorded of its build."""
-    reused = candidate.recorded_build is not None and candidate.stage is Stage.BUILD
+    reused = candidate.recorded_build is not None and (rejection is not None or not candidate.launches)
     try:
         if rejection is None:
             reporter.doing(f"{plan.upto.value} {candidate.iteration}")

@@ -17,9 +17,9 @@ LONGEST: Final = 4000  # characters of an address that are worth reading
 
 _KERNEL: Final = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\([^;{]*\{")
 _SHARED: Final = re.compile(
-    r"__shared__\s+(?:__align__\(\d+\)\s*)?\w+\s+(\w+)\[|void\*\s*(\w+)\s*=\s*\(\(void\*\)\(\(char\*\)buf_dyn_shmem"
+    r"__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\[|(void)\*\s*(\w+)\s*=\s*\(\(void\*\)\(\(char\*\)buf_dyn_shmem"
 )
-_ACCESS: Final = re.compile(r"\(\((\w+)\*\)(\w+)\)(\[| \+ )(?=\()")
+_ACCESS: Final = re.compile(r"(?:\(\((\w+)\*\)(\w+)\)|\b(\w+))(?:\[| \+ )(?=\()")
 _VECTOR: Final = re.compile(r"\*\((\w+)\*\)\($")
 _MATRIX: Final = re.compile(r"(?:ldmatrix|stmatrix)\w*\(\s*(?:\w+,\s*)?\(?&\($")
 _COPY: Final = re.compile(r"cp_async_gs(?:_conditional)?<(\d+)>\(\s*\(?&\($")
@@ -67,10 +67,11 @@ def degree(addresses: list[int], width_bytes: int) -> int:
 
 
 def _in_kernel(body: str) -> Iterator[str]:
-    shared = {name for match in _SHARED.finditer(body) for name in match.groups() if name}
+    shared = {match[2] or match[4]: match[1] or match[3] for match in _SHARED.finditer(body)}
     found: Counter[tuple[str, int, int]] = Counter()
     for match in _ACCESS.finditer(body):
-        element, name = match[1], match[2]
+        name = match[2] or match[3]
+        element = match[1] or shared.get(name, "")
         before = body[max(0, match.start() - 80) : match.start()]
         address = _balanced(body, match.end())
         if name not in shared or element not in _ELEMENT_BYTES or address is None or "threadIdx.x" not in address:

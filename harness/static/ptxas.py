@@ -10,7 +10,7 @@ _USED: Final = re.compile(r"Used (\d+) registers")
 _BARRIERS: Final = re.compile(r"used (\d+) barriers")
 _SHARED: Final = re.compile(r"(\d+) bytes smem")
 _REMARK: Final = re.compile(r"ptxas (?:info|warning)\s*:\s*(?:\([A-Z]\d+\)\s*)?(Potential Performance Loss:.*)")
-_IN_FUNCTION: Final = re.compile(r"\s*in (?:the )?function '[^']*'|\s*in the function '[^']*'")
+_IN_FUNCTION: Final = re.compile(r"\s*in (?:the )?function '[^']*'")
 
 
 @dataclass(frozen=True, slots=True)
