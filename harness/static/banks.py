@@ -8,14 +8,18 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 BANKS: Final = 32
 BANK_BYTES: Final = 4
 WARP: Final = 32
-LONGEST: Final = 4000  # characters of an address that are worth reading
+# A contestant wrote the source: what reading it may cost has bounds.
+MOST_CHARACTERS: Final = 1 << 20
+MOST_ACCESSES: Final = 5000
+LONGEST: Final = 4000  # characters of one address
 
-_KERNEL: Final = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\([^;{]*\{")
+_KERNEL: Final = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\([^;{]{0,4000}\{")
 _SHARED: Final = re.compile(
     r"__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\[|(void)\*\s*(\w+)\s*=\s*\(\(void\*\)\(\(char\*\)buf_dyn_shmem"
 )
@@ -44,6 +48,7 @@ _ALLOWED: Final = (
 
 def conflicts(source: str) -> dict[str, tuple[str, ...]]:
     """Per kernel, the accesses of the generated source that conflict, in words."""
+    source = source[:MOST_CHARACTERS]
     starts = list(_KERNEL.finditer(source))
     ends = [*(match.start() for match in starts[1:]), len(source)]
     return {match[1]: tuple(_in_kernel(source[match.end() : end])) for match, end in zip(starts, ends, strict=True)}
@@ -69,7 +74,7 @@ def degree(addresses: list[int], width_bytes: int) -> int:
 def _in_kernel(body: str) -> Iterator[str]:
     shared = {match[2] or match[4]: match[1] or match[3] for match in _SHARED.finditer(body)}
     found: Counter[tuple[str, int, int]] = Counter()
-    for match in _ACCESS.finditer(body):
+    for match in islice(_ACCESS.finditer(body), MOST_ACCESSES):
         name = match[2] or match[3]
         element = match[1] or shared.get(name, "")
         before = body[max(0, match.start() - 80) : match.start()]

@@ -43,6 +43,7 @@ class Facts:
     limited_by: str | None
     remarks: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    compute_bound: bool = True  # by the roofline of the problem, not by what the kernel does
 
     @property
     def threads(self) -> int:
@@ -156,7 +157,9 @@ def _ptxas(facts: Facts) -> Iterator[str]:
 
 
 def _narrow(facts: Facts) -> Iterator[str]:
-    for mma in sorted(facts.code.warp_group, key=lambda each: each.n) if facts.code else ():
+    if facts.code is None or not facts.compute_bound:
+        return
+    for mma in sorted(facts.code.warp_group, key=lambda each: each.n):
         wanted = shared_bytes_per_cycle(mma, facts.input_bits)
         if wanted >= SHARED_BYTES_PER_CYCLE:
             yield (

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 ANSWER_S: Final = 60.0
-_FUNCTION: Final = re.compile(r"^\s*Function : (\S+)", re.MULTILINE)
-_INSTRUCTION: Final = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)([^;]*);", re.MULTILINE)
+_FUNCTION: Final = re.compile(r"^[ \t]*Function : (\S+)", re.MULTILINE)
+_INSTRUCTION: Final = re.compile(
+    r"^[ \t]+/\*[0-9a-f]{4,}\*/[ \t]+(?:@!?U?P\w+[ \t]+)?([A-Z][\w.]*)([^;\n]*);", re.MULTILINE
+)
 _TENSOR: Final = re.compile(r"(?:[HQIBDO]G?MMA|UTC\w*MMA)\b")  # mma.sync, wgmma, tcgen05
 _WARP_GROUP: Final = re.compile(r"[HQIB]GMMA\.(\d+)x(\d+)x(\d+)\b")
 _A_IN_REGISTERS: Final = re.compile(r"\s*R\d+,\s*R\d+,")

@@ -76,3 +76,11 @@ def test_a_source_from_a_contestant_is_never_run() -> None:
     assert conflicts(KERNEL.format(access=deep))["main_kernel"] == ()
     huge = "y = ((float*)A_shared)[(((int)threadIdx.x) << 999999999999)]"
     conflicts(KERNEL.format(access=huge))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece", ["__global__ void k(", "((float*)A_shared)[((((", "void* ", "__shared__ float t[1]; t[("]
+)
+def test_a_source_that_is_made_to_be_slow_to_read_is_not(piece: str) -> None:
+    conflicts('extern "C" __global__ void main_kernel(int* p) {' + piece * (4_000_000 // len(piece)))

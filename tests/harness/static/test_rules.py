@@ -87,6 +87,11 @@ def test_what_will_be_slow_is_said_once(changes: dict[str, Any], says: str) -> N
     assert warning.startswith(says)
 
 
+def test_narrow_tiles_are_no_trouble_where_memory_is_what_limits() -> None:
+    narrow = Code(9, {"HGMMA.64x64x16.F32.BF16": 8}, frozenset({WarpGroupMma(64, 64, 16, False)}))
+    assert broken(WARNINGS, facts(code=narrow, compute_bound=False)) == []
+
+
 @pytest.mark.parametrize(
     ("grid", "warned"),
     [(119, False), (118, True), (128, False), (256, False), (238, False), (230, True), (1400, False)],
