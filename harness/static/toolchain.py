@@ -107,8 +107,8 @@ def _tool(path: Path | None) -> Tool | None:
     if path is None:
         return None
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=ANSWER_S, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=ANSWER_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
         return None
     match = re.search(r"\bV([0-9]+\.[0-9]+\.[0-9]+)", said)
     return Tool(path, match[1] if match else "unknown")
