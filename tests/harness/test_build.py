@@ -15,7 +15,7 @@ from harness.records import BuildRecord, read
 from harness.static import toolchain
 from tests.harness.checkout import MODEL, SAMPLES, Checkout, one_line
 
-SHAPE = "matmul_bf16fp32_512x512x512"
+SHAPE = "matmul_bf16fp32_1024x1024x1024"
 SOUND = ("stock", "eager_jit", "spills", "bank_conflicts")
 # Sample -> cause, and what the reason must say.
 REFUSED = {
@@ -29,7 +29,7 @@ WARNED = {
     "spills": (r"spills: [0-9,]+ bytes of stores", "ptxas: Potential Performance Loss: wgmma"),
     "bank_conflicts": ("bank conflicts: 32-way, in tile", "no tensor core instruction"),
     "eager_jit": ("narrow WGMMA: 64x64x16",),
-    "stock": ("idle SMs: 16 blocks for 132 SMs",),
+    "stock": ("idle SMs: 64 blocks for 132 SMs",),
 }
 
 pytestmark = [
@@ -95,7 +95,7 @@ def test_the_stock_kernel_shows_all_its_figures(rows: dict[str, Any]) -> None:
     assert row["static_shared_bytes"] + row["dynamic_shared_bytes"] == row["shared_bytes"]
     assert row["dynamic_shared_bytes"] == 2 * (128 * 32 + 32 * 128) * 2  # two stages of A and B
     assert row["shared_limit_bytes"] == 232_448
-    assert row["grid"] == [4, 4, 1]
+    assert row["grid"] == [8, 8, 1]
     assert row["threads"] == 256  # the compiler adds a warp group that loads
     assert row["blocks_per_sm"] == 1
     assert list(row["instructions"]) == ["HGMMA.64x128x16.F32.BF16"]
