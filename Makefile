@@ -17,10 +17,12 @@ ifdef TILEBENCH_IMAGE
 PY      := python3
 RUNTIME :=
 DEV     :=
+TOOLS   := true
 else
 PY      := $(VENV)/bin/python
 RUNTIME := $(VENV)/runtime.stamp
 DEV     := $(VENV)/dev.stamp
+TOOLS    = echo "tilebench: adding the CUDA compilers that are missing to $(VENV)" >&2; $(PIP) --editable ".[$$extra]"
 endif
 
 # Bytecode is compiled at the first import instead: torch alone has thousands of modules that nobody imports.
@@ -29,7 +31,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-co
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help bench verify build profile check check-all leaderboard selftest doctor test lint lint-rules lint-format \
-        lint-types format runtime dev lock clean
+        lint-types format toolchain runtime dev lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,8 +46,11 @@ verify: $(RUNTIME) ## Prove the iterations right, without timing them
 profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
 	@$(PY) -m harness profile $(CHOICE)
 
-build: $(RUNTIME) ## Compile the iterations for their GPU; needs no GPU
+build: toolchain ## Compile for GPU=h200 and show registers, shared memory, instructions; needs no GPU
 	@$(PY) -m harness build $(CHOICE)
+
+toolchain: $(RUNTIME)
+	@extra=$$($(PY) -m harness.static.toolchain '$(GPU)') && if [ -n "$$extra" ]; then $(TOOLS); fi
 
 check: $(RUNTIME) ## Check the contract on the sources of one GPU key
 	@$(PY) -m harness check $(CHOICE)

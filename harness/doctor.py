@@ -20,6 +20,7 @@ from tabulate import tabulate
 from harness import gpus
 from harness.nvml import Device, compute_processes, devices
 from harness.profile import ncu
+from harness.static import toolchain
 from harness.tree import Tree
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def examine() -> list[Finding]:
         ("driver", lambda: _driver(present)),
         ("GPU processes", lambda: _processes(present)),
         ("nvcc", lambda: _nvcc(present)),
+        ("cuobjdump", lambda: [Finding(*each) for each in toolchain.findings()]),
         ("C++ compiler", _compiler),
         ("ncu", lambda: _ncu(present)),
         ("counters", lambda: _counters(present)),

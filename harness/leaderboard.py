@@ -6,10 +6,12 @@ from typing import Final
 
 import msgspec
 
+from harness import builds
 from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.profile.record import ProfileRecord
 from harness.profile.record import newest as newest_profile
 from harness.records import Environment, Measurement, Record, Stage, Status, read
+from harness.static.report import main_kernel
 from harness.tree import Iteration, Selection, Tree
 
 NOT_MEASURED: Final = "not measured"
@@ -41,6 +43,9 @@ class Row(msgspec.Struct, frozen=True):
     config: str | None
     parent: str | None
     reason: str | None
+    registers: int | None
+    spill_bytes: int | None
+    warnings: tuple[str, ...] | None
     source_sha256: str
     record: str | None
     environment: Environment | None
@@ -205,6 +210,8 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
     measured = record.measurement if record else None
     trials = record.verification if record else ()
     errors = [trial.max_abs_err for trial in trials]
+    build = builds.evidence(tree, record) if record else None
+    kernel = main_kernel(build)
     rel_errors = [trial.rel_err for trial in trials if trial.rel_err is not None]
     return Row(
         gpu=iteration.gpu,
@@ -230,6 +237,9 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         config=record.config if record else None,
         parent=record.parent if record else None,
         reason=record.reason if record else None,
+        registers=kernel.registers if kernel else None,
+        spill_bytes=kernel.spill_bytes if kernel else None,
+        warnings=build.warnings if build else None,
         source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
         record=record.id if record else None,
         environment=record.environment if record else None,

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from harness import contract
+from harness import builds, contract
 from harness.candidate import Candidate, Rejection
 from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.errors import InfrastructureError
@@ -33,7 +33,8 @@ from harness.judge.signature import mismatch
 from harness.judge.statistics import Estimate, estimate
 from harness.nvml import Monitor
 from harness.processes import Contestant, Ended, Opponent, Referee
-from harness.records import Block, Build, Cause, Measurement, Stage, Trial
+from harness.records import Block, Build, BuildRecord, Cause, Measurement, Stage, Trial
+from harness.static import evidence, toolchain
 
 ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
 ROOFLINE_GRACE: Final = 0.85  # clocks can be above those of the datasheet's peak
@@ -58,8 +59,20 @@ def check(candidate: Candidate) -> Candidate:
 
 
 def build(candidate: Candidate) -> Candidate:
-    """Start the contestant, which loads the iteration and compiles its kernel, and touches no device."""
+    """Start the contestant, which loads the iteration and compiles its kernel, touching no device; gather the evidence.
+
+    What is recorded of the same source and the same compilers is not found out again: a failure decides at once, and
+    where no launch follows, so does a success.
+    """
     candidate.stage = Stage.BUILD
+    known = None if candidate.settings.again else builds.known(candidate)
+    if known is None:
+        builds.refuse_exhausted(candidate)
+    elif known.cause is not None or not candidate.launches:
+        candidate.recorded_build, candidate.build = known, known.build
+        if known.cause is not None:
+            raise Rejection(known.cause, known.reason or "")
+        return candidate
     problem = candidate.iteration.problem
     contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu)
     candidate.contestant = contestant
@@ -70,12 +83,32 @@ def build(candidate: Candidate) -> Candidate:
     if isinstance(built, Broken):
         said = _error_line(contestant) if built.cause is Cause.COMPILE else None
         raise Rejection(built.cause, said or built.reason)
-    candidate.build = Build(round(built.seconds, 3), built.generated_sha256, built.generated_bytes)
+    candidate.build = _evidence(candidate, built, known)
     if built.tensors is not None:
         difference = mismatch(built.tensors, problem)
         if difference is not None:
             raise Rejection(Cause.WRONG_PROBLEM, difference)
     return candidate
+
+
+def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> Build:
+    """What the build tells, the record's where it tells the same; refuses what cannot be launched."""
+    seconds = round(built.seconds, 3)
+    cuobjdump = toolchain.find().cuobjdump
+    recorded = known.build if known is not None else None
+    same = recorded is not None and evidence.generated_sha256(built.compilation) == recorded.generated_sha256
+    if recorded is not None and (same or cuobjdump is None):
+        candidate.recorded_build = known
+        return msgspec.structs.replace(recorded, seconds=seconds)
+    try:
+        problem, tool = candidate.iteration.problem, cuobjdump.path if cuobjdump else None
+        found = evidence.examine(built.compilation, problem, candidate.gpu, seconds, tool)
+    except evidence.DoesNotFit as refusal:
+        raise Rejection(Cause.DOES_NOT_FIT, str(refusal)) from None
+    # TileLang does not generate the same text each time (names, order); what comes of it is the same, or is recorded.
+    if recorded is not None and (recorded.kernels, recorded.warnings) == (found.kernels, found.warnings):
+        candidate.recorded_build = known
+    return found
 
 
 def verify(candidate: Candidate) -> Candidate:

@@ -156,6 +156,9 @@ class Tree:
     def records(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.folder(gpu) / "logs" / shape_key / model / "results.jsonl"
 
+    def builds(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.records(gpu, shape_key, model).with_name("builds.jsonl")
+
     def all_records(self, gpu: str) -> list[Path]:
         return sorted((self.folder(gpu) / "logs").glob("*/*/results.jsonl"))
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from harness.records import Block, Cause, Trial
+from harness.static.compilation import Compilation
 
 LARGEST_BYTES: Final = 1 << 24
 _LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it
@@ -23,12 +24,11 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True)
 
 
 class Built(Message, frozen=True):
-    """The kernel compiled; ``tensors`` are its parameters (shape, dtype), None for a plain callable."""
+    """The kernel compiled; ``tensors`` are its parameters (shape, dtype). Both are None for a plain callable."""
 
     seconds: float
-    generated_sha256: str | None
-    generated_bytes: int
     tensors: tuple[tuple[tuple[int, ...], str], ...] | None
+    compilation: Compilation | None = None
 
 
 class Broken(Message, frozen=True):

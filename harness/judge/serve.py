@@ -23,6 +23,7 @@ from harness.judge.messages import (
     send,
 )
 from harness.records import Cause
+from harness.static.capture import was_compiling
 
 
 def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
@@ -56,7 +57,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
         except (MemoryError, torch.OutOfMemoryError) as error:
             answer = Broken(Cause.OUT_OF_MEMORY, explain(error))
         except BaseException as error:
-            answer = Broken(Cause.RUNTIME, explain(error))
+            answer = Broken(Cause.COMPILE if was_compiling(error) else Cause.RUNTIME, explain(error))
         send(referee, answer)
 
 

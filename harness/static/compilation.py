@@ -1,0 +1,28 @@
+"""What a contestant hands over of a compiled kernel: its source, its cubin, and how it will be launched."""
+
+from typing import Final
+
+import msgspec
+
+MOST_BYTES: Final = 8 << 20  # of a cubin in a message; a GEMM's has about 100 KB
+
+Dimensions = tuple[int, int, int]
+
+
+class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One device kernel and the geometry it is launched with: x, y, z of blocks, of threads, of blocks a cluster."""
+
+    name: str
+    grid: Dimensions
+    block: Dimensions
+    cluster: Dimensions
+    dynamic_shared_bytes: int
+
+
+class Compilation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One compiled kernel; ``cubin`` is None where it was made by other means than nvcc, or is too large to send."""
+
+    source: str
+    launches: tuple[Launch, ...] = ()
+    cubin: bytes | None = None
+    log: str = ""
