@@ -109,7 +109,7 @@ class _Run:
         device = torch.device("cpu" if gpu.is_cpu else "cuda")
         with self.step("build"):
             launchable = _build(job, problem, gpu, device, contestant, kernel)
-        self.kernels = kernel_names(launchable.source or "")
+        self.kernels = kernel_names(launchable.compilation.source if launchable.compilation else "")
         if not self.kernels and not gpu.is_cpu:
             raise Stop(
                 Cause.CONTRACT,
@@ -159,7 +159,7 @@ def _build(job: Job, problem: Problem, gpu: Gpu, device: "torch.device", contest
     try:
         module = contestant._load(Path(job.path))
         cause = Cause.COMPILE
-        built = kernel.compile_kernel(module.build(problem), gpu, device)
+        built = kernel.build_kernel(module.build, problem, gpu, device)
     except Exception as error:
         raise Stop(cause, explain(error)) from None
     difference = mismatch(built.signature, problem) if built.signature is not None else None
