@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from harness import builds, contract
+from harness import builds, contract, plausible
 from harness.candidate import Candidate, Rejection
 from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.errors import InfrastructureError
@@ -37,14 +37,8 @@ from harness.records import Block, Build, BuildRecord, Cause, Measurement, Stage
 from harness.static import evidence, toolchain
 
 ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
-ROOFLINE_GRACE: Final = 0.85  # clocks can be above those of the datasheet's peak
 MOST_REPACED: Final = 4
-# By how much a contestant's block may be later than a baseline's by the second clock: ms, and a part of the block.
-CLOCK_ALLOWANCE_MS: Final = 0.2
-CLOCK_ALLOWANCE: Final = 0.01
-LEAD_IN_ALLOWANCE: Final = {True: 0.5, False: 0.1}  # of a launch, by "is a CPU": the lead-in finds caches cold
 ALONE_ROUNDS: Final = 6
-SABOTAGE_ALLOWANCE: Final = 0.06  # ten times what a hotter or cooler neighbour did to the baseline's clocks (H200)
 
 M = TypeVar("M", bound=Message)
 
@@ -167,13 +161,13 @@ def bench(candidate: Candidate) -> Candidate:
     paced = Paced(launches, paced.baseline_launches)
     measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
     candidate.measurement = measurement = _late(measurement, late_ms)
-    _unhurried(candidate, measurement)
-    _on_time(measurement, LEAD_IN_ALLOWANCE[candidate.gpu.is_cpu])
+    _believe(plausible.speed(measurement, candidate.iteration.problem, candidate.gpu), Cause.ROOFLINE)
+    _believe(plausible.time(measurement, candidate.gpu), Cause.CLOCK)
     if not candidate.gpu.is_cpu:  # where noise would hide it
         candidate.contestant.end()
         alone: Baseline = _ask(candidate, referee, Alone(ALONE_ROUNDS), Baseline)
         candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone.time_ms)
-        _unhindered(measurement)
+        _believe(plausible.baseline(measurement), Cause.SABOTAGE)
     _unchanged(candidate)
     return candidate
 
@@ -235,6 +229,11 @@ def _judge(trials: tuple[Trial, ...]) -> None:
             raise Rejection(Cause.WRONG_RESULT, wrong)
 
 
+def _believe(wrong: str | None, cause: Cause) -> None:
+    if wrong is not None:
+        raise Rejection(cause, wrong)
+
+
 def _worst(trials: list[Trial]) -> Trial:
     """The timed trial with the largest error, to stand for all of them in the record."""
     return max(trials, key=lambda trial: float("inf") if trial.max_abs_err is None else trial.max_abs_err)
@@ -276,42 +275,12 @@ def _measurement(
     )
 
 
-def _unhurried(candidate: Candidate, measurement: Measurement) -> None:
-    floor_ms = candidate.gpu.floor_ms(candidate.iteration.problem)
-    if measurement.time_ms < floor_ms * ROOFLINE_GRACE:
-        raise Rejection(
-            Cause.ROOFLINE,
-            f"{measurement.time_ms:.4g} ms is under the roofline's {floor_ms:.4g} ms; no launch can be that fast",
-        )
-
-
 def _late(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:
     return msgspec.structs.replace(
         measured,
         baseline_late_ms=round(_median([baseline for baseline, _ in late_ms]), 4),
         late_ms=round(_median([contestant for _, contestant in late_ms]), 4),
     )
-
-
-def _on_time(measured: Measurement, lead_in: float) -> None:
-    """The referee's clock must agree with the contestant's own as well as it does with the baseline's."""
-    assert measured.late_ms is not None and measured.baseline_late_ms is not None
-    over_ms = measured.late_ms - max(0.0, measured.baseline_late_ms)
-    block_ms = measured.time_ms * measured.launches
-    if over_ms > CLOCK_ALLOWANCE_MS + CLOCK_ALLOWANCE * block_ms + lead_in * measured.time_ms:
-        raise Rejection(
-            Cause.CLOCK, f"blocks said to take {block_ms:.3g} ms took {over_ms:.3g} ms longer by the referee's clock"
-        )
-
-
-def _unhindered(measured: Measurement) -> None:
-    """With the contestant's process gone, the baseline must not become much faster."""
-    assert measured.baseline_alone_ms is not None
-    slower = measured.baseline_ms / measured.baseline_alone_ms - 1
-    if slower > SABOTAGE_ALLOWANCE:
-        raise Rejection(
-            Cause.SABOTAGE, f"while it was alive the baseline took {slower:.0%} longer than after its process had ended"
-        )
 
 
 def _unchanged(candidate: Candidate) -> None:

@@ -1,0 +1,56 @@
+"""Whether a measurement can be true: the roofline, the referee's clock, and the baseline without its neighbour."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from harness.gpus import Gpu
+from harness.problem import Problem
+from harness.records import Measurement
+
+ROOFLINE_GRACE: Final = 0.85  # clocks can be above those of the datasheet's peak
+# What a hotter or cooler neighbour did to the baseline on an H200 was 0.8% at most, over 72 honest iterations.
+SABOTAGE_ALLOWANCE: Final = 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """By how much a contestant's blocks may be later than a baseline's by the second clock.
+
+    ``lead_in`` is a part of one launch: the first of a block, which is not timed, finds caches cold.
+    """
+
+    ms: float
+    of_block: float
+    of_lead_in: float
+
+
+# By "is a CPU", where others use the same cores. On an H200, 97 honest measurements were late by 0.24 ms at most.
+LATENESS: Final = {True: Lateness(1.0, 0.1, 0.5), False: Lateness(0.2, 0.01, 0.1)}
+
+
+def speed(measured: Measurement, problem: Problem, gpu: Gpu) -> str | None:
+    """What is wrong with it, in words, where it is faster than the roofline lets anything be."""
+    floor_ms = gpu.floor_ms(problem)
+    if measured.time_ms >= floor_ms * ROOFLINE_GRACE:
+        return None
+    return f"{measured.time_ms:.4g} ms is under the roofline's {floor_ms:.4g} ms; no launch can be that fast"
+
+
+def time(measured: Measurement, gpu: Gpu) -> str | None:
+    """The same, where the referee's clock does not agree with the contestant's as it does with the baseline's."""
+    assert measured.late_ms is not None and measured.baseline_late_ms is not None
+    allowed = LATENESS[gpu.is_cpu]
+    over_ms = measured.late_ms - max(0.0, measured.baseline_late_ms)
+    block_ms = measured.time_ms * measured.launches
+    if over_ms <= allowed.ms + allowed.of_block * block_ms + allowed.of_lead_in * measured.time_ms:
+        return None
+    return f"blocks said to take {block_ms:.3g} ms took {over_ms:.3g} ms longer by the referee's clock"
+
+
+def baseline(measured: Measurement) -> str | None:
+    """The same, where the baseline became much faster when the contestant's process had ended."""
+    assert measured.baseline_alone_ms is not None
+    slower = measured.baseline_ms / measured.baseline_alone_ms - 1
+    if slower <= SABOTAGE_ALLOWANCE:
+        return None
+    return f"while it was alive the baseline took {slower:.0%} longer than after its process had ended"
