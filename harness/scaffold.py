@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from harness import gpus, ladders, scripts
-from harness.environment import families_sha256, source_sha256
 from harness.errors import UsageError
 from harness.gpus import Gpu
 from harness.ladders import Draft
 from harness.problem import Problem, parse_shape_key
-from harness.profile.advice import Idea
-from harness.profile.record import ProfileRecord, newest
-from harness.records import read
+from harness.profile.ideas import suggested
 from harness.tree import Iteration, Selection, Tree, check_model
 
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
@@ -88,7 +85,7 @@ def new(
         number = max((each.number for each in present), default=0) + 1
         if number > LAST_NUMBER:
             raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
-        chosen = _suggested(tree, base, idea)
+        chosen = suggested(tree, base, idea)
         tag = tag or (chosen.tag if chosen else DEFAULT_TAG)
         says = chosen.sentence if chosen else PLACEHOLDER.format(name=f"iter{number:03d}_{tag}")
         if base is not None and base.number > 0:
@@ -98,26 +95,6 @@ def new(
         draft = ladders.draft(problem, gpu)
         base = base or _write(tree, folder, 0, _BASELINE_TAG, _baseline())
         return _write(tree, folder, number, tag, _kernel(draft.family, says, draft.config, base.name)).path
-
-
-def _suggested(tree: Tree, parent: Iteration | None, number: int | None) -> Idea | None:
-    """The idea of the parent's profile that is asked for; raises UsageError where there is none of that number."""
-    if number == 0:
-        return None
-    known = None
-    if parent is not None:
-        profiles, _ = read(tree.profiles(parent.gpu, parent.shape_key, parent.model), ProfileRecord)
-        known = newest(profiles, parent.name, source_sha256(parent.path), families_sha256(tree.root, parent.path))
-    ideas = known.ideas if known else ()
-    if number is None:
-        return ideas[0] if ideas else None
-    if known is None:
-        raise UsageError(
-            f"--idea {number}: {parent.name if parent else 'iter000'} is not profiled; run tilebench profile"
-        )
-    if not 0 < number <= len(ideas):
-        raise UsageError(f"--idea {number}: the profile of {known.iteration} has {len(ideas)} ideas")
-    return ideas[number - 1]
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:

@@ -36,7 +36,7 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     started = time.perf_counter()
     cause = Cause.LOAD
     try:
-        module = _load(brief.path)
+        module = load(brief.path)
         cause = Cause.COMPILE
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
         kernel = build_kernel(module.build, brief.problem, brief.gpu, device)
@@ -50,7 +50,7 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     return kernel
 
 
-def _load(path: Path) -> ModuleType:
+def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded")

@@ -10,10 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.judge.messages import Inspected
+from harness.static.compilation import kernel_names
 
 Call = Callable[[], None]
 
-KERNEL_NAME: Final = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")
 # Making, viewing, filling and copying tensors is no computation.
 PLAIN_OPERATORS: Final = frozenset(
     {
@@ -83,7 +83,7 @@ def _compiled() -> tuple[str, ...]:
     names: set[str] = set()
     for each in gc.get_objects():
         if type(each) is tilelang.JITKernel:
-            names.update(KERNEL_NAME.findall(each.get_kernel_source()))
+            names.update(kernel_names(each.get_kernel_source()))
     return tuple(sorted(names))
 
 

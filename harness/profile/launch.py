@@ -6,7 +6,6 @@ iteration is imported and built while another is counted. What it found is in th
 
 import fcntl
 import os
-import re
 import sys
 import threading
 import time
@@ -22,13 +21,13 @@ from harness import gpus
 from harness.gpus import Gpu
 from harness.problem import Problem
 from harness.records import Cause, Trial
+from harness.static.compilation import kernel_names
 from harness.tree import Tree
 
 if TYPE_CHECKING:
     import torch
 
 TRACED_LAUNCHES: Final = 10
-_KERNEL: Final = re.compile(r"__global__((?:\s+|void\b|__\w+__\s*\([^()]*\))+)(?P<name>(?!__\w+__\s*\()\w+)\s*\(")
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -60,11 +59,6 @@ class Stop(Exception):
         super().__init__(reason)
         self.cause = cause
         self.reason = reason
-
-
-def kernel_names(source: str) -> tuple[str, ...]:
-    """The kernels of a generated CUDA source, each once, in its order; a declaration and its definition are one."""
-    return tuple(dict.fromkeys(match["name"] for match in _KERNEL.finditer(source)))
 
 
 @dataclass(slots=True)
@@ -109,7 +103,7 @@ class _Run:
         device = torch.device("cpu" if gpu.is_cpu else "cuda")
         with self.step("build"):
             launchable = _build(job, problem, gpu, device, contestant, kernel)
-        self.kernels = kernel_names(launchable.source or "")
+        self.kernels = kernel_names(launchable.compilation.source if launchable.compilation else "")
         if not self.kernels and not gpu.is_cpu:
             raise Stop(
                 Cause.CONTRACT,
@@ -157,9 +151,9 @@ def _build(job: Job, problem: Problem, gpu: Gpu, device: "torch.device", contest
 
     cause = Cause.LOAD
     try:
-        module = contestant._load(Path(job.path))
+        module = contestant.load(Path(job.path))
         cause = Cause.COMPILE
-        built = kernel.compile_kernel(module.build(problem), gpu, device)
+        built = kernel.build_kernel(module.build, problem, gpu, device)
     except Exception as error:
         raise Stop(cause, explain(error)) from None
     difference = mismatch(built.signature, problem) if built.signature is not None else None

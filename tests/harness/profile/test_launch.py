@@ -15,10 +15,11 @@ from tilelang import tvm
 
 from harness.problem import parse_shape_key
 from harness.profile import fallback
-from harness.profile.launch import Job, Launched, kernel_names
+from harness.profile.launch import Job, Launched
 from harness.profile.record import KernelTime
 from harness.profile.report import ReportError
 from harness.records import Cause
+from harness.static.compilation import kernel_names
 from kernels.gemm import stream_k
 from tests.harness.checkout import SCALAR, Checkout, until
 
