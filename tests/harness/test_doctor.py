@@ -12,10 +12,11 @@ import pynvml
 import pytest
 
 from harness import doctor
-from harness.doctor import Finding
+from harness.doctor import Finding, gpu, packages, room, tools
 
 Findings = dict[str, Finding]
 Driver = Callable[..., None]
+TOOL_PATHS = ("CUDA_FOLDER", "NCU_FOLDERS", "DRIVER_PARAMETERS")
 
 
 def named(findings: list[Finding]) -> Findings:
@@ -71,8 +72,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(folder))
     for name in ("CUDA_HOME", "CUDA_PATH", "CXX", "CC"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("PCI_DEVICES", "CUDA_FOLDER", "NCU_FOLDERS", "DRIVER_PARAMETERS"):
-        monkeypatch.setattr(doctor, name, tmp_path / "none" / name)
+    for module, name in ((gpu, "PCI_DEVICES"), *((tools, each) for each in TOOL_PATHS)):
+        monkeypatch.setattr(module, name, tmp_path / "none" / name)
     monkeypatch.setattr(pynvml, "nvmlInit", _no_driver)
     return folder
 
@@ -111,8 +112,8 @@ def pyproject(monkeypatch: pytest.MonkeyPatch, path: Path, *requirements: str, p
     """A checkout's pins, and no installed distribution that says otherwise."""
     lines = ["[project]", f'requires-python = "{python}"', f"dependencies = {list(requirements)!r}"]
     path.write_text("\n".join(lines))
-    monkeypatch.setattr(doctor, "PROJECT", path)
-    monkeypatch.setattr(doctor, "DISTRIBUTION", "tilebench-that-is-not-installed")
+    monkeypatch.setattr(packages, "PROJECT", path)
+    monkeypatch.setattr(packages, "DISTRIBUTION", "tilebench-that-is-not-installed")
 
 
 # This machine
@@ -161,7 +162,7 @@ def test_the_installed_distribution_is_asked_first(site: Path, monkeypatch: pyte
         "Requires-Dist: tabulate==0.0.1",
         "Requires-Dist: pytest==0.0.1; extra == 'dev'",
     )
-    monkeypatch.setattr(doctor, "DISTRIBUTION", "tilebench-installed")
+    monkeypatch.setattr(packages, "DISTRIBUTION", "tilebench-installed")
     found = examined()
     assert not found["Python"].ok
     assert ">=3.99" in found["Python"].advice
@@ -222,7 +223,7 @@ def test_cxx_decides_as_it_does_for_tilelang(machine: Path, monkeypatch: pytest.
 def test_a_gpu_on_the_bus_without_a_driver_is_noticed(
     machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "PCI_DEVICES", tmp_path / "pci")
+    monkeypatch.setattr(gpu, "PCI_DEVICES", tmp_path / "pci")
     for name, vendor, kind in (("bridge", "0x10de", "0x060400"), ("gpu", "0x10de", "0x030200")):
         folder = tmp_path / "pci" / name
         folder.mkdir(parents=True)
@@ -353,7 +354,7 @@ def test_ncu_is_found_where_nsight_compute_puts_it(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver()
-    monkeypatch.setattr(doctor, "NCU_FOLDERS", tmp_path / "nsight")
+    monkeypatch.setattr(tools, "NCU_FOLDERS", tmp_path / "nsight")
     tool(tmp_path / "nsight" / "2024.1.0" / "ncu", "Version 2024.1.0.0 (build 1)")
     newest = tool(tmp_path / "nsight" / "2025.3.1" / "ncu", "Version 2025.3.1.0 (build 1)")
     found = examined()["ncu"]
@@ -375,8 +376,8 @@ def test_counters_need_the_driver_to_be_open_or_an_administrator(
     driver()
     (tmp_path / "params").write_text(f"ResmanDebugLevel: 4294967295\n{parameter}\nPreserveVideoMemory: 0\n")
     (tmp_path / "status").write_text(f"Name:\tpython\nCapPrm:\t0000000000000000\nCapEff:\t{capabilities}\n")
-    monkeypatch.setattr(doctor, "DRIVER_PARAMETERS", tmp_path / "params")
-    monkeypatch.setattr(doctor, "CAPABILITIES", tmp_path / "status")
+    monkeypatch.setattr(tools, "DRIVER_PARAMETERS", tmp_path / "params")
+    monkeypatch.setattr(tools, "CAPABILITIES", tmp_path / "status")
     found = examined()["counters"]
     assert (found.ok, found.needed) == (ok, False)
     assert ok or "NVreg_RestrictProfilingToAdminUsers=0" in found.advice
@@ -387,8 +388,8 @@ def test_counters_need_the_driver_to_be_open_or_an_administrator(
 
 def test_a_control_group_limits_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
-    monkeypatch.setattr(doctor, "MEMORY", tmp_path / "meminfo")
-    monkeypatch.setattr(doctor, "MEMORY_LIMIT", tmp_path / "memory.max")
+    monkeypatch.setattr(room, "MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(room, "MEMORY_LIMIT", tmp_path / "memory.max")
     assert examined()["memory"].found == "16.0 GiB free"
     (tmp_path / "memory.max").write_text("max\n")
     assert examined()["memory"].found == "16.0 GiB free"
