@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV   := .venv
 CHOICE = --gpu '$(GPU)' $(if $(SHAPE),--shape '$(SHAPE)') $(if $(MODEL),--model '$(MODEL)') \
          $(if $(ITER),--iter '$(ITER)') $(ARGS)
+LOCKS  := requirements.lock requirements-cuda.lock
 KEYS   = $(notdir $(patsubst %/,%,$(wildcard tuning/*/)))
 
 ifdef TILEBENCH_IMAGE
@@ -24,7 +25,11 @@ DEV     := $(VENV)/dev.stamp
 endif
 
 # Bytecode is compiled at the first import instead: torch alone has thousands of modules that nobody imports.
-PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile --constraint requirements.lock
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile $(LOCKS:%=--constraint %)
+
+# For `make lock`: a pip whose resolver copes, and torch's release, whose CPU build needs none of the CUDA packages.
+LOCKER := 26.3
+TORCH = $(shell sed -n 's/.*"torch==\([^"]*\)".*/\1/p' pyproject.toml)
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
@@ -83,7 +88,7 @@ runtime: $(RUNTIME) ## Set up .venv to run the harness; every target does what i
 dev: $(DEV) ## Set up .venv with the tools for tests and lint too
 	@:
 
-$(VENV)/runtime.stamp: pyproject.toml requirements.lock
+$(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
 	$(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
 	  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
 	$(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
@@ -98,13 +103,13 @@ $(VENV)/dev.stamp: $(VENV)/runtime.stamp
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-lock: ## Write requirements.lock anew from the versions in pyproject.toml
+lock: ## Write both locks anew from the versions in pyproject.toml
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --no-compile --editable '.[dev]'
-	@sed '/^[^#]/,$$d' requirements.lock > $(VENV)-lock/lock
-	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check freeze --all --exclude-editable --exclude pip --exclude wheel \
-	  | sed -E 's/\+[a-z0-9.]+$$//; /^(cuda|nvidia|triton)/{/^nvidia-ml-py=/!d;}' >> $(VENV)-lock/lock
-	@mv $(VENV)-lock/lock requirements.lock && rm -rf $(VENV)-lock
+	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq pip==$(LOCKER)
+	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --dry-run --ignore-installed \
+	  --report $(VENV)-lock/report.json --editable '.[dev]' 'torch!=$(TORCH)+cpu'
+	@$(VENV)-lock/bin/python .ci/lock.py $(VENV)-lock/report.json
+	@rm -rf $(VENV)-lock
 
 clean: ## Remove .venv and all caches; what is recorded under tuning/ stays
 	@rm -rf $(VENV) $(VENV)-lock .nox .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
