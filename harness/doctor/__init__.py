@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from tabulate import tabulate
 
-from harness.doctor import gpu, packages, room, tools
+from harness.doctor import gpu, packages, place, room, tools
 from harness.doctor.finding import Check, Finding
 from harness.nvml import Device, devices
 
@@ -16,6 +16,9 @@ __all__ = ["CHECKS", "Check", "Finding", "examine", "table"]
 CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("Python", packages.python),
     ("pinned packages", packages.pinned),
+    ("locked packages", packages.locked),
+    ("image", place.image),
+    ("Docker", place.docker),
     ("GPU", gpu.gpu),
     ("driver", gpu.driver),
     ("GPU processes", gpu.processes),

@@ -12,9 +12,6 @@ from harness.nvml import Device, compute_processes
 
 PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
 
-# CUDA major version -> the first driver branch that runs it (CUDA compatibility guide, minor version compatibility).
-LEAST_DRIVER: Final = {11: 450, 12: 525, 13: 580}
-
 
 def gpu(present: list[Device]) -> Iterable[Finding]:
     if not present and _on_the_bus():
@@ -49,7 +46,7 @@ def driver(present: list[Device]) -> Iterable[Finding]:
         advice = "install torch's CUDA build; the wheel on PyPI is one"
         yield Finding("driver", False, True, f"{installed}, but torch is built without CUDA", advice)
         return
-    least = LEAST_DRIVER.get(cuda[0])
+    least = gpus.LEAST_DRIVER.get(cuda[0])
     found = f"{installed}, torch built for CUDA {dotted(cuda)}"
     if least is None:
         yield Finding("driver", True, True, f"{found}, whose least driver is not known here")

@@ -10,6 +10,7 @@ import msgspec
 
 from harness.doctor.finding import Finding
 from harness.nvml import Device
+from harness.tree import Tree
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 DISTRIBUTION: Final = "tilebench"
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROJECT: Final = ROOT / "pyproject.toml"
+LOCKS: Final = ("requirements.lock", "requirements-cuda.lock")
 
 
 class Project(msgspec.Struct, frozen=True, rename="kebab"):
@@ -54,6 +56,32 @@ def pinned(_: list[Device]) -> Iterable[Finding]:
             continue
         ok = pin.specifier.contains(found, prereleases=True)
         yield Finding(pin.name, ok, True, found if ok else f"{found}, not {pin.specifier}", remedy)
+
+
+def locked(_: list[Device]) -> Iterable[Finding]:
+    """All that is installed of what the locks pin, and not only what the project names itself."""
+    pins = [line.strip().partition("==") for lock in LOCKS for line in _lines(Tree.here().root / lock)]
+    installed, other = 0, []
+    for name, _equal, pin in pins:
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        installed += 1
+        if found.partition("+")[0] != pin:
+            other.append(f"{name} {found}, not {pin}")
+    if not pins:
+        found, remedy = f"no {' and '.join(LOCKS)} here", "run from a checkout"
+    else:
+        found, remedy = f"{installed} of the {len(pins)} that are pinned", "make clean; or in the container, make image"
+    yield Finding("locked packages", bool(pins) and not other, False, "; ".join(other) or found, remedy)
+
+
+def _lines(lock: Path) -> list[str]:
+    try:
+        return [line for line in lock.read_text(encoding="utf-8").splitlines() if "==" in line and line[0] != "#"]
+    except FileNotFoundError:
+        return []
 
 
 def _requirements() -> "list[Requirement]":

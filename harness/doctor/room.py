@@ -1,19 +1,14 @@
 """Room: cores, memory and disk."""
 
-import contextlib
 import os
-import re
 import shutil
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from harness.doctor.finding import Finding
+from harness.memory import free_bytes
 from harness.nvml import Device
 from harness.tree import Tree
-
-MEMORY: Final = Path("/proc/meminfo")
-MEMORY_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 LEAST_DISK_GIB: Final = 2.0  # the compile cache and the records of a few hundred iterations
 LEAST_MEMORY_GIB: Final = 4.0  # referee and contestant each hold torch, and builds run beside them
@@ -26,13 +21,7 @@ def cores(_: list[Device]) -> Iterable[Finding]:
 
 
 def memory(_: list[Device]) -> Iterable[Finding]:
-    match = re.search(r"^MemAvailable:\s*([0-9]+) kB", MEMORY.read_text(), re.MULTILINE)
-    if match is None:
-        return
-    free = int(match[1]) * 1024
-    with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit
-        free = min(free, int(MEMORY_LIMIT.read_text()))
-    gib = free / 2**30
+    gib = free_bytes() / 2**30
     advice = f"below {LEAST_MEMORY_GIB:.0f} GiB processes may be killed: end others, or raise the container's limit"
     yield Finding("memory", gib >= LEAST_MEMORY_GIB, False, f"{gib:.1f} GiB free", advice)
 

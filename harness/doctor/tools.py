@@ -11,7 +11,6 @@ from typing import Final
 
 from harness import gpus
 from harness.doctor.finding import Finding, dotted, executable, major, version_of
-from harness.doctor.gpu import LEAST_DRIVER
 from harness.nvml import Device
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
@@ -40,7 +39,7 @@ def nvcc(present: list[Device]) -> Iterable[Finding]:
         return
     driver, key = present[0].driver, gpus.key_of(present[0].name)
     arch = gpus.find(key).arch if key else ""
-    oldest, least = LEAST_NVCC.get(arch, (0, 0)), LEAST_DRIVER.get(version[0], 0)
+    oldest, least = LEAST_NVCC.get(arch, (0, 0)), gpus.LEAST_DRIVER.get(version[0], 0)
     if version < oldest:
         yield Finding("nvcc", False, needed, found, f"{arch} needs nvcc {dotted(oldest)} or newer: install that")
     elif major(driver) < least:

@@ -8,11 +8,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pynvml
 import pytest
 
-from harness import doctor
-from harness.doctor import Finding, gpu, packages, room, tools
+from harness import doctor, memory
+from harness.doctor import Finding, gpu, packages, tools
+from harness.environment import IMAGE_VARIABLE
+from harness.processes import memory_limit_bytes
+from harness.tree import Tree
 
 Findings = dict[str, Finding]
 Driver = Callable[..., None]
@@ -192,6 +196,30 @@ def test_a_torn_pyproject_is_a_finding_not_a_crash(tmp_path: Path, monkeypatch: 
     found = examined()
     assert "could not be examined" in found["pinned packages"].found
     assert found["disk"].ok or found["disk"].advice
+
+
+def test_whatever_is_installed_is_held_against_the_locks(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEBENCH_ROOT", str(tree.root))
+    assert (examined()["locked packages"].ok, examined()["locked packages"].needed) == (False, False)
+    (tree.root / "requirements.lock").write_text("# pins\npsutil==7.2.2\nno-such-package==1.0\ntorch==2.13.0\n")
+    (tree.root / "requirements-cuda.lock").write_text("no-such-library==13.0\n")
+    assert examined()["locked packages"].found == "2 of the 4 that are pinned"
+    (tree.root / "requirements.lock").write_text("psutil==0.0.1\n")
+    found = examined()["locked packages"]
+    assert not found.ok
+    assert found.found == f"psutil {psutil.__version__}, not 0.0.1"
+
+
+def test_this_environment_is_the_locked_one() -> None:
+    assert examined()["locked packages"].ok, examined()["locked packages"].found
+
+
+def test_the_container_is_named_where_this_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(IMAGE_VARIABLE, raising=False)
+    assert examined()["image"].found == "none: not in the container"
+    monkeypatch.setenv(IMAGE_VARIABLE, "sha256:0123")
+    assert examined()["image"].found == "sha256:0123"
+    assert "Docker" not in examined()
 
 
 # A machine without a GPU
@@ -387,15 +415,19 @@ def test_counters_need_the_driver_to_be_open_or_an_administrator(
 
 
 def test_a_control_group_limits_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
-    monkeypatch.setattr(room, "MEMORY", tmp_path / "meminfo")
-    monkeypatch.setattr(room, "MEMORY_LIMIT", tmp_path / "memory.max")
-    assert examined()["memory"].found == "16.0 GiB free"
-    (tmp_path / "memory.max").write_text("max\n")
-    assert examined()["memory"].found == "16.0 GiB free"
-    (tmp_path / "memory.max").write_text(f"{2 << 30}\n")
-    found = examined()["memory"]
-    assert (found.ok, found.needed, found.found) == (False, False, "2.0 GiB free")
+    limits = (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes")
+    monkeypatch.setattr(memory, "LIMITS", limits)
+    free, total = memory.free_bytes(), memory.total_bytes()
+    limits[0].write_text("max\n")
+    limits[1].write_text("9223372036854771712\n")
+    assert memory.total_bytes() == total
+    assert abs(memory.free_bytes() - free) < 1 << 30
+    for limit in limits:
+        limit.write_text(f"{2 << 30}\n")
+        found = examined()["memory"]
+        assert (found.ok, found.needed, found.found) == (False, False, "2.0 GiB free")
+        assert memory_limit_bytes() == 1 << 30
+        limit.write_text("max\n")
 
 
 def test_cores_are_those_this_process_may_use() -> None:
