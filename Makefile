@@ -31,10 +31,22 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-co
 LOCKER := 26.3
 TORCH = $(shell sed -n 's/.*"torch==\([^"]*\)".*/\1/p' pyproject.toml)
 
+# What talks to Docker needs neither torch nor TileLang, so that a GPU machine with Docker is ready in seconds.
+TALKER := $(VENV)-docker
+TALKS  = $(shell sed -n '/^dependencies/,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml | grep -vE '^(torch|tilelang)=')
+
+# Both environments need these of the machine's Python.
+define VENV_CHECK
+$(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
+  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
+$(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
+  $(error $(PYTHON) lacks its venv module; install it, on Debian and Ubuntu with: apt install python3-venv))
+endef
+
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help bench verify build check check-all leaderboard selftest doctor test lint lint-rules lint-format \
-        lint-types format runtime dev lock clean
+        lint-types format runtime dev image docker-bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -88,11 +100,21 @@ runtime: $(RUNTIME) ## Set up .venv to run the harness; every target does what i
 dev: $(DEV) ## Set up .venv with the tools for tests and lint too
 	@:
 
+image: $(TALKER)/stamp ## Build the container image; ARGS='--base IMAGE --no-cuda --network host' vary it
+	@$(TALKER)/bin/python -m harness image $(ARGS)
+
+docker-bench: $(TALKER)/stamp ## Bench in the container, which is built where it is missing
+	@$(TALKER)/bin/python -m harness run-in-docker bench $(CHOICE)
+
+$(TALKER)/stamp: pyproject.toml $(LOCKS)
+	$(VENV_CHECK)
+	@echo "tilebench: installing what talks to Docker into $(TALKER), once; some seconds" >&2
+	@$(PYTHON) -m venv --clear $(TALKER)
+	@$(TALKER)/bin/python -m pip --disable-pip-version-check install -qq $(LOCKS:%=--constraint %) $(TALKS)
+	@touch $@
+
 $(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
-	$(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
-	  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
-	$(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
-	  $(error $(PYTHON) lacks its venv module; install it, on Debian and Ubuntu with: apt install python3-venv))
+	$(VENV_CHECK)
 	@echo "tilebench: installing the pinned versions into $(VENV), once; a minute or two, and the time of downloading torch" >&2
 	@$(VENV)/bin/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) --editable .
@@ -112,5 +134,5 @@ lock: ## Write both locks anew from the versions in pyproject.toml
 	@rm -rf $(VENV)-lock
 
 clean: ## Remove .venv and all caches; what is recorded under tuning/ stays
-	@rm -rf $(VENV) $(VENV)-lock .nox .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	@rm -rf $(VENV) $(VENV)-lock $(TALKER) .nox .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
