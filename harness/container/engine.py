@@ -77,7 +77,7 @@ def explain(error: BaseException) -> str:
     if older:
         return too_old(int(older[1]), f"{older[1]}{older[2].rstrip('.')}")
     for pattern, advice in COMPLAINTS:
-        if re.search(pattern, said):
+        if re.search(pattern, said, re.IGNORECASE):
             return advice
     if isinstance(error, ImageNotFound):
         return f"no such image: make image builds it ({said})"
