@@ -64,9 +64,9 @@ def run(client: DockerClient, image: Image, order: Order, device: Device | None 
     with _lent(order.root / "tuning") as (uid, gid):
         container = _create(client, settings(image, order, uid, gid, client.info()["MemTotal"]))
         try:
-            output = container.attach(stream=True, demux=True)
-            container.start()
-            _pass_on(output)
+            with contextlib.closing(container.attach(stream=True, demux=True)) as output:
+                container.start()
+                _pass_on(output)
             return _outcome(container)
         except KeyboardInterrupt:
             _stop(container)

@@ -1,12 +1,13 @@
 """The container, for real: built, run, looked at, interrupted, and held against what it claims."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
@@ -236,30 +237,32 @@ def test_no_image(host: Host, image: Image) -> None:
     assert "no image 'nothing:here'" in complaint(host.harness("run-in-docker", "--image", "nothing:here", "bench"))
 
 
-def test_no_room(work: Path) -> None:
-    """An engine whose disk is full says so in its own words."""
+@pytest.fixture
+def small(work: Path) -> Iterator[Engine]:
+    """An engine whose disk is nearly full."""
     folder = work / "small"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], check=True)
-    try:
-        small = Engine.start(folder)
-        client = small.client()
-        archive = work / "large.tar"
-        (work / "large").write_bytes(os.urandom(30 << 20))
-        subprocess.run(["tar", "-C", str(work), "-cf", str(archive), "large"], check=True)
-        answer = client.api.import_image(str(archive), repository="large")
-        client.close()
-        small.stop()
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=False)
-    assert engines.explain(RuntimeError(answer)) == engines.NO_ROOM
+    engine = Engine.start(folder)
+    yield engine
+    engine.stop()
+    subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+def test_no_room(small: Engine, work: Path) -> None:
+    (work / "large").write_bytes(os.urandom(30 << 20))
+    subprocess.run(["tar", "-C", str(work), "-cf", str(work / "large.tar"), "large"], check=True)
+    with contextlib.closing(small.client()) as client, pytest.raises(docker.errors.APIError) as refused:
+        client.api.import_image(str(work / "large.tar"), repository="large")
+    assert engines.explain(refused.value) == engines.NO_ROOM
 
 
 def test_a_step_that_fails_is_named(host: Host, base: str, image: Image) -> None:
-    line = complaint(
-        host.harness("image", "--name", "broken", "--base", base, "--network", "host", "--cuda")
-    ).splitlines()[-1]
-    assert "nvcc" in line
+    done = host.harness("image", "--name", "broken", "--base", base, "--network", "host", "--cuda")
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 3
+    assert last.startswith("tilebench: the image could not be built: RUN if ")
+    assert "nvcc: not found" in last
 
 
 def test_exit_codes_come_through(host: Host, image: Image) -> None:
