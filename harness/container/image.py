@@ -17,7 +17,7 @@ from harness.progress import Reporter
 
 NAME: Final = "tilebench"
 LABEL: Final = "tilebench.pins"
-PINNED: Final = ("Dockerfile", "pyproject.toml", "requirements.lock", "requirements-cuda.lock")
+PINNED: Final = ("Dockerfile", "requirements.lock", "requirements-cuda.lock")
 # What pip and apt need to reach their packages on this machine, and the image too.
 INHERITED: Final = (
     "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS",
