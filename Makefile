@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV   := .venv
 CHOICE = --gpu '$(GPU)' $(if $(SHAPE),--shape '$(SHAPE)') $(if $(MODEL),--model '$(MODEL)') \
          $(if $(ITER),--iter '$(ITER)') $(ARGS)
+LOCKS  := requirements.lock requirements-cuda.lock
 KEYS   = $(notdir $(patsubst %/,%,$(wildcard tuning/*/)))
 
 ifdef TILEBENCH_IMAGE
@@ -26,12 +27,28 @@ TOOLS    = echo "tilebench: adding the CUDA compilers that are missing to $(VENV
 endif
 
 # Bytecode is compiled at the first import instead: torch alone has thousands of modules that nobody imports.
-PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile --constraint requirements.lock
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile $(LOCKS:%=--constraint %)
+
+# For `make lock`: a pip whose resolver copes, and torch's release, whose CPU build needs none of the CUDA packages.
+LOCKER := 26.3
+TORCH = $(shell sed -n 's/.*"torch==\([^"]*\)".*/\1/p' pyproject.toml)
+
+# What talks to Docker needs neither torch nor TileLang, so that a GPU machine with Docker is ready in seconds.
+TALKER := $(VENV)-docker
+TALKS  = $(shell sed -n '/^dependencies/,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml | grep -vE '^(torch|tilelang)=')
+
+# Both environments need these of the machine's Python.
+define VENV_CHECK
+$(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
+  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
+$(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
+  $(error $(PYTHON) lacks its venv module; install it, on Debian and Ubuntu with: apt install python3-venv))
+endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help bench verify build profile check check-all leaderboard selftest doctor test lint lint-rules lint-format \
-        lint-types format toolchain runtime dev lock clean
+        lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -91,11 +108,21 @@ runtime: $(RUNTIME) ## Set up .venv to run the harness; every target does what i
 dev: $(DEV) ## Set up .venv with the tools for tests and lint too
 	@:
 
-$(VENV)/runtime.stamp: pyproject.toml requirements.lock
-	$(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
-	  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
-	$(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
-	  $(error $(PYTHON) lacks its venv module; install it, on Debian and Ubuntu with: apt install python3-venv))
+image: $(TALKER)/stamp ## Build the container image; ARGS='--base IMAGE --no-cuda --network host' vary it
+	@$(TALKER)/bin/python -m harness image $(ARGS)
+
+docker-bench: $(TALKER)/stamp ## Bench in the container, which is built where it is missing
+	@$(TALKER)/bin/python -m harness run-in-docker bench $(CHOICE)
+
+$(TALKER)/stamp: pyproject.toml $(LOCKS)
+	$(VENV_CHECK)
+	@echo "tilebench: installing what talks to Docker into $(TALKER), once; some seconds" >&2
+	@$(PYTHON) -m venv --clear $(TALKER)
+	@$(TALKER)/bin/python -m pip --disable-pip-version-check install -qq $(LOCKS:%=--constraint %) $(TALKS)
+	@touch $@
+
+$(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
+	$(VENV_CHECK)
 	@echo "tilebench: installing the pinned versions into $(VENV), once; a minute or two, and the time of downloading torch" >&2
 	@$(VENV)/bin/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) --editable .
@@ -106,14 +133,14 @@ $(VENV)/dev.stamp: $(VENV)/runtime.stamp
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-lock: ## Write requirements.lock anew from the versions in pyproject.toml
+lock: ## Write both locks anew from the versions in pyproject.toml
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --no-compile --editable '.[dev]'
-	@sed '/^[^#]/,$$d' requirements.lock > $(VENV)-lock/lock
-	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check freeze --all --exclude-editable --exclude pip --exclude wheel \
-	  | sed -E 's/\+[a-z0-9.]+$$//; /^(cuda|nvidia|triton)/{/^nvidia-ml-py=/!d;}' >> $(VENV)-lock/lock
-	@mv $(VENV)-lock/lock requirements.lock && rm -rf $(VENV)-lock
+	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq pip==$(LOCKER)
+	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --dry-run --ignore-installed \
+	  --report $(VENV)-lock/report.json --editable '.[dev]' 'torch!=$(TORCH)+cpu'
+	@$(VENV)-lock/bin/python .ci/lock.py $(VENV)-lock/report.json
+	@rm -rf $(VENV)-lock
 
 clean: ## Remove .venv and all caches; what is recorded under tuning/ stays
-	@rm -rf $(VENV) $(VENV)-lock .nox .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	@rm -rf $(VENV) $(VENV)-lock $(TALKER) .nox .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,9 +30,17 @@ def describe(root: Path, gpu: Gpu, device: Device | None) -> Environment:
         tilelang=_version("tilelang"),
         tvm_ffi=_version("apache-tvm-ffi"),
         judge_sha256=judge_sha256(root),
-        image=os.environ.get(IMAGE_VARIABLE),
+        image=image(),
         forced=device is not None and key_of(device.name) != gpu.key,
     )
+
+
+def image() -> str | None:
+    """The container's image: its ID where that was told, else the hash of the list of its contents; None outside."""
+    named = os.environ.get(IMAGE_VARIABLE)
+    if named and named.startswith("/"):
+        return f"contents:{source_sha256(Path(named))}"
+    return named or None
 
 
 @cache

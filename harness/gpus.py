@@ -14,6 +14,8 @@ from harness.problem import Problem
 AUTO: Final = "auto"
 CPU: Final = "cpu"
 GRAPH_BELOW_MS: Final = 0.05  # a launch costs the host about 20 µs: below this the host would be what is timed
+# CUDA major version -> the first driver branch that runs it (CUDA compatibility guide, minor version compatibility).
+LEAST_DRIVER: Final = {11: 450, 12: 525, 13: 580}
 _FILE: Final = Path(__file__).with_name("gpus.toml")
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 import psutil
 
+from harness import memory
 from harness.gpus import Gpu
 from harness.judge.entry import Brief, run_contestant, run_opponent, run_referee
 from harness.judge.messages import Meet, Message, Unanswered, receive, send
@@ -235,8 +236,8 @@ def _sweep() -> None:
 
 
 def memory_limit_bytes() -> int:
-    """Host memory that one contestant may take: half of the machine's."""
-    return int(psutil.virtual_memory().total) // 2
+    """Host memory that one contestant may take: half of what there is here."""
+    return memory.total_bytes() // 2
 
 
 def _measuring_core(gpu: Gpu) -> int | None:

@@ -69,7 +69,10 @@ class Cause(StrEnum):
 
 
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a record was made. ``image`` is the container's digest; ``forced`` marks a key that is not the device's."""
+    """Where a record was made.
+
+    ``image`` is the container's, by its ID or its contents; ``forced`` marks a key that is not the device's.
+    """
 
     gpu: str
     device: str

@@ -8,14 +8,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pynvml
 import pytest
 
-from harness import doctor
-from harness.doctor import Finding
+from harness import doctor, memory
+from harness.doctor import Finding, gpu, packages, tools
+from harness.environment import IMAGE_VARIABLE
+from harness.processes import memory_limit_bytes
+from harness.tree import Tree
 
 Findings = dict[str, Finding]
 Driver = Callable[..., None]
+TOOL_PATHS = ("CUDA_FOLDER", "NCU_FOLDERS", "DRIVER_PARAMETERS")
 
 
 def named(findings: list[Finding]) -> Findings:
@@ -71,8 +76,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(folder))
     for name in ("CUDA_HOME", "CUDA_PATH", "CXX", "CC"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("PCI_DEVICES", "CUDA_FOLDER", "NCU_FOLDERS", "DRIVER_PARAMETERS"):
-        monkeypatch.setattr(doctor, name, tmp_path / "none" / name)
+    for module, name in ((gpu, "PCI_DEVICES"), *((tools, each) for each in TOOL_PATHS)):
+        monkeypatch.setattr(module, name, tmp_path / "none" / name)
     monkeypatch.setattr(pynvml, "nvmlInit", _no_driver)
     return folder
 
@@ -111,8 +116,8 @@ def pyproject(monkeypatch: pytest.MonkeyPatch, path: Path, *requirements: str, p
     """A checkout's pins, and no installed distribution that says otherwise."""
     lines = ["[project]", f'requires-python = "{python}"', f"dependencies = {list(requirements)!r}"]
     path.write_text("\n".join(lines))
-    monkeypatch.setattr(doctor, "PROJECT", path)
-    monkeypatch.setattr(doctor, "DISTRIBUTION", "tilebench-that-is-not-installed")
+    monkeypatch.setattr(packages, "PROJECT", path)
+    monkeypatch.setattr(packages, "DISTRIBUTION", "tilebench-that-is-not-installed")
 
 
 # This machine
@@ -161,7 +166,7 @@ def test_the_installed_distribution_is_asked_first(site: Path, monkeypatch: pyte
         "Requires-Dist: tabulate==0.0.1",
         "Requires-Dist: pytest==0.0.1; extra == 'dev'",
     )
-    monkeypatch.setattr(doctor, "DISTRIBUTION", "tilebench-installed")
+    monkeypatch.setattr(packages, "DISTRIBUTION", "tilebench-installed")
     found = examined()
     assert not found["Python"].ok
     assert ">=3.99" in found["Python"].advice
@@ -193,6 +198,30 @@ def test_a_torn_pyproject_is_a_finding_not_a_crash(tmp_path: Path, monkeypatch: 
     assert found["disk"].ok or found["disk"].advice
 
 
+def test_whatever_is_installed_is_held_against_the_locks(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEBENCH_ROOT", str(tree.root))
+    assert (examined()["locked packages"].ok, examined()["locked packages"].needed) == (False, False)
+    (tree.root / "requirements.lock").write_text("# pins\npsutil==7.2.2\nno-such-package==1.0\ntorch==2.13.0\n")
+    (tree.root / "requirements-cuda.lock").write_text("no-such-library==13.0\n")
+    assert examined()["locked packages"].found == "2 of the 4 that are pinned"
+    (tree.root / "requirements.lock").write_text("psutil==0.0.1\n")
+    found = examined()["locked packages"]
+    assert not found.ok
+    assert found.found == f"psutil {psutil.__version__}, not 0.0.1"
+
+
+def test_this_environment_is_the_locked_one() -> None:
+    assert examined()["locked packages"].ok, examined()["locked packages"].found
+
+
+def test_the_container_is_named_where_this_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(IMAGE_VARIABLE, raising=False)
+    assert examined()["image"].found == "none: not in the container"
+    monkeypatch.setenv(IMAGE_VARIABLE, "sha256:0123")
+    assert examined()["image"].found == "sha256:0123"
+    assert "Docker" not in examined()
+
+
 # A machine without a GPU
 
 
@@ -222,7 +251,7 @@ def test_cxx_decides_as_it_does_for_tilelang(machine: Path, monkeypatch: pytest.
 def test_a_gpu_on_the_bus_without_a_driver_is_noticed(
     machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "PCI_DEVICES", tmp_path / "pci")
+    monkeypatch.setattr(gpu, "PCI_DEVICES", tmp_path / "pci")
     for name, vendor, kind in (("bridge", "0x10de", "0x060400"), ("gpu", "0x10de", "0x030200")):
         folder = tmp_path / "pci" / name
         folder.mkdir(parents=True)
@@ -353,7 +382,7 @@ def test_ncu_is_found_where_nsight_compute_puts_it(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver()
-    monkeypatch.setattr(doctor, "NCU_FOLDERS", tmp_path / "nsight")
+    monkeypatch.setattr(tools, "NCU_FOLDERS", tmp_path / "nsight")
     tool(tmp_path / "nsight" / "2024.1.0" / "ncu", "Version 2024.1.0.0 (build 1)")
     newest = tool(tmp_path / "nsight" / "2025.3.1" / "ncu", "Version 2025.3.1.0 (build 1)")
     found = examined()["ncu"]
@@ -375,8 +404,8 @@ def test_counters_need_the_driver_to_be_open_or_an_administrator(
     driver()
     (tmp_path / "params").write_text(f"ResmanDebugLevel: 4294967295\n{parameter}\nPreserveVideoMemory: 0\n")
     (tmp_path / "status").write_text(f"Name:\tpython\nCapPrm:\t0000000000000000\nCapEff:\t{capabilities}\n")
-    monkeypatch.setattr(doctor, "DRIVER_PARAMETERS", tmp_path / "params")
-    monkeypatch.setattr(doctor, "CAPABILITIES", tmp_path / "status")
+    monkeypatch.setattr(tools, "DRIVER_PARAMETERS", tmp_path / "params")
+    monkeypatch.setattr(tools, "CAPABILITIES", tmp_path / "status")
     found = examined()["counters"]
     assert (found.ok, found.needed) == (ok, False)
     assert ok or "NVreg_RestrictProfilingToAdminUsers=0" in found.advice
@@ -386,15 +415,19 @@ def test_counters_need_the_driver_to_be_open_or_an_administrator(
 
 
 def test_a_control_group_limits_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
-    monkeypatch.setattr(doctor, "MEMORY", tmp_path / "meminfo")
-    monkeypatch.setattr(doctor, "MEMORY_LIMIT", tmp_path / "memory.max")
-    assert examined()["memory"].found == "16.0 GiB free"
-    (tmp_path / "memory.max").write_text("max\n")
-    assert examined()["memory"].found == "16.0 GiB free"
-    (tmp_path / "memory.max").write_text(f"{2 << 30}\n")
-    found = examined()["memory"]
-    assert (found.ok, found.needed, found.found) == (False, False, "2.0 GiB free")
+    limits = (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes")
+    monkeypatch.setattr(memory, "LIMITS", limits)
+    free, total = memory.free_bytes(), memory.total_bytes()
+    limits[0].write_text("max\n")
+    limits[1].write_text("9223372036854771712\n")
+    assert memory.total_bytes() == total
+    assert abs(memory.free_bytes() - free) < 1 << 30
+    for limit in limits:
+        limit.write_text(f"{2 << 30}\n")
+        found = examined()["memory"]
+        assert (found.ok, found.needed, found.found) == (False, False, "2.0 GiB free")
+        assert memory_limit_bytes() == 1 << 30
+        limit.write_text("max\n")
 
 
 def test_cores_are_those_this_process_may_use() -> None:

@@ -1,0 +1,65 @@
+# The judge and its environment, pinned. `make image` builds it, or plainly `docker build -t tilebench .`
+#
+# BASE_IMAGE: version and digest of NVIDIA's CUDA devel image, which brings nvcc and Nsight Compute; 13.0.3 is the
+# toolkit that torch's CUDA build asks for. CUDA=0 leaves out the step of the CUDA packages, for a machine without a GPU.
+ARG BASE_IMAGE=docker.io/nvidia/cuda:13.0.3-devel-ubuntu24.04@sha256:b7ae301dea2c162444795462ce17a05f6a516e5a75944b57af5b88540a1a2266
+# hadolint ignore=DL3006
+FROM ${BASE_IMAGE}
+
+# Versions are those of the base's release; /opt/tilebench/contents lists what came.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+    ca-certificates g++ git make python3 python3-venv tini \
+ && rm -rf /var/lib/apt/lists/* \
+ && python3 -m venv /opt/venv
+
+# CUDA's libraries are the locked ones, which torch finds by itself: the base's own cuBLAS on LD_LIBRARY_PATH would be
+# loaded in their place, and the baseline would be another.
+ENV PATH=/opt/venv/bin:${PATH} \
+    LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64 \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1
+
+WORKDIR /tilebench
+
+# pip reads these by itself: a package index of your own, and wheels such as those of torch's build for the CPU.
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_FIND_LINKS
+
+# By far the largest layer, and the one that changes least.
+ARG CUDA=1
+COPY requirements-cuda.lock ./
+RUN if [ "${CUDA}" = 1 ]; then \
+      nvcc --version && ncu --version && pip install --quiet --no-deps --requirement requirements-cuda.lock; \
+    fi
+
+COPY requirements.lock ./
+RUN pip install --quiet --no-deps --requirement requirements.lock \
+ && pip check \
+ && python3 -c 'import torch, tilelang'
+
+# What is in the image, by which a run names it that was not told the image's ID.
+RUN mkdir /opt/tilebench \
+ && { python3 -VV; dpkg-query --show; pip list --format=freeze; } > /opt/tilebench/contents
+
+# Any user may run it, and the root file system may be read-only, as long as /tmp can be written.
+ENV TILEBENCH_IMAGE=/opt/tilebench/contents \
+    HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1
+
+COPY --chown=1000:1000 . .
+RUN pip install --quiet --no-deps --no-build-isolation --editable .
+
+# By these `harness run-in-docker` knows whether the image fits the checkout.
+ARG PINS=unknown
+LABEL tilebench.pins=${PINS}
+
+USER 1000:1000
+STOPSIGNAL SIGINT
+# tini passes signals on to the whole group, and buries what killed contestants leave.
+ENTRYPOINT ["tini", "-s", "-g", "--"]
+CMD ["sh", "-c", "tilebench leaderboard --help && tilebench doctor"]

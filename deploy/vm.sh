@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# A fresh cloud VM (Debian or Ubuntu) to a leaderboard. As cloud-init user data, or by hand:
+#
+#   TILEBENCH_REPOSITORY=<where this repository is> GPU=h100 bash vm.sh
+#
+# A GPU image of a cloud has driver, Docker and the NVIDIA runtime; this installs what is missing of the rest.
+set -euo pipefail
+
+repository=${TILEBENCH_REPOSITORY:?name the repository to clone}
+folder=${TILEBENCH_FOLDER:-$HOME/tilebench}
+gpu=${GPU:-auto}
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+packages=()
+command -v git >/dev/null || packages+=(git)
+command -v make >/dev/null || packages+=(make)
+command -v docker >/dev/null || packages+=(docker.io)
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+if nvidia-smi >/dev/null 2>&1 && ! command -v nvidia-ctk >/dev/null; then
+    packages+=(nvidia-container-toolkit) # from NVIDIA's own apt repository, which a cloud's GPU image has set up
+fi
+if [ "${#packages[@]}" -gt 0 ]; then
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"
+fi
+if command -v nvidia-ctk >/dev/null && ! as_root docker info --format '{{json .Runtimes}}' | grep -q '"nvidia"'; then
+    as_root nvidia-ctk runtime configure --runtime=docker
+    as_root systemctl restart docker
+fi
+
+[ -d "$folder" ] || git clone --depth 1 "$repository" "$folder"
+# sudo, because who was added to the group docker must log in again first; the records belong to the folder's owner.
+as_root make -C "$folder" docker-bench "GPU=$gpu"

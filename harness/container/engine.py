@@ -1,0 +1,97 @@
+"""The Docker engine, reached through its SDK, and one line for each thing that stands in its way."""
+
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import docker
+import requests
+from docker.errors import DockerException, ImageNotFound
+
+from harness.errors import InfrastructureError
+from harness.gpus import LEAST_DRIVER
+
+HOST: Final = "unix:///var/run/docker.sock"
+ANSWER_S: Final = 120  # creating a container can take that long on a busy disk
+
+NO_RUNTIME: Final = (
+    "Docker has no NVIDIA runtime: install nvidia-container-toolkit, then sudo nvidia-ctk runtime configure "
+    "--runtime=docker && sudo systemctl restart docker; without a GPU, GPU=cpu works"
+)
+NO_DRIVER: Final = "Docker's NVIDIA runtime finds no driver: nvidia-smi must work on this machine first; GPU=cpu works"
+NO_ROOM: Final = "no room left on the disk of Docker's images: docker system prune frees some; the image takes 15 GB"
+
+# What the engine and NVIDIA's runtime say -> what to do about it.
+COMPLAINTS: Final = (
+    (r"could not select device driver|CDI device|vendor from CDI", NO_RUNTIME),
+    (r"driver not loaded|libnvidia-ml\.so|driver rpc error", NO_DRIVER),
+    (r"no space left on device", NO_ROOM),
+)
+TOO_OLD: Final = re.compile(r"unsatisfied condition: cuda\s*>=\s*([0-9]+)([0-9.]*)")
+
+
+@contextmanager
+def connected(answer_s: int = ANSWER_S) -> Iterator[docker.DockerClient]:
+    """The engine that DOCKER_HOST names, else this machine's; what it refuses becomes an InfrastructureError."""
+    host = os.environ.get("DOCKER_HOST") or HOST
+    try:
+        _knock(host, answer_s)
+        client = docker.from_env(timeout=answer_s)
+    except OSError as error:
+        raise InfrastructureError(unreachable(host, error)) from error
+    except DockerException as error:
+        raise InfrastructureError(f"Docker at {host} cannot be used: {_line(error)}") from error
+    try:
+        yield client
+    except (DockerException, requests.RequestException) as error:
+        raise InfrastructureError(explain(error)) from error
+    finally:
+        client.close()
+
+
+def unreachable(host: str, error: OSError) -> str:
+    """Why nobody answers at the engine's socket."""
+    if isinstance(error, PermissionError):
+        return f"no permission on Docker's socket, {host}: sudo usermod -aG docker $USER, log in again, or use sudo"
+    if isinstance(error, FileNotFoundError) and not any(map(shutil.which, ("docker", "dockerd"))):
+        return "Docker is not installed: see deploy/vm.sh, or on Debian and Ubuntu sudo apt-get install docker.io"
+    return f"no Docker daemon answers at {host} ({error.strerror}): sudo systemctl start docker, or set DOCKER_HOST"
+
+
+def _knock(host: str, answer_s: int) -> None:
+    """Raise the plain OSError of a socket where nobody answers: the SDK buries it, and leaves its own socket open."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as door:
+            door.settimeout(answer_s)
+            door.connect(host.removeprefix("unix://"))
+
+
+def explain(error: BaseException) -> str:
+    """What the engine refused, and what to do about it."""
+    said = _line(error)
+    older = TOO_OLD.search(said)
+    if older:
+        return too_old(int(older[1]), f"{older[1]}{older[2].rstrip('.')}")
+    for pattern, advice in COMPLAINTS:
+        if re.search(pattern, said, re.IGNORECASE):
+            return advice
+    if isinstance(error, ImageNotFound):
+        return f"no such image: make image builds it ({said})"
+    return f"Docker: {said}"
+
+
+def too_old(cuda_major: int, cuda: str, found: str = "") -> str:
+    """The driver is older than what the image's CUDA runs on."""
+    least = LEAST_DRIVER.get(cuda_major)
+    needed = f"driver {least} or newer" if least else "a newer driver"
+    have = f", {found}," if found else ""
+    return f"the NVIDIA driver{have} is older than the image's CUDA {cuda}, which needs {needed}: update the driver"
+
+
+def _line(error: BaseException) -> str:
+    text = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(text).split())

@@ -1,0 +1,220 @@
+"""The sandbox: one verb in a container of its own, as the caller, without network, rights or a place to write."""
+
+import contextlib
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+from docker import DockerClient
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+from docker.models.images import Image
+from docker.types import DeviceRequest, Mount, Ulimit
+
+from harness.container.engine import too_old
+from harness.container.image import variable
+from harness.environment import IMAGE_VARIABLE
+from harness.errors import ExitCode, InfrastructureError
+from harness.gpus import LEAST_DRIVER
+from harness.nvml import Device
+
+OWNER: Final = "tilebench.owner"
+INSIDE: Final = "/tilebench"  # the checkout, in the container
+PLAIN_USER: Final = 1000  # the image's own, for a caller who is root
+PIDS: Final = 16384  # compilers on all cores of a large machine, and torch's threads; a fork bomb ends here
+MEMORY_SHARE: Final = 0.9  # of the machine's
+OPEN_FILES: Final = 16384
+GRACE_S: Final = 15  # for a run to stop after Ctrl-C
+PROFILES: Final = "profile"
+
+# ncu reads counters that most drivers keep to administrators. Docker gives a right to root alone, so that the container
+# starts as root, with the rights to become the caller and to keep this one.
+NCU_RIGHT: Final = "SYS_ADMIN"
+CHANGING_RIGHTS: Final = ("SETGID", "SETPCAP", "SETUID")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to run: the words after ``harness``, on which checkout, with the machine's GPUs or without."""
+
+    root: Path
+    words: tuple[str, ...]
+    gpus: bool
+    program: tuple[str, ...] = ("python3", "-m", "harness")
+
+    @property
+    def verb(self) -> str:
+        return re.sub(r"[^a-zA-Z0-9_.-]", "-", self.words[0])
+
+
+def run(client: DockerClient, image: Image, order: Order, device: Device | None = None) -> ExitCode:
+    """Run a verb in a new container, pass its output on, and return its exit code; nothing of it is left.
+
+    Ctrl-C stops the container before KeyboardInterrupt goes on; raises InfrastructureError where it cannot run.
+    """
+    if order.gpus and device is not None:
+        _check_driver(image, device)
+    sweep(client)
+    with _lent(order.root / "tuning") as (uid, gid):
+        container = _create(client, settings(image, order, uid, gid, client.info()["MemTotal"]))
+        try:
+            with contextlib.closing(container.attach(stream=True, demux=True)) as output:
+                container.start()
+                _pass_on(output)
+            return _outcome(container)
+        except KeyboardInterrupt:
+            _stop(container)
+            raise
+        finally:
+            with contextlib.suppress(NotFound):
+                container.remove(force=True)
+
+
+def settings(image: Image, order: Order, uid: int, gid: int, memory_bytes: int) -> dict[str, Any]:
+    """The arguments of the container; its rights are the least that the verb needs."""
+    terminal = sys.stdout.isatty() and sys.stderr.isatty()
+    profiles = order.verb == PROFILES
+    limit_bytes = int(memory_bytes * MEMORY_SHARE)
+    command = [*order.program, *order.words]
+    return {
+        "image": image.id,
+        "command": [*_keeping(NCU_RIGHT, uid, gid), *command] if profiles else command,
+        "name": f"tilebench-{order.verb}-{os.getpid()}",
+        "labels": {OWNER: _owner()},
+        "environment": {IMAGE_VARIABLE: str(image.id), **_terminal()},
+        "tty": terminal,
+        "user": "0:0" if profiles else f"{uid}:{gid}",
+        "mounts": [
+            Mount(INSIDE, str(order.root), type="bind", read_only=True),
+            Mount(f"{INSIDE}/tuning", str(order.root / "tuning"), type="bind"),
+        ],
+        "read_only": True,
+        "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},  # kernels that TileLang compiles are loaded from there
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "cap_add": [NCU_RIGHT, *CHANGING_RIGHTS] if profiles else [],
+        "security_opt": ["no-new-privileges"],
+        "pids_limit": PIDS,
+        "mem_limit": limit_bytes,
+        "memswap_limit": limit_bytes,
+        "shm_size": "1g",
+        "ulimits": [Ulimit(name="nofile", soft=OPEN_FILES, hard=OPEN_FILES), Ulimit(name="core", soft=0, hard=0)],
+        "device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])] if order.gpus else [],
+    }
+
+
+def sweep(client: DockerClient) -> None:
+    """Remove the containers of runs that were killed: those of this machine whose process is gone."""
+    for container in client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):
+        host, _, process = container.labels[OWNER].rpartition("/")
+        if host == socket.gethostname() and not _alive(process):
+            with contextlib.suppress(NotFound):
+                container.remove(force=True)
+
+
+def _create(client: DockerClient, arguments: dict[str, Any]) -> Container:
+    """A name that is taken is that of a container which a process of the same number left."""
+    try:
+        return client.containers.create(**arguments)
+    except APIError as error:
+        if error.status_code != 409:
+            raise
+        with contextlib.suppress(NotFound):
+            client.containers.get(arguments["name"]).remove(force=True)
+        return client.containers.create(**arguments)
+
+
+def _pass_on(output: Any) -> None:
+    for stdout, stderr in output:
+        for chunk, stream in ((stdout, sys.stdout), (stderr, sys.stderr)):
+            if chunk:
+                stream.buffer.write(chunk)
+                stream.flush()
+
+
+def _outcome(container: Container) -> ExitCode:
+    code = int(container.wait()["StatusCode"])
+    container.reload()
+    state = container.attrs["State"]
+    if state.get("OOMKilled"):
+        raise InfrastructureError("the container took more memory than its limit, and was ended; what it had is kept")
+    try:
+        return ExitCode(code)
+    except ValueError:
+        raise InfrastructureError(
+            f"the container ended with code {code}: {state.get('Error') or 'see above'}"
+        ) from None
+
+
+def _stop(container: Container) -> None:
+    """As by Ctrl-C, so that the run ends its children; what does not stop in time is killed by the removal."""
+    with contextlib.suppress(APIError, NotFound, KeyboardInterrupt):
+        container.stop(timeout=GRACE_S)  # by the image's STOPSIGNAL, which is SIGINT
+
+
+def _keeping(right: str, uid: int, gid: int) -> list[str]:
+    """A command that becomes a user and keeps one right, and no other."""
+    only = f"-all,+{right.lower()}"
+    return [
+        "setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups",
+        f"--inh-caps={only}", f"--ambient-caps={only}", f"--bounding-set={only}", "--",
+    ]  # fmt: skip
+
+
+def _check_driver(image: Image, device: Device) -> None:
+    cuda = variable(image, "CUDA_VERSION")  # set by NVIDIA's base image
+    if cuda is None:
+        return
+    major = int(cuda.partition(".")[0])
+    if int(device.driver.partition(".")[0]) < LEAST_DRIVER.get(major, 0):
+        raise InfrastructureError(too_old(major, cuda, device.driver))
+
+
+@contextlib.contextmanager
+def _lent(folder: Path) -> Iterator[tuple[int, int]]:
+    """The user that runs and owns what is written to a folder: the caller; never root.
+
+    For root it is the folder's owner; a folder that is root's own is lent to a plain user, and given back.
+    """
+    owner = folder.stat()
+    if os.getuid() != 0:
+        yield os.getuid(), os.getgid()
+    elif owner.st_uid != 0:
+        yield owner.st_uid, owner.st_gid
+    else:
+        _give(folder, 0, PLAIN_USER)
+        try:
+            yield PLAIN_USER, PLAIN_USER
+        finally:
+            _give(folder, PLAIN_USER, 0)
+
+
+def _give(folder: Path, old: int, new: int) -> None:
+    for path in (folder, *folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_uid == old:
+                os.chown(path, new, new, follow_symlinks=False)
+
+
+def _owner() -> str:
+    """This process, such that another one of the same number is not taken for it."""
+    return f"{socket.gethostname()}/{os.getpid()}-{psutil.Process().create_time():.2f}"
+
+
+def _alive(process: str) -> bool:
+    number, _, started = process.partition("-")
+    try:
+        return f"{psutil.Process(int(number)).create_time():.2f}" == started
+    except (psutil.Error, ValueError):
+        return False
+
+
+def _terminal() -> dict[str, str]:
+    names = ("COLUMNS", "LINES", "NO_COLOR", "TERM")
+    return {name: os.environ[name] for name in names if name in os.environ}

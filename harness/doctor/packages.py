@@ -1,0 +1,110 @@
+"""Python and its packages: what is installed, held against the pins."""
+
+import importlib.metadata
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from harness.doctor.finding import Finding
+from harness.nvml import Device
+from harness.tree import Tree
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+DISTRIBUTION: Final = "tilebench"
+ROOT: Final = Path(__file__).resolve().parents[2]
+PROJECT: Final = ROOT / "pyproject.toml"
+LOCKS: Final = ("requirements.lock", "requirements-cuda.lock")
+
+
+class Project(msgspec.Struct, frozen=True, rename="kebab"):
+    """What pyproject.toml says of the environment."""
+
+    dependencies: list[str] = []
+    requires_python: str = ">=3.11"
+
+
+class ProjectFile(msgspec.Struct, frozen=True):
+    project: Project
+
+
+def python(_: list[Device]) -> Iterable[Finding]:
+    from packaging.specifiers import SpecifierSet  # here, because a machine that lacks packages is what a doctor is for
+
+    needed = _requires_python()
+    found = platform.python_version()
+    ok = SpecifierSet(needed).contains(found, prereleases=True)
+    yield Finding("Python", ok, True, found, f"install Python {needed} and set the environment up again")
+
+
+def pinned(_: list[Device]) -> Iterable[Finding]:
+    pins = _requirements()
+    if not pins:
+        yield Finding("pinned packages", False, True, "no pins found", "run from a checkout that has pyproject.toml")
+    for pin in pins:
+        if pin.marker is not None and not pin.marker.evaluate({"extra": ""}):
+            continue
+        remedy = f"install the pinned version: pip install '{pin.name}{pin.specifier}'"
+        try:
+            found = importlib.metadata.version(pin.name)
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(pin.name, False, True, "not installed", remedy)
+            continue
+        ok = pin.specifier.contains(found, prereleases=True)
+        yield Finding(pin.name, ok, True, found if ok else f"{found}, not {pin.specifier}", remedy)
+
+
+def locked(_: list[Device]) -> Iterable[Finding]:
+    """All that is installed of what the locks pin, and not only what the project names itself."""
+    pins = [line.strip().partition("==") for lock in LOCKS for line in _lines(Tree.here().root / lock)]
+    installed, other = 0, []
+    for name, _equal, pin in pins:
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        installed += 1
+        if found.partition("+")[0] != pin:
+            other.append(f"{name} {found}, not {pin}")
+    if not pins:
+        found, remedy = f"no {' and '.join(LOCKS)} here", "run from a checkout"
+    else:
+        found, remedy = f"{installed} of the {len(pins)} that are pinned", "make clean; or in the container, make image"
+    yield Finding("locked packages", bool(pins) and not other, False, "; ".join(other) or found, remedy)
+
+
+def _lines(lock: Path) -> list[str]:
+    try:
+        return [line for line in lock.read_text(encoding="utf-8").splitlines() if "==" in line and line[0] != "#"]
+    except FileNotFoundError:
+        return []
+
+
+def _requirements() -> "list[Requirement]":
+    """The pins of the installed distribution, else those of the checkout."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        lines = _project().dependencies
+    pins = [Requirement(line) for line in lines]
+    return sorted((pin for pin in pins if pin.specifier), key=lambda pin: pin.name.lower())
+
+
+def _requires_python() -> str:
+    try:
+        return str(importlib.metadata.metadata(DISTRIBUTION).json["requires_python"])
+    except (importlib.metadata.PackageNotFoundError, KeyError):
+        return _project().requires_python
+
+
+def _project() -> Project:
+    try:
+        return msgspec.toml.decode(PROJECT.read_bytes(), type=ProjectFile).project
+    except FileNotFoundError:
+        return Project()

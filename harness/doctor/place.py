@@ -1,0 +1,33 @@
+"""The place: the container's image or the machine itself, and the Docker engine that would run the image."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from harness import environment
+from harness.container import engine
+from harness.doctor.finding import Finding
+from harness.errors import InfrastructureError
+from harness.nvml import Device
+
+ENGINE_ANSWER_S: Final = 1
+
+
+def image(_: list[Device]) -> Iterable[Finding]:
+    yield Finding("image", True, False, environment.image() or "none: not in the container")
+
+
+def docker(present: list[Device]) -> Iterable[Finding]:
+    if environment.image() is not None:
+        return
+    try:
+        with engine.connected(ENGINE_ANSWER_S) as client:
+            told = client.info()
+    except InfrastructureError as error:
+        yield Finding("Docker", False, False, "not to be used", str(error))
+        return
+    found = f"engine {told['ServerVersion']}"
+    if present:
+        ready = "nvidia" in told.get("Runtimes", {})
+        yield Finding("Docker", ready, False, f"{found}, {'with' if ready else 'no'} NVIDIA runtime", engine.NO_RUNTIME)
+    else:
+        yield Finding("Docker", True, False, found)

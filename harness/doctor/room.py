@@ -1,0 +1,33 @@
+"""Room: cores, memory and disk."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from typing import Final
+
+from harness.doctor.finding import Finding
+from harness.memory import free_bytes
+from harness.nvml import Device
+from harness.tree import Tree
+
+LEAST_DISK_GIB: Final = 2.0  # the compile cache and the records of a few hundred iterations
+LEAST_MEMORY_GIB: Final = 4.0  # referee and contestant each hold torch, and builds run beside them
+LEAST_CORES: Final = 2
+
+
+def cores(_: list[Device]) -> Iterable[Finding]:
+    count = len(os.sched_getaffinity(0))
+    yield Finding("CPU cores", count >= LEAST_CORES, False, str(count), "with one core, builds wait for measurements")
+
+
+def memory(_: list[Device]) -> Iterable[Finding]:
+    gib = free_bytes() / 2**30
+    advice = f"below {LEAST_MEMORY_GIB:.0f} GiB processes may be killed: end others, or raise the container's limit"
+    yield Finding("memory", gib >= LEAST_MEMORY_GIB, False, f"{gib:.1f} GiB free", advice)
+
+
+def disk(_: list[Device]) -> Iterable[Finding]:
+    root = Tree.here().root
+    gib = shutil.disk_usage(root).free / 2**30
+    advice = f"below {LEAST_DISK_GIB:.0f} GiB the compile cache may not fit: free some"
+    yield Finding("disk", gib >= LEAST_DISK_GIB, False, f"{gib:.1f} GiB free for {root}", advice)

@@ -1,0 +1,126 @@
+"""Tools: the compilers that TileLang calls, the profiler, and its right to read the counters."""
+
+import importlib.metadata
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from harness import gpus
+from harness.doctor.finding import Finding, dotted, executable, major, version_of
+from harness.nvml import Device
+from harness.profile import ncu as profiler
+from harness.static import toolchain
+
+DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
+CAPABILITIES: Final = Path("/proc/self/status")
+CUDA_FOLDER: Final = Path("/usr/local/cuda")
+NCU_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
+SYS_ADMIN: Final = 21  # bit of CAP_SYS_ADMIN
+
+# Architecture -> the first nvcc that compiles for it (CUDA release notes).
+LEAST_NVCC: Final = {"sm_80": (11, 0), "sm_89": (11, 8), "sm_90a": (12, 0), "sm_100a": (12, 8)}
+
+
+def nvcc(present: list[Device]) -> Iterable[Finding]:
+    needed = bool(present)
+    path = _find_nvcc()
+    if path is None:
+        home = _cuda_home()
+        found = f"not in CUDA_HOME={home}, where TileLang looks" if home else "not on PATH"
+        advice = "install the CUDA toolkit, or pip install nvidia-cuda-nvcc; then kernels for a GPU compile"
+        yield Finding("nvcc", False, needed, found, advice)
+        return
+    version = version_of(path, r"release ([0-9]+\.[0-9]+)")
+    found = f"{dotted(version)}, {path}" if version else f"{path}, of unknown version"
+    if not present or version is None:
+        yield Finding("nvcc", True, needed, found)
+        return
+    driver, key = present[0].driver, gpus.key_of(present[0].name)
+    arch = gpus.find(key).arch if key else ""
+    oldest, least = LEAST_NVCC.get(arch, (0, 0)), gpus.LEAST_DRIVER.get(version[0], 0)
+    if version < oldest:
+        yield Finding("nvcc", False, needed, found, f"{arch} needs nvcc {dotted(oldest)} or newer: install that")
+    elif major(driver) < least:
+        advice = f"what nvcc {version[0]} compiles needs driver {least} or newer: update it, or install an older nvcc"
+        yield Finding("nvcc", False, needed, f"{found}; driver {driver}", advice)
+    else:
+        yield Finding("nvcc", True, needed, found)
+
+
+def _find_nvcc() -> Path | None:
+    """nvcc where TileLang looks for it, in its order: CUDA_HOME, PATH, the package on PyPI, the usual folder."""
+    home = _cuda_home()
+    if home is not None:
+        return executable(Path(home) / "bin" / "nvcc")
+    on_path = shutil.which("nvcc")
+    if on_path is not None:
+        return Path(on_path)
+    try:
+        files = importlib.metadata.files("nvidia-cuda-nvcc") or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    packaged = [Path(str(file.locate())) for file in files if file.name == "nvcc"]
+    return next(filter(None, map(executable, [*packaged, CUDA_FOLDER / "bin" / "nvcc"])), None)
+
+
+def _cuda_home() -> str | None:
+    return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+
+
+def cuobjdump(_: list[Device]) -> Iterable[Finding]:
+    return [Finding(*each) for each in toolchain.findings()]
+
+
+def compiler(_: list[Device]) -> Iterable[Finding]:
+    """TileLang's choice: CXX, CC, or the first of three on PATH."""
+    named = os.environ.get("CXX") or os.environ.get("CC")
+    if named:
+        path, name = shutil.which(shlex.split(named)[0]), f"CXX={named}" if os.environ.get("CXX") else f"CC={named}"
+        found = path or f"{name}, which is not on PATH"
+    else:
+        path = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
+        found = path or "none of g++, clang++, c++ on PATH"
+    advice = "install g++ (apt-get install g++), or set CXX: kernels for a CPU, and nvcc, need a C++ compiler"
+    yield Finding("C++ compiler", path is not None, True, found, advice)
+
+
+def ncu(present: list[Device]) -> Iterable[Finding]:
+    path = profiler.find(CUDA_FOLDER, NCU_FOLDERS)
+    if path is not None:
+        version = version_of(path, r"Version ([0-9.]+[0-9])")
+        yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")
+    elif present:
+        yield Finding("ncu", False, False, "not found", "install Nsight Compute to profile; timing works without it")
+    else:
+        yield Finding("ncu", False, False, "not found", "nothing: there is no GPU to profile")
+
+
+def counters(present: list[Device]) -> Iterable[Finding]:
+    """Whether the driver lets this user read the performance counters that ncu needs."""
+    if not present:
+        return
+    try:
+        restricted = re.search(r"^RmProfilingAdminOnly:\s*1\b", DRIVER_PARAMETERS.read_text(), re.MULTILINE) is not None
+    except OSError:
+        yield Finding("counters", True, False, f"{DRIVER_PARAMETERS} cannot be read; ncu will tell")
+        return
+    if not restricted:
+        yield Finding("counters", True, False, "open to every user")
+    elif _is_admin():
+        yield Finding("counters", True, False, "restricted to administrators, and this is one")
+    else:
+        advice = (
+            "add 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to /etc/modprobe.d/nvidia.conf and reboot, "
+            "or run as root (in a container: --cap-add=SYS_ADMIN)"
+        )
+        yield Finding("counters", False, False, "restricted to administrators: ncu ends with ERR_NVGPUCTRPERM", advice)
+
+
+def _is_admin() -> bool:
+    """The driver asks for CAP_SYS_ADMIN; root in a container often lacks it."""
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)", CAPABILITIES.read_text(), re.MULTILINE)
+    return match is not None and bool(int(match[1], 16) >> SYS_ADMIN & 1)
