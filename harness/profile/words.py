@@ -4,7 +4,7 @@ from typing import Final
 
 from harness.profile.record import Outcome, ProfileRecord
 
-_INDENT: Final = " " * 10
+_INDENT: Final = " " * 12
 
 
 def line(record: ProfileRecord, *, reused: bool = False) -> str:
@@ -24,7 +24,7 @@ def verdict(record: ProfileRecord) -> str:
         for number, text in enumerate(texts, start=1):
             head = title if number == 1 else ""
             count = f"{number}. " if title == "to try" else ""
-            lines.append(f"  {head:<8}{count}{text}")
+            lines.append(f"  {head:<10}{count}{text}")
     if record.ideas:
         lines.append(
             f"{_INDENT}next: tilebench new --gpu {record.gpu} --shape {record.shape_key} --model {record.model} "
