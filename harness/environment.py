@@ -13,7 +13,7 @@ from harness.gpus import Gpu, key_of
 from harness.nvml import Device
 from harness.records import Environment
 
-JUDGE: Final = ("harness/judge", "harness/operators", "harness/problem.py", "baselines")
+JUDGE: Final = ("harness/judge", "harness/operators", "harness/plausible.py", "harness/problem.py", "baselines")
 FAMILIES: Final = ("kernels", "baselines")
 IMAGE_VARIABLE: Final = "TILEBENCH_IMAGE"
 

@@ -212,7 +212,9 @@ def _ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) 
         raise Rejection(cause, ended.reason) from None
     if isinstance(answer, Trouble):
         candidate.referees.leave()
-        raise Rejection(Cause.REFEREE, f"the referee gave up: {answer.reason}")
+        full = "OutOfMemory" in answer.reason  # its own buffers were there before: what is new took the rest
+        cause = Cause.OUT_OF_MEMORY if full else Cause.REFEREE
+        raise Rejection(cause, f"the referee gave up: {answer.reason}")
     if isinstance(answer, Verdict):
         reason = answer.reason
         if answer.cause is Cause.CRASH:

@@ -82,7 +82,8 @@ class Contents:
 
     def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor]) -> "Look":
         """What a block left: sketches of some outputs and, of the set to be checked, copies of all of it."""
-        chosen = self._dice.sample(range(1, launches + 1), min(SKETCHED_SETS, launches))
+        # The lead-in too: who skips it has that much of the second clock to hide in.
+        chosen = self._dice.sample(range(launches + 1), min(SKETCHED_SETS, launches + 1))
         sketches = [
             trials.sketch(self._problem, self.originals(index), self.sets[index][-1], self._generator)
             for index in chosen

@@ -46,7 +46,7 @@ WARM_UP_S: Final = {True: 0.1, False: 0.3}  # by "is a CPU"
 WARM_UP_LAUNCHES: Final = 10
 PACING_ROUNDS: Final = 3
 ARENA_BYTES: Final = {True: 256 << 20, False: 6 << 30}
-CPU_LAUNCHES: Final = 64
+CPU_LAUNCHES: Final = 512
 SHORTEST_BLOCK: Final = 0.5  # of the baseline's: a kernel that is this much faster than when it was paced is paced anew
 
 

@@ -1,0 +1,30 @@
+"""It skips the launch that is not timed, and says that the others took that much less."""
+
+import sys
+
+from kernels.honest import program
+
+TRICK = 4
+RUNS_ON = ("cpu", "cuda")
+VERDICT = "wrong_result"
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(block_M=16)
+
+
+clock = sys.modules["harness.judge.clock"]
+
+
+def shorter(run):
+    def forged(self):
+        self.lead_in = lambda: None
+        return run(self) * len(self.calls) / (len(self.calls) + 1)
+
+    return forged
+
+
+for kind in (clock.HostClock, clock.EventClock):
+    kind.run = shorter(kind.run)
+
+
+def build(problem):
+    return program(problem)
