@@ -18,10 +18,12 @@ ifdef TILEBENCH_IMAGE
 PY      := python3
 RUNTIME :=
 DEV     :=
+TOOLS   := true
 else
 PY      := $(VENV)/bin/python
 RUNTIME := $(VENV)/runtime.stamp
 DEV     := $(VENV)/dev.stamp
+TOOLS    = echo "tilebench: adding the CUDA compilers that are missing to $(VENV)" >&2; $(PIP) --editable ".[$$extra]"
 endif
 
 # Bytecode is compiled at the first import instead: torch alone has thousands of modules that nobody imports.
@@ -45,8 +47,8 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify build check check-all leaderboard selftest doctor test lint lint-rules lint-format \
-        lint-types format runtime dev image docker-bench lock clean
+.PHONY: help bench verify build profile check check-all leaderboard selftest doctor test lint lint-rules lint-format \
+        lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,8 +60,14 @@ bench: $(RUNTIME) ## Verify and time the iterations against the library; print t
 verify: $(RUNTIME) ## Prove the iterations right, without timing them
 	@$(PY) -m harness verify $(CHOICE)
 
-build: $(RUNTIME) ## Compile the iterations for their GPU; needs no GPU
+profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
+	@$(PY) -m harness profile $(CHOICE)
+
+build: toolchain ## Compile for GPU=h200 and show registers, shared memory, instructions; needs no GPU
 	@$(PY) -m harness build $(CHOICE)
+
+toolchain: $(RUNTIME)
+	@extra=$$($(PY) -m harness.static.toolchain '$(GPU)') && if [ -n "$$extra" ]; then $(TOOLS); fi
 
 check: $(RUNTIME) ## Check the contract on the sources of one GPU key
 	@$(PY) -m harness check $(CHOICE)
@@ -129,7 +137,7 @@ lock: ## Write both locks anew from the versions in pyproject.toml
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq pip==$(LOCKER)
 	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --dry-run --ignore-installed \
-	  --report $(VENV)-lock/report.json --editable '.[dev]' 'torch!=$(TORCH)+cpu'
+	  --report $(VENV)-lock/report.json --editable '.[dev,sass]' 'torch!=$(TORCH)+cpu'
 	@$(VENV)-lock/bin/python .ci/lock.py $(VENV)-lock/report.json
 	@rm -rf $(VENV)-lock
 

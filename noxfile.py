@@ -43,7 +43,9 @@ def check(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Compile the iterations for their GPU; needs no GPU."""
+    """Compile the iterations for their GPU and show the evidence; needs no GPU, and installs compilers that lack."""
+    key = session.posargs[session.posargs.index("--gpu") + 1] if "--gpu" in session.posargs[:-1] else "auto"
+    session.run("make", "toolchain", f"GPU={key}")
     harness(session, "build")
 
 
@@ -57,6 +59,12 @@ def verify(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Verify and time the iterations against the library; print the leaderboard."""
     harness(session, "bench")
+
+
+@nox.session
+def profile(session: nox.Session) -> None:
+    """Say what bounds the leaders, and what to try next; needs a GPU and ncu."""
+    harness(session, "profile")
 
 
 @nox.session

@@ -12,7 +12,7 @@ from harness.judge.messages import Seated, Trouble
 from harness.nvml import Device
 from harness.problem import Problem
 from harness.processes import Contestant, Ended, Opponent, Referee
-from harness.records import Build, Cause, Measurement, Stage, Trial
+from harness.records import Build, BuildRecord, Cause, Measurement, Stage, Trial
 from harness.tree import Iteration
 
 SEAT_DEADLINE_S: Final = 180.0
@@ -20,7 +20,10 @@ SEAT_DEADLINE_S: Final = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a measurement is made. ``target_half_width`` is relative to the ratio; the budget is of the device's time."""
+    """How a measurement is made. ``target_half_width`` is relative to the ratio; the budget is of the device's time.
+
+    ``attempts`` is how many sources of one iteration may fail to compile; ``again`` compiles what is recorded already.
+    """
 
     budget_s: float
     target_half_width: float = 0.002
@@ -29,6 +32,8 @@ class Settings:
     min_launches: int = 50
     build_deadline_s: float = 180.0
     launch_deadline_s: float = 30.0
+    attempts: int = 5
+    again: bool = False
 
 
 def default_budget_s(gpu: Gpu) -> float:
@@ -47,7 +52,10 @@ class Rejection(Exception):
 
 @dataclass(slots=True)
 class Candidate:
-    """One iteration on its way: what each stage found, so far."""
+    """One iteration on its way: what each stage found, so far.
+
+    ``recorded_build`` is the record that its build repeats, so that it is not recorded twice.
+    """
 
     iteration: Iteration
     root: Path
@@ -58,17 +66,27 @@ class Candidate:
     families_sha256: str
     judge_sha256: str
     referees: "Referees"
+    launches: bool = True  # False where the evidence of its build is all that is asked for
     stage: Stage = Stage.CONTRACT
     terms: contract.Terms | None = None
     contestant: Contestant | None = None
     opponent: Opponent | None = None
     build: Build | None = None
+    recorded_build: BuildRecord | None = None
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
 
     @classmethod
     def enter(
-        cls, iteration: Iteration, root: Path, gpu: Gpu, device: Device | None, settings: Settings, referees: "Referees"
+        cls,
+        iteration: Iteration,
+        root: Path,
+        gpu: Gpu,
+        device: Device | None,
+        settings: Settings,
+        referees: "Referees",
+        *,
+        launches: bool = True,
     ) -> "Candidate":
         return cls(
             iteration,
@@ -80,6 +98,7 @@ class Candidate:
             families_sha256(root, iteration.path),
             judge_sha256(root),
             referees,
+            launches,
         )
 
     def leave(self) -> None:

@@ -1,13 +1,17 @@
 """The leaderboard: records, ranked; a pure function of what lies on the disk."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
+from harness import builds
 from harness.environment import families_sha256, judge_sha256, source_sha256
+from harness.profile.record import ProfileRecord
+from harness.profile.record import newest as newest_profile
 from harness.records import Environment, Measurement, Record, Stage, Status, read
+from harness.static.report import main_kernel
 from harness.tree import Iteration, Selection, Tree
 
 NOT_MEASURED: Final = "not measured"
@@ -34,10 +38,14 @@ class Row(msgspec.Struct, frozen=True):
     stale: tuple[str, ...]
     stable: bool | None
     decision: str | None
+    bound: str | None
     idea: str | None
     config: str | None
     parent: str | None
     reason: str | None
+    registers: int | None
+    spill_bytes: int | None
+    warnings: tuple[str, ...] | None
     source_sha256: str
     record: str | None
     environment: Environment | None
@@ -62,7 +70,11 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     complaints = [each.reason for each in misplaced]
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
     unmeasured: dict[str, list[Iteration]] = {}
+    bounds: dict[tuple[str, str, str], str] = {}
     for (shape_key, model), ladder in _by_folder(iterations).items():
+        profiles, problems = read(tree.profiles(gpu, shape_key, model), ProfileRecord)
+        complaints += problems
+        bounds |= {(shape_key, model, name): bound for name, bound in _bounds(tree, ladder, profiles)}
         records, problems = read(tree.records(gpu, shape_key, model), Record)
         complaints += problems
         for iteration in ladder:
@@ -81,7 +93,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
             result.append(Board(gpu, shape_key, None, None, "", None, tuple(blank)))
-    return result, complaints
+    return [_with_bounds(board, bounds) for board in result], complaints
 
 
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
@@ -156,6 +168,26 @@ def _ranked(rows: list[Row]) -> list[Row]:
     return ranked
 
 
+def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
+    """What bounds each iteration whose source and family, as they lie there now, are profiled."""
+    for iteration in ladder if profiles else ():
+        sources = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
+        found = newest_profile(profiles, iteration.name, *sources)
+        if found is not None and found.bound is not None:
+            yield iteration.name, found.bound.value
+
+
+def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board:
+    """A row of figures from another source shows no bound: the two would not belong together."""
+    rows = tuple(
+        row
+        if {"source", "family"} & set(row.stale)
+        else msgspec.structs.replace(row, bound=bounds.get((row.problem, row.model, row.iteration)))
+        for row in board.rows
+    )
+    return replace(board, rows=rows)
+
+
 def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
     """KEEP an iteration only where its whole interval lies above that of the best so far of its model."""
     best: dict[tuple[str, str], Measurement] = {}
@@ -178,6 +210,8 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
     measured = record.measurement if record else None
     trials = record.verification if record else ()
     errors = [trial.max_abs_err for trial in trials]
+    build = builds.evidence(tree, record) if record else None
+    kernel = main_kernel(build)
     rel_errors = [trial.rel_err for trial in trials if trial.rel_err is not None]
     return Row(
         gpu=iteration.gpu,
@@ -198,10 +232,14 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         stale=_stale(tree, iteration, record) if record else (),
         stable=measured.stable if measured else None,
         decision=decision,
+        bound=None,
         idea=record.idea if record else None,
         config=record.config if record else None,
         parent=record.parent if record else None,
         reason=record.reason if record else None,
+        registers=kernel.registers if kernel else None,
+        spill_bytes=kernel.spill_bytes if kernel else None,
+        warnings=build.warnings if build else None,
         source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
         record=record.id if record else None,
         environment=record.environment if record else None,

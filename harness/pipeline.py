@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from harness import contract
+import msgspec
+
+from harness import builds, contract
 from harness.candidate import Candidate, Rejection
 from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.errors import InfrastructureError
 from harness.judge.limits import complaint
 from harness.judge.messages import (
+    Alone,
+    Baseline,
     Broken,
     Built,
     Measure,
@@ -29,10 +33,18 @@ from harness.judge.signature import mismatch
 from harness.judge.statistics import Estimate, estimate
 from harness.nvml import Monitor
 from harness.processes import Contestant, Ended, Opponent, Referee
-from harness.records import Block, Build, Cause, Measurement, Stage, Trial
+from harness.records import Block, Build, BuildRecord, Cause, Measurement, Stage, Trial
+from harness.static import evidence, toolchain
 
 ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
 ROOFLINE_GRACE: Final = 0.85  # clocks can be above those of the datasheet's peak
+MOST_REPACED: Final = 4
+# By how much a contestant's block may be later than a baseline's by the second clock: ms, and a part of the block.
+CLOCK_ALLOWANCE_MS: Final = 0.2
+CLOCK_ALLOWANCE: Final = 0.01
+LEAD_IN_ALLOWANCE: Final = {True: 0.5, False: 0.1}  # of a launch, by "is a CPU": the lead-in finds caches cold
+ALONE_ROUNDS: Final = 6
+SABOTAGE_ALLOWANCE: Final = 0.06  # ten times what a hotter or cooler neighbour did to the baseline's clocks (H200)
 
 M = TypeVar("M", bound=Message)
 
@@ -47,8 +59,20 @@ def check(candidate: Candidate) -> Candidate:
 
 
 def build(candidate: Candidate) -> Candidate:
-    """Start the contestant, which loads the iteration and compiles its kernel, and touches no device."""
+    """Start the contestant, which loads the iteration and compiles its kernel, touching no device; gather the evidence.
+
+    What is recorded of the same source and the same compilers is not found out again: a failure decides at once, and
+    where no launch follows, so does a success.
+    """
     candidate.stage = Stage.BUILD
+    known = None if candidate.settings.again else builds.known(candidate)
+    if known is None:
+        builds.refuse_exhausted(candidate)
+    elif known.cause is not None or not candidate.launches:
+        candidate.recorded_build, candidate.build = known, known.build
+        if known.cause is not None:
+            raise Rejection(known.cause, known.reason or "")
+        return candidate
     problem = candidate.iteration.problem
     contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu)
     candidate.contestant = contestant
@@ -59,12 +83,32 @@ def build(candidate: Candidate) -> Candidate:
     if isinstance(built, Broken):
         said = _error_line(contestant) if built.cause is Cause.COMPILE else None
         raise Rejection(built.cause, said or built.reason)
-    candidate.build = Build(round(built.seconds, 3), built.generated_sha256, built.generated_bytes)
+    candidate.build = _evidence(candidate, built, known)
     if built.tensors is not None:
         difference = mismatch(built.tensors, problem)
         if difference is not None:
             raise Rejection(Cause.WRONG_PROBLEM, difference)
     return candidate
+
+
+def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> Build:
+    """What the build tells, the record's where it tells the same; refuses what cannot be launched."""
+    seconds = round(built.seconds, 3)
+    cuobjdump = toolchain.find().cuobjdump
+    recorded = known.build if known is not None else None
+    same = recorded is not None and evidence.generated_sha256(built.compilation) == recorded.generated_sha256
+    if recorded is not None and (same or cuobjdump is None):
+        candidate.recorded_build = known
+        return msgspec.structs.replace(recorded, seconds=seconds)
+    try:
+        problem, tool = candidate.iteration.problem, cuobjdump.path if cuobjdump else None
+        found = evidence.examine(built.compilation, problem, candidate.gpu, seconds, tool)
+    except evidence.DoesNotFit as refusal:
+        raise Rejection(Cause.DOES_NOT_FIT, str(refusal)) from None
+    # TileLang does not generate the same text each time (names, order); what comes of it is the same, or is recorded.
+    if recorded is not None and (recorded.kernels, recorded.warnings) == (found.kernels, found.warnings):
+        candidate.recorded_build = known
+    return found
 
 
 def verify(candidate: Candidate) -> Candidate:
@@ -80,37 +124,56 @@ def verify(candidate: Candidate) -> Candidate:
             side.introduce(referee, candidate.settings.launch_deadline_s)
     except Ended as ended:
         raise InfrastructureError(f"{candidate.iteration}: {ended.reason}") from None
-    answer = _ask(candidate, referee, Verify(), Verified)
+    answer = _ask(candidate, referee, Verify(library=candidate.iteration.number == 0), Verified)
     candidate.verification = answer.trials
     _judge(answer.trials)
+    candidate.contestant.end_children()  # and it can start no others from here on
     return candidate
 
 
 def bench(candidate: Candidate) -> Candidate:
     """Paired blocks over many placements, until the interval is narrow enough or the budget ends."""
     candidate.stage = Stage.BENCH
+    assert candidate.contestant is not None, "bench before build"
     referee = candidate.referees.seat(candidate.iteration.problem)
     settings = candidate.settings
     paced: Paced = _ask(candidate, referee, Pace(), Paced)
     blocks: list[Block] = []
     trials: list[Trial] = []
+    late_ms: list[tuple[float, float]] = []
     untimed = candidate.verification
     seconds = 0.0
+    repaced = 0
     with Monitor(candidate.device) as monitor:
         for placement in range(1 << 30):
             measured: Measured = _ask(candidate, referee, Measure(settings.rounds_per_placement, placement), Measured)
-            blocks += measured.blocks
             trials += measured.trials
-            seconds += measured.device_s
             candidate.verification = (*untimed, _worst(trials))
             _judge(measured.trials)
-            if placement + 1 < settings.min_placements or len(blocks) * paced.launches < settings.min_launches:
+            if not measured.blocks:
+                repaced += 1
+                if repaced > MOST_REPACED:
+                    raise Rejection(Cause.CLOCK, "its launches take times too different for blocks of equal length")
+                continue
+            blocks += measured.blocks
+            late_ms.append(measured.late_ms)
+            seconds += measured.device_s
+            launches = measured.launches
+            if len(late_ms) < settings.min_placements or len(blocks) * launches < settings.min_launches:
                 continue
             found = estimate(blocks)
             if found.half_width <= settings.target_half_width or seconds >= settings.budget_s:
                 break
-    candidate.measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
-    _unhurried(candidate, candidate.measurement)
+    paced = Paced(launches, paced.baseline_launches)
+    measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
+    candidate.measurement = measurement = _late(measurement, late_ms)
+    _unhurried(candidate, measurement)
+    _on_time(measurement, LEAD_IN_ALLOWANCE[candidate.gpu.is_cpu])
+    if not candidate.gpu.is_cpu:  # where noise would hide it
+        candidate.contestant.end()
+        alone: Baseline = _ask(candidate, referee, Alone(ALONE_ROUNDS), Baseline)
+        candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone.time_ms)
+        _unhindered(measurement)
     _unchanged(candidate)
     return candidate
 
@@ -219,6 +282,35 @@ def _unhurried(candidate: Candidate, measurement: Measurement) -> None:
         raise Rejection(
             Cause.ROOFLINE,
             f"{measurement.time_ms:.4g} ms is under the roofline's {floor_ms:.4g} ms; no launch can be that fast",
+        )
+
+
+def _late(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:
+    return msgspec.structs.replace(
+        measured,
+        baseline_late_ms=round(_median([baseline for baseline, _ in late_ms]), 4),
+        late_ms=round(_median([contestant for _, contestant in late_ms]), 4),
+    )
+
+
+def _on_time(measured: Measurement, lead_in: float) -> None:
+    """The referee's clock must agree with the contestant's own as well as it does with the baseline's."""
+    assert measured.late_ms is not None and measured.baseline_late_ms is not None
+    over_ms = measured.late_ms - max(0.0, measured.baseline_late_ms)
+    block_ms = measured.time_ms * measured.launches
+    if over_ms > CLOCK_ALLOWANCE_MS + CLOCK_ALLOWANCE * block_ms + lead_in * measured.time_ms:
+        raise Rejection(
+            Cause.CLOCK, f"blocks said to take {block_ms:.3g} ms took {over_ms:.3g} ms longer by the referee's clock"
+        )
+
+
+def _unhindered(measured: Measurement) -> None:
+    """With the contestant's process gone, the baseline must not become much faster."""
+    assert measured.baseline_alone_ms is not None
+    slower = measured.baseline_ms / measured.baseline_alone_ms - 1
+    if slower > SABOTAGE_ALLOWANCE:
+        raise Rejection(
+            Cause.SABOTAGE, f"while it was alive the baseline took {slower:.0%} longer than after its process had ended"
         )
 
 

@@ -12,7 +12,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
-from multiprocessing import reduction
+from multiprocessing import forkserver, reduction
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -24,7 +24,7 @@ import psutil
 from harness import memory
 from harness.gpus import Gpu
 from harness.judge.entry import Brief, run_contestant, run_opponent, run_referee
-from harness.judge.messages import Meet, Message, receive, send
+from harness.judge.messages import Meet, Message, Unanswered, receive, send
 from harness.nvml import Device
 from harness.problem import Problem
 from harness.records import Cause
@@ -52,11 +52,13 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     """Import torch and TileLang once, in a process that later ones are forked from and that touches no device."""
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()  # torch makes this folder, used or not
     if gpu.is_cpu:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid
-    _context.set_forkserver_preload(["harness.judge.preload"])
+    _context.set_forkserver_preload(["harness.judge.leash", "harness.judge.preload"])
+    forkserver.ensure_running()  # here, not by a thread of the pool: it is to live as long as its parent thread
     _sweep()
 
 
@@ -100,7 +102,9 @@ class Worker:
         try:
             if not self.channel.poll(0):
                 raise self._ended()
-            return receive(self.channel, kinds)
+            return receive(self.channel, kinds, max(0.0, until - time.monotonic()))
+        except Unanswered:
+            raise Ended(Cause.TIMEOUT, f"the {self.role} sent half an answer and stopped") from None
         except (EOFError, OSError):
             raise self._ended() from None
         except msgspec.MsgspecError:
@@ -129,6 +133,13 @@ class Worker:
             self.process.kill()
         self.process.join(10)
         self.channel.close()
+
+    def end_children(self) -> None:
+        """Kill what the process has started."""
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(self.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
 
     def fate(self) -> str:
         """How the process ended, in words."""

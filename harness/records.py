@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -13,7 +14,7 @@ from harness.errors import InfrastructureError
 from harness.nvml import Telemetry
 
 SCHEMA: Final = 1
-R = TypeVar("R", "Record", "BaselineRecord")
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Status(StrEnum):
@@ -35,10 +36,14 @@ class Cause(StrEnum):
     CONTRACT = "contract"
     LOAD = "load"
     COMPILE = "compile"
+    DOES_NOT_FIT = "does_not_fit"  # compiled, and no launch on this architecture can work
+    ATTEMPTS = "attempts"  # its retry budget is used up
     WRONG_PROBLEM = "wrong_problem"
     WRONG_RESULT = "wrong_result"
     INPUT_CHANGED = "input_changed"
+    FOREIGN_KERNEL = "foreign_kernel"
     CLOCK = "clock"
+    SABOTAGE = "sabotage"
     ROOFLINE = "roofline"
     SOURCE_CHANGED = "source_changed"
     RUNTIME = "runtime"
@@ -52,6 +57,8 @@ class Cause(StrEnum):
         failed = {
             Cause.LOAD,
             Cause.COMPILE,
+            Cause.DOES_NOT_FIT,
+            Cause.ATTEMPTS,
             Cause.RUNTIME,
             Cause.CRASH,
             Cause.TIMEOUT,
@@ -93,12 +100,56 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class KernelEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the compilers say of one device kernel (docs/build.md); None where the tool that would tell is missing.
+
+    Registers and spills are of a thread, shared memory and ``threads`` of a block, instructions of the code: each is
+    counted once however often it runs. ``waves`` is the grid over the blocks that all SMs hold at once.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    threads: int
+    cluster: tuple[int, int, int]
+    dynamic_shared_bytes: int
+    static_shared_bytes: int | None = None
+    shared_limit_bytes: int | None = None
+    registers: int | None = None
+    stack_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    blocks_per_sm: int | None = None
+    limited_by: str | None = None
+    waves: float | None = None
+    instructions: dict[str, int] | None = None
+    tma_loads: int | None = None
+    tma_stores: int | None = None
+    cp_async: int | None = None
+    ldmatrix: int | None = None
+
+    @property
+    def shared_bytes(self) -> int | None:
+        return None if self.static_shared_bytes is None else self.static_shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def spill_bytes(self) -> int | None:
+        if self.spill_store_bytes is None or self.spill_load_bytes is None:
+            return None
+        return self.spill_store_bytes + self.spill_load_bytes
+
+
 class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What compiling gave; ``generated_sha256`` is of the generated source, None for a library call."""
+    """What compiling gave; ``generated_sha256`` is of the generated source, None for a library call.
+
+    The rest is evidence, absent for a library call and on a CPU. ``kernels`` begins with the one that computes.
+    """
 
     seconds: float
     generated_sha256: str | None = None
     generated_bytes: int = 0
+    cubin_bytes: int | None = None
+    kernels: tuple[KernelEvidence, ...] | None = None
+    warnings: tuple[str, ...] | None = None
 
 
 class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +174,9 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A paired measurement. ``ratio`` is the baseline's time over the contestant's: above 1 is faster.
 
     ``ratio_low`` and ``ratio_high`` bound its 95% interval; ``stable`` says whether the interval became narrow enough
-    before the budget ended. Launches are per block.
+    before the budget ended. Launches are per block. ``late_ms`` and ``baseline_late_ms`` say by how much a block took
+    longer by the referee's clock than by the side's own, ``baseline_alone_ms`` is the baseline's time when the
+    contestant's process had ended.
     """
 
     timer: str
@@ -144,13 +197,17 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: float
     blocks: tuple[Block, ...]
     telemetry: Telemetry | None = None
+    late_ms: float | None = None
+    baseline_late_ms: float | None = None
+    baseline_alone_ms: float | None = None
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The outcome of one iteration in one run.
 
     ``stage`` is the last stage that ran. ``source_sha256`` is of the iteration's file, ``families_sha256`` of the
-    modules under kernels/ and baselines/ that it imports, directly or not.
+    modules under kernels/ and baselines/ that it imports, directly or not. ``attempt`` names a candidate that never
+    ran, because it did not compile.
     """
 
     schema: Literal[1]
@@ -173,6 +230,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build: Build | None = None
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
+    attempt: str | None = None
 
     @property
     def id(self) -> str:
@@ -182,6 +240,35 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def answers(self, stage: Stage) -> bool:
         """Whether this outcome says all that a run up to ``stage`` would."""
         return self.status is not Status.PASSED or self.stage == stage or self.stage is Stage.BENCH
+
+
+class BuildRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The outcome of compiling one source for one architecture; the evidence, and what a later build need not repeat.
+
+    ``nvcc`` and ``disassembler`` are versions, empty where a build needs none or has none; ``analysis`` is that of
+    the figures (harness/static/evidence.py).
+    """
+
+    schema: Literal[1]
+    recorded_at: str
+    gpu: str
+    shape_key: str
+    model: str
+    iteration: str
+    number: int
+    status: Status
+    source_sha256: str
+    families_sha256: str
+    arch: str
+    nvcc: str
+    disassembler: str
+    tilelang: str
+    analysis: int
+    judge_sha256: str
+    cause: Cause | None = None
+    reason: str | None = None
+    attempt: str | None = None
+    build: Build | None = None
 
 
 class BaselineRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,13 +290,19 @@ def _said(value: Any) -> Any:
     return [_said(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def append(path: Path, record: Record | BaselineRecord) -> None:
+def append(path: Path, record: R) -> None:
     """Append one whole line, and have it on the disk before returning; raises InfrastructureError."""
-    line = msgspec.json.encode(record) + b"\n"
+    append_made(path, lambda: record)
+
+
+def append_made(path: Path, make: Callable[[], R]) -> R:
+    """Append what ``make`` gives, such as a record with the file's next number; nobody else appends meanwhile."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            record = make()
+            line = msgspec.json.encode(record) + b"\n"
             if file.tell() and not _ends_whole(file.fileno(), file.tell()):
                 line = b"\n" + line  # a torn last line stays torn, and stays alone
             file.write(line)
@@ -217,6 +310,7 @@ def append(path: Path, record: Record | BaselineRecord) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise InfrastructureError(f"{path}: the record cannot be written: {error.strerror}") from error
+    return record
 
 
 def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:

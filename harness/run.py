@@ -5,12 +5,12 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from harness import scripts
+from harness import builds, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describe, families_sha256, source_sha256
 from harness.errors import ExitCode, InfrastructureError
@@ -30,6 +30,7 @@ from harness.records import (
     append,
     read,
 )
+from harness.static import toolchain
 from harness.tables import result_line
 from harness.tree import Iteration, Misplaced, Tree
 
@@ -93,13 +94,16 @@ def run(plan: Plan, reporter: Reporter) -> Results:
             reporter.finished(result_line(known, reused=True))
     if not waiting:
         return results
-    with _alone(plan):
+    with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
         if plan.upto is not Stage.CONTRACT:
+            if not plan.gpu.is_cpu:
+                toolchain.find().require()
             reporter.doing("importing torch and TileLang")
             start_forkserver(plan.gpu, plan.device)
-        for record in _carry_out(plan, waiting, environment, reporter):
+        for record, reused in _carry_out(plan, waiting, environment, reporter):
             results.records.append(record)
-            reporter.finished(result_line(record))
+            results.reused += reused
+            reporter.finished(result_line(record, reused=reused))
     return results
 
 
@@ -115,7 +119,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
             and record.families_sha256 == families
             and record.environment == environment
             and record.answers(plan.upto)
-            and record.cause is not Cause.REFEREE
+            and record.cause not in (Cause.REFEREE, Cause.ATTEMPTS)
         ):
             return record
     return None
@@ -123,19 +127,21 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
 
 def _carry_out(
     plan: Plan, iterations: list[Iteration], environment: Environment, reporter: Reporter
-) -> Iterator[Record]:
+) -> Iterator[tuple[Record, bool]]:
     """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
     cores = len(os.sched_getaffinity(0))
-    overlap = plan.uses_device and not plan.gpu.is_cpu
-    jobs = max(1, cores - SPARE_CORES) if overlap else cores
-    window = 2 * jobs if overlap else CPU_BATCH
+    apart = plan.uses_device and plan.gpu.is_cpu
+    jobs = max(1, cores - SPARE_CORES) if plan.uses_device and not apart else cores
+    window = CPU_BATCH if apart else 2 * jobs
     free = threading.Semaphore(window)
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
 
     def run_ahead(iteration: Iteration) -> Entry:
         free.acquire()
-        candidate = Candidate.enter(iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+        candidate = Candidate.enter(
+            iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
+        )
         if stopped.is_set():
             return candidate, None
         rejection = advance(candidate, plan.upto, on_device=False)
@@ -148,11 +154,11 @@ def _carry_out(
     futures: list[Future[Entry]] = []
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            step = len(iterations) if overlap else window
+            step = window if apart else len(iterations)
             for first in range(0, len(iterations), step):
                 reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
                 futures = [pool.submit(run_ahead, iteration) for iteration in iterations[first : first + step]]
-                for future in futures if not overlap else ():
+                for future in futures if apart else ():
                     future.result()
                 for future in futures:
                     yield _finish(plan, *future.result(), environment, reporter)
@@ -168,15 +174,17 @@ def _carry_out(
 
 def _finish(
     plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
-) -> Record:
-    """The stages on the device, and the record."""
+) -> tuple[Record, bool]:
+    """The stages on the device, and the record; whether it only repeats what is recorded of its build."""
+    reused = candidate.recorded_build is not None and (rejection is not None or not candidate.launches)
     try:
         if rejection is None:
             reporter.doing(f"{plan.upto.value} {candidate.iteration}")
             rejection = advance(candidate, plan.upto, on_device=True)
     finally:
         candidate.leave()
-    record = _record(candidate, rejection, environment)
+    rejection, attempt = builds.keep(plan.tree, candidate, rejection)
+    record = _record(candidate, rejection, environment, attempt)
     if plan.uses_device:
         iteration = candidate.iteration
         append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
@@ -184,10 +192,10 @@ def _finish(
         scripts.write(plan.tree, iteration)
         scripts.write_timing(plan.tree, iteration, record)
         scripts.write_tsv(plan.tree, iteration)
-    return record
+    return record, reused
 
 
-def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment) -> Record:
+def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None) -> Record:
     iteration, terms = candidate.iteration, candidate.terms
     return Record(
         schema=SCHEMA,
@@ -210,6 +218,7 @@ def _record(candidate: Candidate, rejection: Rejection | None, environment: Envi
         build=candidate.build,
         verification=candidate.verification,
         measurement=candidate.measurement,
+        attempt=attempt,
     )
 
 
@@ -238,24 +247,21 @@ def _keep_baseline(tree: Tree, record: Record) -> None:
 
 
 @contextmanager
-def _alone(plan: Plan) -> Iterator[None]:
+def alone(tree: Tree, gpu: Gpu, device: Device | None) -> Iterator[None]:
     """Refuse to measure beside another run on this tree, or beside another process on the device; never kill it."""
-    if not plan.uses_device:
-        yield
-        return
-    if plan.device is not None and (others := compute_processes(plan.device)):
+    if device is not None and (others := compute_processes(device)):
         pids = ", ".join(map(str, others))
-        raise InfrastructureError(f"{plan.device.name} is in use by process {pids}; wait until it ends, or end it")
-    folder = plan.tree.folder(plan.gpu.key)
+        raise InfrastructureError(f"{device.name} is in use by process {pids}; wait until it ends, or end it")
+    folder = tree.folder(gpu.key)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise InfrastructureError(f"{plan.tree.short(folder)} cannot be written: {error.strerror}") from error
+        raise InfrastructureError(f"{tree.short(folder)} cannot be written: {error.strerror}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            where = plan.tree.short(folder)
+            where = tree.short(folder)
             raise InfrastructureError(f"another run is measuring under {where}; wait until it ends") from None
         yield

@@ -8,17 +8,19 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness import gpus, scripts
+from harness import gpus, ladders, scripts
 from harness.errors import UsageError
 from harness.gpus import Gpu
-from harness.problem import DTYPE_BYTES, Problem, parse_shape_key
+from harness.ladders import Draft
+from harness.problem import Problem, parse_shape_key
+from harness.profile.ideas import suggested
 from harness.tree import Iteration, Selection, Tree, check_model
 
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
+DEFAULT_TAG: Final = "next_idea"
 MODEL: Final = "tilebench"  # who tuned the starter ladders
 LAST_NUMBER: Final = 999
 WIDTH: Final = 120
@@ -26,7 +28,6 @@ WIDTH: Final = 120
 _TAG: Final = re.compile(r"[a-z][a-z0-9_]{1,30}", re.ASCII)
 _NUMBER: Final = re.compile(r"(?:iter)?([0-9]{1,3})", re.ASCII)
 _BASELINE_TAG: Final = "torch_matmul"
-_BASELINE_OPERATORS: Final = ("matmul", "linear")
 
 # Every iteration that tilebench writes has this form; ruff leaves it as it is.
 _TEMPLATE: Final = """\
@@ -55,33 +56,24 @@ if __name__ == "__main__":
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """An iteration before it has a number and a parent; ``family`` is the dotted name of a function of ``kernels``."""
-
-    tag: str
-    idea: str
-    family: str
-    config: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Ladder:
-    """Drafts, each a step from the one before, and the shape keys that start with them."""
-
-    shape_keys: tuple[str, ...]
-    drafts: tuple[Draft, ...]
-
-
-def new(tree: Tree, gpu_key: str, shape: str, model: str, parent: str | None, tag: str) -> Path:
+def new(
+    tree: Tree,
+    gpu_key: str,
+    shape: str,
+    model: str,
+    parent: str | None,
+    tag: str | None = None,
+    idea: int | None = None,
+) -> Path:
     """Write the next iteration of a folder, a copy of its parent to be edited, and return its path.
 
     The parent is the named one (``3``, ``003``, ``iter003`` or ``iter003_tag``), else the folder's newest. An empty
-    folder gets iter000 first; what follows iter000 pins a family that fits the problem. Raises UsageError.
+    folder gets iter000 first; what follows iter000 pins a family that fits the problem. ``idea`` counts those of the
+    parent's profile from 1: the first where not given, none for 0. Raises UsageError.
     """
     gpu, problem = gpus.find(gpu_key), parse_shape_key(shape)
     check_model(model)
-    if _TAG.fullmatch(tag) is None:
+    if tag is not None and _TAG.fullmatch(tag) is None:
         raise UsageError(f"tag '{tag}' does not match {_TAG.pattern}; name the idea in it, as in four_stages")
     folder = _folder(tree, gpu, problem, model)
     where = tree.short(folder)
@@ -93,12 +85,16 @@ def new(tree: Tree, gpu_key: str, shape: str, model: str, parent: str | None, ta
         number = max((each.number for each in present), default=0) + 1
         if number > LAST_NUMBER:
             raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
-        idea = PLACEHOLDER.format(name=f"iter{number:03d}_{tag}")
+        chosen = suggested(tree, base, idea)
+        tag = tag or (chosen.tag if chosen else DEFAULT_TAG)
+        says = chosen.sentence if chosen else PLACEHOLDER.format(name=f"iter{number:03d}_{tag}")
         if base is not None and base.number > 0:
-            return _write(tree, folder, number, tag, _taken_over(base, idea, tree.short(base.path))).path
-        draft = _draft(problem, gpu)  # iter000 calls the library, which no other may: its source cannot be taken over
+            source = _taken_over(base, says, chosen.config if chosen else {}, tree.short(base.path))
+            return _write(tree, folder, number, tag, source).path
+        # iter000 calls the library, which no other may: its source cannot be taken over.
+        draft = ladders.draft(problem, gpu)
         base = base or _write(tree, folder, 0, _BASELINE_TAG, _baseline())
-        return _write(tree, folder, number, tag, _kernel(draft.family, idea, draft.config, base.name)).path
+        return _write(tree, folder, number, tag, _kernel(draft.family, says, draft.config, base.name)).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:
@@ -109,7 +105,7 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
     with _alone(tree):
         if tree.scan(gpu.key, Selection())[0]:
             return []
-        ladder = _ladder(gpu)
+        ladder = ladders.ladder(gpu)
         if ladder is None:
             raise UsageError(
                 f"GPU key '{gpu.key}' has no iterations, and no starter ladder is made for {gpu.arch}; "
@@ -175,8 +171,8 @@ def _literal(value: object) -> str:
     return repr(value).replace("'", '"')  # names and flags, which hold no quotes of their own
 
 
-def _taken_over(parent: Iteration, idea: str, where: str) -> str:
-    """The parent's source, with another docstring and PARENT set to it."""
+def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], where: str) -> str:
+    """The parent's source, with another docstring, PARENT set to it, and new values of some of CONFIG's levers."""
     try:
         source = parent.path.read_text(encoding="utf-8-sig")
         module = ast.parse(source)
@@ -189,7 +185,7 @@ def _taken_over(parent: Iteration, idea: str, where: str) -> str:
         last, column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return starts[node.lineno - 1] + node.col_offset, starts[last - 1] + column
 
-    described, named = _docstring_of(module), _parent_of(module)
+    described, named = _docstring_of(module), _assigned(module, "PARENT")
     edits = []
     if described is not None:
         edits.append((*span(described), _docstring(idea)))
@@ -200,6 +196,10 @@ def _taken_over(parent: Iteration, idea: str, where: str) -> str:
     else:
         after = starts[max((node.end_lineno or 0 for node in module.body if _is_head(node)), default=0)]
         edits.append((after, after, f"\nPARENT = {_literal(parent.name)}\n"))
+    pinned = _assigned(module, "CONFIG")
+    for lever, value in _levers(pinned) if pinned is not None else ():
+        if lever in config:
+            edits.append((*span(value), _literal(config[lever])))
     for start, end, new in sorted(edits, reverse=True):  # the last first, so that the others' places stay
         text = text[:start] + new.encode() + text[end:]
     return text.decode()
@@ -210,15 +210,25 @@ def _docstring_of(module: ast.Module) -> ast.expr | None:
     return first.value if isinstance(first, ast.Expr) and ast.get_docstring(module) is not None else None
 
 
-def _parent_of(module: ast.Module) -> ast.expr | None:
-    """What PARENT is set to."""
+def _assigned(module: ast.Module, name: str) -> ast.expr | None:
+    """What a name of the module, PARENT or CONFIG, is set to."""
     for node in module.body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
-        if any(isinstance(target, ast.Name) and target.id == "PARENT" for target in targets):
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             return node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     return None
+
+
+def _levers(config: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The names in CONFIG, and their values."""
+    if isinstance(config, ast.Call):
+        yield from ((keyword.arg, keyword.value) for keyword in config.keywords if keyword.arg is not None)
+    elif isinstance(config, ast.Dict):
+        for key, value in zip(config.keys, config.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value, value
 
 
 def _is_head(node: ast.stmt) -> bool:
@@ -270,228 +280,3 @@ def _alone(tree: Tree) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-# What to start with
-
-_PIPELINED: Final = "kernels.gemm.pipelined"
-_WARP_SPECIALIZED: Final = "kernels.gemm.warp_specialized"
-_SCALAR: Final = "kernels.cpu.scalar_gemm"
-_REGISTERS: Final = "kernels.cpu.register_blocked"
-
-_STOCK: Final[dict[str, object]] = {
-    "block_M": 128,
-    "block_N": 128,
-    "block_K": 32,
-    "num_stages": 3,
-    "threads": 128,
-    "policy": "square",
-    "panel": 0,
-    "epilogue": "direct",
-}
-_WIDE: Final = _STOCK | {"block_N": 256, "threads": 256}
-_WIDE_DEEP: Final = _WIDE | {"block_K": 64, "num_stages": 4, "panel": 8}
-_CONSUMERS: Final[dict[str, object]] = {
-    "block_M": 128,
-    "block_N": 256,
-    "block_K": 64,
-    "num_stages": 4,
-    "consumer_groups": 2,
-    "cluster_M": 1,
-    "cluster_N": 1,
-    "group_M": 8,
-    "persistent": False,
-    "wgmma_in_flight": 1,
-    "epilogue": "tma",
-    "epilogue_N": 64,
-    "epilogue_buffers": 2,
-}
-_OPTIMIZED: Final = ("-O3", "-march=native")
-
-_STOCK_DRAFT: Final = Draft(
-    "stock_pipelined",
-    "The kernel of TileLang's first example, 128x128x32 tiles and three stages: what a user gets without tuning.",
-    _PIPELINED,
-    _STOCK,
-)
-_WIDE_DRAFT: Final = Draft(
-    "wide_tiles",
-    "128x256 tiles over eight warps: a quarter fewer bytes from L2 per flop than 128x128 tiles.",
-    _PIPELINED,
-    _WIDE,
-)
-_PANELS_DRAFT: Final = Draft(
-    "swizzled_panels",
-    "Blocks in swizzled panels eight tiles wide, so that those that run at the same time share operands in L2.",
-    _PIPELINED,
-    _WIDE | {"panel": 8},
-)
-
-_SM_80: Final = Ladder(
-    ("matmul_bf16fp32_4096x4096x4096", "linear_bf16fp32_4096x14336x4096"),
-    (
-        _STOCK_DRAFT,
-        _WIDE_DRAFT,
-        _PANELS_DRAFT,
-        Draft(
-            "long_k_steps",
-            "k steps of 64 instead of 32: half as many barriers, for 144 of the 163 KiB of shared memory.",
-            _PIPELINED,
-            _WIDE | {"panel": 8, "block_K": 64},
-        ),
-    ),
-)
-# Ada has 99 KiB of shared memory for a block.
-_SM_89: Final = Ladder(
-    ("matmul_fp16fp32_4096x4096x4096", "linear_bf16fp32_4096x4096x4096"),
-    (
-        _STOCK_DRAFT,
-        Draft(
-            "eight_warps",
-            "Eight warps instead of four on the same tile: 64 accumulators per thread, and two blocks fit an SM.",
-            _PIPELINED,
-            _STOCK | {"threads": 256},
-        ),
-        Draft(
-            "swizzled_panels",
-            "Blocks in swizzled panels eight tiles wide, so that those that run at the same time share operands in L2.",
-            _PIPELINED,
-            _STOCK | {"threads": 256, "panel": 8},
-        ),
-        Draft(
-            "wide_tiles",
-            "128x256 tiles, one block per SM in 72 KiB: a quarter fewer bytes from L2 per flop than 128x128 tiles.",
-            _PIPELINED,
-            _WIDE | {"panel": 8},
-        ),
-    ),
-)
-# The families know no tensor memory: on Blackwell data-center parts they load by TMA and multiply with mma.sync.
-_SM_100A: Final = Ladder(
-    ("matmul_bf16fp32_8192x8192x8192", "linear_bf16fp32_4096x14336x4096"),
-    (
-        _STOCK_DRAFT,
-        _WIDE_DRAFT,
-        _PANELS_DRAFT,
-        Draft(
-            "deep_ring",
-            "k steps of 64 in four stages, 192 KiB on the way, since TMA has to run ahead of faster tensor cores.",
-            _PIPELINED,
-            _WIDE_DEEP,
-        ),
-        Draft(
-            "tma_store",
-            "Store through shared memory by TMA, which writes whole rows of the tile and takes no registers.",
-            _PIPELINED,
-            _WIDE_DEEP | {"epilogue": "tma"},
-        ),
-    ),
-)
-_CPU: Final = Ladder(
-    ("matmul_f32fp32_256x256x256", "linear_f32fp32_128x256x512"),
-    (
-        Draft(
-            "scalar_gemm",
-            "The plain kernel, T.gemm on local tiles and no compile flags: one multiplication at a time, unoptimized.",
-            _SCALAR,
-            {"block_M": 64, "block_N": 64, "block_K": 32},
-        ),
-        Draft(
-            "optimizing_compiler",
-            "The scalar T.gemm with -O3 -march=native: registers instead of memory, and vectors where sums allow them.",
-            _SCALAR,
-            {"block_M": 64, "block_N": 64, "block_K": 32, "compile_flags": _OPTIMIZED},
-        ),
-        Draft(
-            "register_vectors",
-            "A tile of C that stays in vector registers of eight lanes while all of K passes by.",
-            _REGISTERS,
-            {"block_M": 6, "block_N": 16, "block_K": 256, "vector_width": 8, "compile_flags": _OPTIMIZED},
-        ),
-        Draft(
-            "sixteen_lanes",
-            "Sixteen lanes instead of eight, two vectors a row: one FMA does twice the work on 512-bit registers.",
-            _REGISTERS,
-            {"block_M": 8, "block_N": 32, "block_K": 256, "vector_width": 16, "compile_flags": _OPTIMIZED},
-        ),
-    ),
-)
-
-
-def _sm_90a(gpu: Gpu) -> Ladder:
-    """Hopper; the persistent grid has one block for each of the GPU's SMs."""
-    return Ladder(
-        ("matmul_bf16fp32_4096x4096x4096", "linear_bf16fp32_4096x14336x4096"),
-        (
-            _STOCK_DRAFT,
-            Draft(
-                "wide_tiles",
-                "128x256x64 tiles in swizzled panels: a quarter fewer bytes from L2 per flop than 128x128 tiles.",
-                _PIPELINED,
-                _WIDE_DEEP,
-            ),
-            Draft(
-                "warp_specialized",
-                "Warp specialization by hand, since T.gemm waits for its WGMMA in every k step and this keeps one "
-                "batch in flight.",
-                _WARP_SPECIALIZED,
-                _CONSUMERS,
-            ),
-            Draft(
-                "persistent",
-                "Resident blocks walk the tiles: the producer loads the next tile while the consumers store the last "
-                "one.",
-                _WARP_SPECIALIZED,
-                _CONSUMERS | {"group_M": 16, "persistent": True, "num_sms": gpu.sms},
-            ),
-        ),
-    )
-
-
-def _ladder(gpu: Gpu) -> Ladder | None:
-    return {"sm_80": _SM_80, "sm_89": _SM_89, "sm_90a": _sm_90a(gpu), "sm_100a": _SM_100A, "c": _CPU}.get(gpu.arch)
-
-
-def _draft(problem: Problem, gpu: Gpu) -> Draft:
-    """A first kernel for any problem that a family takes; raises UsageError for the others."""
-    reason = None
-    if problem.operator not in _BASELINE_OPERATORS:
-        reason = f"operator '{problem.operator}'"
-    elif _ladder(gpu) is None:
-        reason = f"architecture {gpu.arch}"
-    elif gpu.is_cpu and {problem.input, problem.output} != {"float32"}:
-        reason = f"{problem.input} on a CPU; use float32 throughout, as in f32fp32"
-    elif not gpu.is_cpu and DTYPE_BYTES[problem.input] > 2:
-        reason = f"{problem.input} inputs on a GPU; use bf16 or fp16"
-    elif DTYPE_BYTES[problem.input] == 1 and gpu.arch == "sm_80":
-        reason = f"{problem.input} on {gpu.arch}, whose tensor cores have no 8-bit floats"
-    elif DTYPE_BYTES[problem.input] == 1 and problem.operator != "linear":
-        reason = f"{problem.input} in operator {problem.operator}; use operator linear"
-    if reason is not None:
-        raise UsageError(f"no family in kernels/ takes {reason}")
-    return _cpu_draft(problem) if gpu.is_cpu else _gpu_draft(problem)
-
-
-def _gpu_draft(problem: Problem) -> Draft:
-    """The stock kernel: it handles ragged sizes, and small ones get a smaller tile."""
-    rows, columns, _ = problem.dims
-    config = _STOCK | {
-        "block_M": 64 if rows <= 64 else 128,
-        "block_N": 64 if columns <= 64 else 128,
-        "block_K": 64 // DTYPE_BYTES[problem.input],
-    }
-    return Draft(_STOCK_DRAFT.tag, _STOCK_DRAFT.idea, _PIPELINED, config)
-
-
-def _cpu_draft(problem: Problem) -> Draft:
-    """Register tiles, whose block sizes must divide N and K."""
-    _, columns, depth = problem.dims
-    lanes = next(width for width in (16, 8, 4, 1) if columns % width == 0)
-    config: dict[str, object] = {
-        "block_M": 8,
-        "block_N": 2 * lanes if columns % (2 * lanes) == 0 else lanes,
-        "block_K": next(size for size in range(min(depth, 512), 0, -1) if depth % size == 0),
-        "vector_width": lanes,
-        "compile_flags": _OPTIMIZED,
-    }
-    return Draft("register_tiles", "A tile of C in vector registers while all of K passes by.", _REGISTERS, config)

@@ -19,6 +19,7 @@ HEADERS: Final = (
     "95% interval",
     "max_abs_err",
     "",
+    "bound",
     "notes",
 )
 
@@ -38,7 +39,7 @@ def leaderboard(board: Board, table_format: str = "simple") -> str:
         headers=HEADERS,
         tablefmt=table_format,
         disable_numparse=True,
-        colalign=("right", "left", "left", "right", "right", "right", "left", "right", "left", "left"),
+        colalign=("right", "left", "left", "right", "right", "right", "left", "right", "left", "left", "left"),
     )
     return f"{title}\n{where}\n\n{body}\n"
 
@@ -83,5 +84,6 @@ def _cells(row: Row) -> tuple[str, ...]:
         interval,
         "" if row.max_abs_err is None else f"{row.max_abs_err:.2g}",
         row.decision or "",
+        row.bound or "",
         "; ".join(notes),
     )

@@ -156,6 +156,9 @@ class Tree:
     def records(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.folder(gpu) / "logs" / shape_key / model / "results.jsonl"
 
+    def builds(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.records(gpu, shape_key, model).with_name("builds.jsonl")
+
     def all_records(self, gpu: str) -> list[Path]:
         return sorted((self.folder(gpu) / "logs").glob("*/*/results.jsonl"))
 
@@ -164,6 +167,13 @@ class Tree:
 
     def timing(self, iteration: Iteration) -> Path:
         return self._beside("perf", iteration) / f"timing_iter{iteration.number:03d}.txt"
+
+    def profiles(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.records(gpu, shape_key, model).with_name("profiles.jsonl")
+
+    def ncu(self, iteration: Iteration, suffix: str) -> Path:
+        """The profiler's report of an iteration; ``suffix`` is ``ncu-rep`` or ``csv``."""
+        return self._beside("perf", iteration) / f"ncu_iter{iteration.number:03d}.{suffix}"
 
     def script(self, verb: str, iteration: Iteration) -> Path:
         """``verb`` is ``build`` or ``run``."""

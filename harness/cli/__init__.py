@@ -1,6 +1,6 @@
 """The command line: one verb a function, related verbs a module."""
 
-from harness.cli import container, itself, line, notebook
+from harness.cli import container, evidence, itself, line, notebook, profile
 from harness.cli.app import guarded, main
 
-__all__ = ["container", "guarded", "itself", "line", "main", "notebook"]
+__all__ = ["container", "evidence", "guarded", "itself", "line", "main", "notebook", "profile"]

@@ -8,6 +8,7 @@ from harness import doctor, gpus, selftest, tables
 from harness.cli.app import app, emit
 from harness.cli.options import Choice
 from harness.errors import ExitCode, UsageError
+from harness.nvml import Device
 from harness.progress import reporting
 from harness.tree import Selection, Tree
 
@@ -18,11 +19,17 @@ def measure_itself(
     *,
     runs: Annotated[int, Parameter(help="Measurements of the library against itself, of each problem.")] = 10,
     kills: Annotated[int, Parameter(help="Runs to kill at a random moment.")] = 5,
+    adversaries: Annotated[
+        bool, Parameter(negative="", help="Try every trick of tests/samples/evil, and no other test.")
+    ] = (False),
+    only: Annotated[str | None, Parameter(help="Of the adversaries, those whose name holds this.")] = None,
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
 ) -> ExitCode:
     """Measure the harness: library against itself, killed runs, time saved; of the first problem, or of --shape."""
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu)
+    if adversaries:
+        return _confront(tree, gpu, device, choice, only)
     iterations, _ = tree.scan(gpu.key, Selection(choice.shape, choice.model, "0"))
     if not iterations:
         raise UsageError(f"no iter000 under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
@@ -46,6 +53,17 @@ def measure_itself(
     elif runs:
         print(selftest.agreement.table(agreed))
     return ExitCode.REJECTED if kills and not broken.sound else ExitCode.PASSED
+
+
+def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:
+    shape = choice.shape or ("matmul_f32fp32_128x128x128" if gpu.is_cpu else "matmul_bf16fp32_4096x4096x4096")
+    with reporting(len(selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu))) as reporter:
+        findings = selftest.adversaries.confront(tree, gpu, device, shape, only, reporter)
+    if choice.json:
+        emit(findings)
+    else:
+        print(selftest.adversaries.table(findings))
+    return ExitCode.PASSED if all(each.sound for each in findings) else ExitCode.REJECTED
 
 
 @app.command(name="doctor")

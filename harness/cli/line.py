@@ -1,9 +1,9 @@
-"""Verbs of the straight line: check, build, verify, bench."""
+"""Verbs of the straight line: check, verify, bench; build has a module of its own."""
 
 from harness import gpus, scaffold, tables
 from harness.cli.app import app, emit
 from harness.cli.notebook import print_boards
-from harness.cli.options import Choice, Manner
+from harness.cli.options import Building, Choice, Manner
 from harness.errors import ExitCode, UsageError
 from harness.progress import console, reporting
 from harness.records import Stage
@@ -14,25 +14,19 @@ from harness.tree import Tree
 @app.command
 def check(choice: Choice = Choice()) -> ExitCode:
     """Check the contract on the sources, without importing them."""
-    return _report(_run(choice, Stage.CONTRACT), choice)
-
-
-@app.command
-def build(choice: Choice = Choice()) -> ExitCode:
-    """Compile every iteration for its GPU's architecture; needs no GPU."""
-    return _report(_run(choice, Stage.BUILD), choice)
+    return _report(carry_out(choice, Stage.CONTRACT), choice)
 
 
 @app.command
 def verify(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
     """Prove iterations right: random, exact and refreshed trials against the reference."""
-    return _report(_run(choice, Stage.VERIFY, manner), choice)
+    return _report(carry_out(choice, Stage.VERIFY, manner), choice)
 
 
 @app.command
 def bench(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
     """Verify and time iterations against the library, and print the leaderboard."""
-    results = _run(choice, Stage.BENCH, manner)
+    results = carry_out(choice, Stage.BENCH, manner)
     if choice.json:
         return _report(results, choice)
     key = results.records[0].gpu if results.records else choice.key
@@ -40,10 +34,12 @@ def bench(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
     return results.exit_code
 
 
-def _run(choice: Choice, upto: Stage, manner: Manner = Manner()) -> Results:
+def carry_out(choice: Choice, upto: Stage, manner: Manner | Building = Manner()) -> Results:
+    """Run the chosen iterations up to a stage, with progress on stderr."""
     tree = Tree.here()
     needs_device = upto in (Stage.VERIFY, Stage.BENCH)
-    gpu, device = gpus.resolve(choice.gpu, force=manner.force) if needs_device else (gpus.find(choice.key), None)
+    force = isinstance(manner, Manner) and manner.force
+    gpu, device = gpus.resolve(choice.gpu, force=force) if needs_device else (gpus.find(choice.key), None)
     if needs_device and choice.gpu == gpus.AUTO:
         console.print(
             f"GPU key {gpu.key}: {device.name if device else 'no NVIDIA GPU found, the CPU runs the pipeline'}"

@@ -25,13 +25,19 @@ def show(
 def new(
     choice: Choice = Choice(),
     *,
-    parent: Annotated[str | None, Parameter(help="The iteration to start from; the newest where not given.")] = None,
-    tag: Annotated[str, Parameter(help="The new iteration's tag.")] = "next_idea",
+    parent: Annotated[
+        str | None,
+        Parameter(name=("--from", "--parent"), help="The iteration to start from; the newest where not given."),
+    ] = None,
+    idea: Annotated[
+        int | None, Parameter(help="Which idea of its profile; the first where not given, none for 0.")
+    ] = None,
+    tag: Annotated[str | None, Parameter(help="The new iteration's tag; else the idea's, or next_idea.")] = None,
 ) -> ExitCode:
-    """Write the next iteration, numbered, with a parent, ready to edit."""
+    """Write the next iteration, numbered, with a parent, ready to edit; from an idea of the parent's profile."""
     if choice.shape is None or choice.model is None:
         raise UsageError("new needs --shape and --model, e.g. --shape matmul_bf16fp32_4096x4096x4096 --model me")
-    path = scaffold.new(Tree.here(), choice.key, choice.shape, choice.model, parent, tag)
+    path = scaffold.new(Tree.here(), choice.key, choice.shape, choice.model, parent, tag, idea)
     if choice.json:
         emit({"path": path})
     else:

@@ -34,6 +34,27 @@ class Choice:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class Building:
+    """How to compile."""
+
+    again: Annotated[bool, Parameter(negative="", help="Compile again what is recorded already.")] = False
+    attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = 5
+    build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = 180.0
+
+    def settings(self, gpu: gpus.Gpu) -> Settings:
+        """The settings of a build for a GPU."""
+        _check_seconds("build-deadline", self.build_deadline)
+        _check_attempts(self.attempts)
+        return Settings(
+            budget_s=default_budget_s(gpu),
+            build_deadline_s=self.build_deadline,
+            attempts=self.attempts,
+            again=self.again,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class Manner:
     """How to measure."""
 
@@ -46,6 +67,7 @@ class Manner:
     ] = None
     deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel at most.")] = 30.0
     build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = 180.0
+    attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = 5
 
     def settings(self, gpu: gpus.Gpu) -> Settings:
         """The settings of a measurement on a GPU."""
@@ -54,10 +76,22 @@ class Manner:
             ("deadline", self.deadline),
             ("build-deadline", self.build_deadline),
         ):
-            if seconds is not None and not 0 < seconds < float("inf"):
-                raise UsageError(f"--{name} {seconds:g} is not a number of seconds above 0")
+            if seconds is not None:
+                _check_seconds(name, seconds)
+        _check_attempts(self.attempts)
         return Settings(
             budget_s=default_budget_s(gpu) if self.budget is None else self.budget,
             launch_deadline_s=self.deadline,
             build_deadline_s=self.build_deadline,
+            attempts=self.attempts,
         )
+
+
+def _check_seconds(name: str, seconds: float) -> None:
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"--{name} {seconds:g} is not a number of seconds above 0")
+
+
+def _check_attempts(attempts: int) -> None:
+    if attempts < 1:
+        raise UsageError(f"--attempts {attempts} is not a number of 1 or more")

@@ -23,6 +23,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("driver", gpu.driver),
     ("GPU processes", gpu.processes),
     ("nvcc", tools.nvcc),
+    ("cuobjdump", tools.cuobjdump),
     ("C++ compiler", tools.compiler),
     ("ncu", tools.ncu),
     ("counters", tools.counters),

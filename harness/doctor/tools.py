@@ -12,6 +12,8 @@ from typing import Final
 from harness import gpus
 from harness.doctor.finding import Finding, dotted, executable, major, version_of
 from harness.nvml import Device
+from harness.profile.ncu import find as find_ncu
+from harness.static import toolchain
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 CAPABILITIES: Final = Path("/proc/self/status")
@@ -69,6 +71,10 @@ def _cuda_home() -> str | None:
     return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
 
 
+def cuobjdump(_: list[Device]) -> Iterable[Finding]:
+    return [Finding(*each) for each in toolchain.findings()]
+
+
 def compiler(_: list[Device]) -> Iterable[Finding]:
     """TileLang's choice: CXX, CC, or the first of three on PATH."""
     named = os.environ.get("CXX") or os.environ.get("CC")
@@ -83,10 +89,7 @@ def compiler(_: list[Device]) -> Iterable[Finding]:
 
 
 def ncu(present: list[Device]) -> Iterable[Finding]:
-    on_path = shutil.which("ncu")
-    home = Path(_cuda_home() or CUDA_FOLDER)
-    others = [home / "bin" / "ncu", *sorted(NCU_FOLDERS.glob("*/ncu"), reverse=True)]
-    path = Path(on_path) if on_path else next(filter(None, map(executable, others)), None)
+    path = find_ncu(CUDA_FOLDER, NCU_FOLDERS)
     if path is not None:
         version = version_of(path, r"Version ([0-9.]+[0-9])")
         yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")

@@ -12,16 +12,19 @@ from harness.judge.arena import Arena, Set
 from harness.problem import Problem
 
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
-SAMPLES: Final = 1024
-SAMPLED_SETS: Final = 4
+SKETCHED_SETS: Final = 4
+WINDOWS_A_SET: Final = 8
+LEAST_WINDOWS: Final = 32
+MOST_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 
 
 class Contents:
     """Fills the sets of one placement.
 
     For each input there is a private pool of random values, a quarter longer than the input; a set's input is a window
-    of it. Drawing windows anew changes every element of every set for the price of a device copy, where drawing the
-    values themselves would take longer than the block that they are for.
+    of it. Choosing other windows changes every element of every set for the price of a device copy, where drawing the
+    values themselves would take longer than the block that they are for. There are several times as many windows
+    as sets, chosen for each input by itself: that all inputs of a set meet again in one placement is rare.
     """
 
     def __init__(
@@ -37,13 +40,16 @@ class Contents:
         self._dice = dice
         self._generator = generator
         self._whole = arena.tensor(0, (arena.size,), "uint8")
-        self._windows: list[list[torch.Tensor]] = []
+        self._problem = problem
+        self._windows: list[list[torch.Tensor]] = []  # of each input, those of the sets first
         self._targets: list[list[torch.Tensor]] = []
+        sets = len(self.sets)
+        windows = max(LEAST_WINDOWS, min(WINDOWS_A_SET * sets, 2 * sets + MOST_SPARE))
         for position, shape in enumerate(problem.inputs):
             size = math.prod(shape)
-            steps = max(size // 4 // STEP, 4 * len(self.sets))
+            steps = max(size // 4 // STEP, 4 * windows)
             pool = trials.random_pool(problem, size + steps * STEP, generator)
-            starts = dice.sample(range(steps + 1), len(self.sets))
+            starts = dice.sample(range(steps + 1), windows)
             self._windows.append([_words(pool[start * STEP : start * STEP + size]) for start in starts])
             self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
 
@@ -51,9 +57,18 @@ class Contents:
         """New inputs in every set; outputs, and all that lies between the tensors, become NaN."""
         self._whole.fill_(0xFF)  # NaN in every float dtype
         for windows, targets in zip(self._windows, self._targets, strict=True):
-            turn = self._dice.randrange(1, len(windows))  # no set keeps its window
-            windows[:] = windows[turn:] + windows[:turn]
-            torch._foreach_copy_(targets, windows)
+            sets = len(targets)
+            rest = windows[sets:]  # not in use since the last time, and at least as many as the sets
+            self._dice.shuffle(rest)
+            windows[:] = rest + windows[:sets]
+            torch._foreach_copy_(targets, windows[:sets])
+
+    def originals(self, index: int) -> list[torch.Tensor]:
+        """What a set's inputs were filled with: the referee's own memory, which no side can reach."""
+        return [
+            windows[index].view(getattr(torch, self._problem.input)).view(shape)
+            for windows, shape in zip(self._windows, self._problem.inputs, strict=True)
+        ]
 
     def fill_exact(self) -> None:
         """Small integers instead, in every set."""
@@ -66,33 +81,33 @@ class Contents:
         return [tensor.clone() for tensor in self.sets[index][:-1]]
 
     def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor]) -> "Look":
-        """Copies of what a block left: a sample of some outputs and, of the set to be checked, all of it."""
-        sampled = self._dice.sample(range(1, launches + 1), min(SAMPLED_SETS, launches))
-        samples = []
-        for index in sampled:
-            flat = self.sets[index][-1].view(-1)
-            stride = max(1, flat.numel() // SAMPLES)
-            samples.append(flat[self._dice.randrange(stride) :: stride])
-        sample = torch.cat(samples)
+        """What a block left: sketches of some outputs and, of the set to be checked, copies of all of it."""
+        chosen = self._dice.sample(range(1, launches + 1), min(SKETCHED_SETS, launches))
+        sketches = [
+            trials.sketch(self._problem, self.originals(index), self.sets[index][-1], self._generator)
+            for index in chosen
+        ]
+        sketch = torch.cat(sketches)
         if checked is None:
-            return Look(sample, sample, [], [])
+            return Look(sketch, sketch, [], [])
         *left, output = (tensor.clone() for tensor in self.sets[checked])
-        return Look(sample, output, inputs, left)
+        return Look(sketch, output, inputs, left)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Copies of what a block left behind. ``inputs`` are as they were before it, ``left`` as they were after."""
+    """What a block left behind. ``inputs`` are as they were before it, ``left`` as they were after."""
 
-    sample: torch.Tensor
+    sketch: torch.Tensor
     output: torch.Tensor
     inputs: list[torch.Tensor]
     left: list[torch.Tensor]
 
     @property
-    def written(self) -> bool:
-        """Whether the sample holds numbers only."""
-        return not bool(self.sample.isnan().any())
+    def off(self) -> float | None:
+        """How far the sketches are off at most; None where an output was left unwritten or holds NaN."""
+        worst = float(self.sketch.max())  # the maximum of anything and NaN is NaN
+        return worst if math.isfinite(worst) else None
 
     @property
     def inputs_held(self) -> bool:

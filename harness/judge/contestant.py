@@ -12,7 +12,7 @@ from typing import NoReturn
 import torch
 
 from harness.judge.entry import Brief
-from harness.judge.kernel import Kernel, compile_kernel
+from harness.judge.kernel import Kernel, build_kernel
 from harness.judge.messages import Broken, Built, send
 from harness.judge.serve import explain, serve
 from harness.judge.settle import settle_in_scratch
@@ -36,29 +36,21 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     started = time.perf_counter()
     cause = Cause.LOAD
     try:
-        module = _load(brief.path)
+        module = load(brief.path)
         cause = Cause.COMPILE
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
-        kernel = compile_kernel(module.build(brief.problem), brief.gpu, device)
+        kernel = build_kernel(module.build, brief.problem, brief.gpu, device)
     except MemoryError:
         send(parent, Broken(Cause.OUT_OF_MEMORY, "out of host memory while building"))
         return None
     except BaseException as error:
         send(parent, Broken(cause, explain(error)))
         return None
-    send(
-        parent,
-        Built(
-            seconds=time.perf_counter() - started,
-            generated_sha256=kernel.source_sha256,
-            generated_bytes=len(kernel.source or ""),
-            tensors=kernel.signature,
-        ),
-    )
+    send(parent, Built(time.perf_counter() - started, kernel.signature, kernel.compilation))
     return kernel
 
 
-def _load(path: Path) -> ModuleType:
+def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded")

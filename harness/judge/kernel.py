@@ -1,6 +1,5 @@
 """The kernel of an iteration: what its ``build`` returned, compiled, and called in one way."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,10 +7,14 @@ from typing import Any, Protocol
 import tilelang
 import torch
 from tilelang import tvm
+from tilelang.jit import JITImpl
 
 from harness.gpus import Gpu
 from harness.iteration import Program
 from harness.judge.signature import Signature
+from harness.problem import Problem
+from harness.static.capture import Captured, capturing, compilation
+from harness.static.compilation import Compilation
 
 
 class Launch(Protocol):
@@ -22,15 +25,14 @@ class Launch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A launchable kernel; ``signature`` is (shape, dtype) of inputs and output, None for a plain callable."""
+    """A launchable kernel; ``signature`` is (shape, dtype) of inputs and output, None for a plain callable.
+
+    ``compilation`` is what the parent reads evidence from; None where nothing was compiled.
+    """
 
     launch: Launch
     signature: Signature | None
-    source: str | None
-
-    @property
-    def source_sha256(self) -> str | None:
-        return None if self.source is None else hashlib.sha256(self.source.encode()).hexdigest()
+    compilation: Compilation | None
 
 
 def target_of(gpu: Gpu) -> Any:
@@ -38,11 +40,20 @@ def target_of(gpu: Gpu) -> Any:
     return tvm.target.Target("c" if gpu.is_cpu else {"kind": "cuda", "arch": gpu.arch})
 
 
-def compile_kernel(built: object, gpu: Gpu, device: torch.device) -> Kernel:
+def build_kernel(build: Callable[[Problem], object], problem: Problem, gpu: Gpu, device: torch.device) -> Kernel:
+    """Call an iteration's ``build``, compile what it returned, and keep what the compilers said meanwhile."""
+    with capturing() as made:
+        return compile_kernel(build(problem), problem, gpu, device, made)
+
+
+def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.device, made: Captured) -> Kernel:
     """Compile what ``build(problem)`` returned: a Program, a PrimFunc, a compiled JITKernel, or a plain callable.
 
-    Raises TypeError for anything else, and whatever TileLang raises.
+    An eager ``@tilelang.jit`` function is traced for the problem's tensors, instead of at its first call. Raises
+    TypeError for anything else, and whatever TileLang raises.
     """
+    if isinstance(built, JITImpl):
+        built = _traced(built, problem, gpu)
     if isinstance(built, tvm.tirx.PrimFunc):
         built = Program(built)
     if isinstance(built, Program):
@@ -53,20 +64,32 @@ def compile_kernel(built: object, gpu: Gpu, device: torch.device) -> Kernel:
             pass_configs=dict(built.pass_configs) or None,
             compile_flags=list(built.compile_flags) or None,
         )
-        return _from_compiled(compiled, built, device)
+        return _from_compiled(compiled, built, device, made)
     if isinstance(built, tilelang.JITKernel):
-        return _from_compiled(built, Program(built.prim_func), device)
+        return _from_compiled(built, Program(built.prim_func), device, made)
     if callable(built):
         return Kernel(built, None, None)
     raise TypeError(f"build() returned {type(built).__name__}; it must return a Program, a PrimFunc or a JITKernel")
 
 
-def _from_compiled(compiled: Any, program: Program, device: torch.device) -> Kernel:
+def _traced(function: Any, problem: Problem, gpu: Gpu) -> Program:
+    """The program of an eager ``@tilelang.jit`` function: tensors without data are enough to trace it."""
+    tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for shape, dtype in problem.tensors]
+    wanted = sum(each.default is each.empty for each in function.signature.parameters.values())
+    with target_of(gpu):
+        prim_func = function.get_tir(*tensors[:wanted])  # one that makes its output takes the inputs alone
+    if function.mode != "eager":
+        raise TypeError("build() returned a lazy @tilelang.jit function; call it, and return the kernel it gives")
+    flags = function.compile_flags or ()
+    return Program(prim_func, function.pass_configs or {}, (flags,) if isinstance(flags, str) else tuple(flags))
+
+
+def _from_compiled(compiled: Any, program: Program, device: torch.device, made: Captured) -> Kernel:
     parameters = [_parameter(parameter) for parameter in compiled.params]
     outputs = compiled.out_idx or []
     call: Callable[..., Any] = compiled
     if outputs:
-        return Kernel(_returning(call), tuple(parameters), compiled.get_kernel_source())
+        return Kernel(_returning(call), tuple(parameters), compilation(compiled, made))
     tensors = len(parameters) - len(program.workspaces)
     workspaces: list[torch.Tensor] = []
 
@@ -77,7 +100,7 @@ def _from_compiled(compiled: Any, program: Program, device: torch.device) -> Ker
             )
         call(*tensors, *workspaces)
 
-    return Kernel(launch, tuple(parameters[:tensors]), compiled.get_kernel_source())
+    return Kernel(launch, tuple(parameters[:tensors]), compilation(compiled, made))
 
 
 def _returning(call: Callable[..., Any]) -> Launch:

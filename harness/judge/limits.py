@@ -34,6 +34,11 @@ def limits(problem: Problem) -> Limits:
     return Limits(MAX_ABS_LIMIT[problem.output], rounding + summing)
 
 
+def sketch_limit(problem: Problem) -> float:
+    """The largest difference in a sketch of a right output: rounding errors of N random signs, at eight deviations."""
+    return 8 / 1.5 * limits(problem).rel * OUTPUT_SCALE * math.sqrt(problem.output_shape[-1])
+
+
 def input_scale(problem: Problem) -> float:
     """Standard deviation of zero-mean inputs whose product sums give OUTPUT_SCALE."""
     return math.sqrt(OUTPUT_SCALE / math.sqrt(problem.terms))

@@ -1,11 +1,19 @@
 """What parent, referee and contestant say to each other: strict, typed, and never pickled."""
 
+import os
+import select
+import struct
+import time
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from harness.records import Block, Cause, Trial
+from harness.static.compilation import Compilation
+
+LARGEST_BYTES: Final = 1 << 24
+_LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
@@ -16,12 +24,11 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True)
 
 
 class Built(Message, frozen=True):
-    """The kernel compiled; ``tensors`` are its parameters (shape, dtype), None for a plain callable."""
+    """The kernel compiled; ``tensors`` are its parameters (shape, dtype). Both are None for a plain callable."""
 
     seconds: float
-    generated_sha256: str | None
-    generated_bytes: int
     tensors: tuple[tuple[tuple[int, ...], str], ...] | None
+    compilation: Compilation | None = None
 
 
 class Broken(Message, frozen=True):
@@ -45,6 +52,10 @@ class Run(Message, frozen=True):
     """Run one block: the first set is the lead-in, the others are timed."""
 
 
+class Inspect(Message, frozen=True):
+    """Say what one launch consists of; bound by Prepare to two sets at least."""
+
+
 # contestant and opponent -> referee
 
 
@@ -53,10 +64,23 @@ class Ready(Message, frozen=True):
 
 
 class Ran(Message, frozen=True):
-    """One block ended: its device time, and the host's time from its end to the device being idle."""
+    """One block ended: its time by the side's own clock."""
 
     elapsed_ms: float
-    tail_ms: float
+
+
+class Inspected(Message, frozen=True):
+    """What launches consist of.
+
+    ``kernels`` are the device kernels of one call in a CUDA graph, ``of_two`` how many two calls have; ``compiled``
+    are the kernels that TileLang made in this process; ``operators`` are what one call asked of torch. On a CPU the
+    first three are empty.
+    """
+
+    kernels: tuple[str, ...]
+    of_two: int
+    compiled: tuple[str, ...]
+    operators: tuple[str, ...]
 
 
 # parent -> referee
@@ -71,7 +95,9 @@ class Meet(Message, frozen=True):
 
 
 class Verify(Message, frozen=True):
-    """Run the verification trials."""
+    """Run the verification trials; ``library`` where the contestant is the baseline's own call."""
+
+    library: bool
 
 
 class Pace(Message, frozen=True):
@@ -83,6 +109,12 @@ class Measure(Message, frozen=True):
 
     rounds: int
     placement: int
+
+
+class Alone(Message, frozen=True):
+    """The contestant's process is gone: time the baseline once more, without it."""
+
+    rounds: int
 
 
 # referee -> parent
@@ -104,11 +136,22 @@ class Paced(Message, frozen=True):
 
 
 class Measured(Message, frozen=True):
-    """Raw blocks of one placement, and the trials of its timed outputs."""
+    """Raw blocks of one placement, and the trials of its timed outputs.
+
+    ``late_ms`` is by how much a block of baseline and of contestant took longer by the referee's clock than by its own.
+    """
 
     blocks: tuple[Block, ...]
     trials: tuple[Trial, ...]
+    launches: int
     device_s: float
+    late_ms: tuple[float, float]
+
+
+class Baseline(Message, frozen=True):
+    """The baseline's ms per launch, median over rounds without a contestant."""
+
+    time_ms: float
 
 
 class Verdict(Message, frozen=True):
@@ -124,10 +167,38 @@ class Trouble(Message, frozen=True):
     reason: str
 
 
+class Unanswered(Exception):
+    """No whole message came in time."""
+
+
 def send(connection: Connection, message: Message) -> None:
     connection.send_bytes(msgspec.msgpack.encode(message))
 
 
-def receive(connection: Connection, kinds: Any) -> Any:
-    """One message of one of the given kinds (a type or a union); raises msgspec.MsgspecError for anything else."""
-    return msgspec.msgpack.decode(connection.recv_bytes(1 << 24), type=kinds)
+def receive(connection: Connection, kinds: Any, deadline_s: float | None = None) -> Any:
+    """One message of one of the given kinds (a type or a union).
+
+    Raises msgspec.MsgspecError for anything else, EOFError or OSError where the other end is gone, and Unanswered where
+    there is a deadline and no whole message within it: the other end may send half a message and stop.
+    """
+    until = None if deadline_s is None else time.monotonic() + deadline_s
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size, until))
+    if not 0 <= length <= LARGEST_BYTES:
+        raise msgspec.ValidationError(f"a message of {length} bytes")
+    return msgspec.msgpack.decode(_exactly(connection, length, until), type=kinds)
+
+
+def _exactly(connection: Connection, size: int, until: float | None) -> bytes:
+    parts: list[bytes] = []
+    ready = select.poll()
+    ready.register(connection.fileno(), select.POLLIN)
+    while size:
+        left_ms = None if until is None else max(0.0, (until - time.monotonic()) * 1e3)
+        if not ready.poll(left_ms):
+            raise Unanswered
+        part = os.read(connection.fileno(), min(size, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

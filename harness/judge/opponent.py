@@ -11,13 +11,13 @@ from typing import NoReturn
 from harness.judge.entry import Brief
 from harness.judge.kernel import Kernel
 from harness.judge.serve import serve
-from harness.judge.settle import settle
+from harness.judge.settle import settle_confined
 
 
 def opponent(brief: Brief, parent: Connection, referee: Connection) -> NoReturn:
     """Body of the process: one problem's baseline, until the referee hangs up. ``parent`` only keeps it alive."""
     try:
-        settle(brief)
+        settle_confined(brief)
         import baselines
 
         serve(brief, Kernel(baselines.library(brief.problem), None, None), referee)

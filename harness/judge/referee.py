@@ -1,4 +1,4 @@
-"""The referee: the trusted process that makes inputs, computes the reference, runs the baseline and compares."""
+"""The referee: the trusted process that makes inputs, orders blocks, computes the reference and compares."""
 
 import os
 import random
@@ -8,29 +8,26 @@ from dataclasses import dataclass
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from statistics import median
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
-import msgspec
 import torch
 
 from harness.gpus import Gpu
 from harness.judge import trials
-from harness.judge.arena import Arena, Set, arena_bytes, create_arena, place, set_bytes
+from harness.judge.arena import Arena, arena_bytes, create_arena, place, set_bytes
 from harness.judge.contents import Contents, Look
 from harness.judge.entry import Brief
-from harness.judge.limits import complaint
+from harness.judge.launches import complaint_of_launches
+from harness.judge.limits import complaint, sketch_limit
 from harness.judge.messages import (
-    Broken,
+    Alone,
+    Baseline,
     Measure,
     Measured,
     Meet,
     Message,
     Pace,
     Paced,
-    Prepare,
-    Ran,
-    Ready,
-    Run,
     Seated,
     Trouble,
     Verdict,
@@ -40,6 +37,7 @@ from harness.judge.messages import (
     send,
 )
 from harness.judge.settle import settle
+from harness.judge.side import Out, Side
 from harness.problem import Problem
 from harness.records import Block, Cause, Trial
 
@@ -49,18 +47,7 @@ WARM_UP_LAUNCHES: Final = 10
 PACING_ROUNDS: Final = 3
 ARENA_BYTES: Final = {True: 256 << 20, False: 6 << 30}
 CPU_LAUNCHES: Final = 64
-CLOCK_ALLOWANCE_MS: Final = 1.0
-CLOCK_ALLOWANCE: Final = 0.10
-_CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as clock_getcpuclockid makes it
-
-
-class Out(Exception):
-    """The contestant is out of the race."""
-
-    def __init__(self, cause: Cause, reason: str) -> None:
-        super().__init__(reason)
-        self.cause = cause
-        self.reason = reason
+SHORTEST_BLOCK: Final = 0.5  # of the baseline's: a kernel that is this much faster than when it was paced is paced anew
 
 
 def referee(brief: Brief, parent: Connection) -> NoReturn:
@@ -70,7 +57,7 @@ def referee(brief: Brief, parent: Connection) -> NoReturn:
         bench = _Bench(brief.problem, brief.gpu)
         send(parent, Seated(bench.baseline))
         while True:
-            order = receive(parent, Meet | Verify | Pace | Measure)
+            order = receive(parent, Meet | Verify | Pace | Measure | Alone)
             if isinstance(order, Meet):
                 bench.meet(order, parent)
             else:
@@ -83,57 +70,6 @@ def referee(brief: Brief, parent: Connection) -> NoReturn:
         os._exit(0)
 
 
-@dataclass(slots=True)
-class _Side:
-    """Baseline or contestant as the referee sees it: a channel, with a deadline on every answer, and a second clock."""
-
-    name: str
-    channel: Connection
-    pid: int
-    deadline_s: float
-    cpu: bool
-    launches: int = 1
-    spent_ms: float = 0.0
-
-    def prepare(self, sets: tuple[Set, ...], timer: str) -> None:
-        self._ask(Prepare(sets, timer), Ready)
-
-    def run(self) -> Ran:
-        answer: Ran = self._ask(Run(), Ran)
-        if not answer.elapsed_ms > 0:
-            raise Out(Cause.CLOCK, "a block is said to have taken no time")
-        return answer
-
-    def late_ms(self, ran: Ran) -> float:
-        """How much longer the last block took by the second clock than its own says, its lead-in allowed for."""
-        return max(ran.tail_ms, self.spent_ms - ran.elapsed_ms * (1 + 1 / self.launches))
-
-    def _ask(self, order: Message, kind: Any) -> Any:
-        started = self._now()
-        try:
-            send(self.channel, order)
-            if not self.channel.poll(self.deadline_s):
-                raise Out(Cause.TIMEOUT, f"no answer within {self.deadline_s:g} s of {type(order).__name__.lower()}")
-            answer = receive(self.channel, kind | Broken)
-        except (EOFError, OSError):
-            raise Out(Cause.CRASH, "the process ended while its kernel ran") from None
-        except msgspec.MsgspecError:
-            raise Out(Cause.CRASH, "the process answered with something that is no answer") from None
-        self.spent_ms = (self._now() - started) * 1e3
-        if isinstance(answer, Broken):
-            raise Out(answer.cause, answer.reason)
-        return answer
-
-    def _now(self) -> float:
-        """The second clock, out of the process's own reach: the wall's, or on a CPU what all its threads have used."""
-        if not self.cpu:
-            return time.perf_counter()
-        try:
-            return time.clock_gettime((~self.pid << 3) | _CPUCLOCK_SCHED)
-        except OSError:
-            raise Out(Cause.CRASH, "the process ended while its kernel ran") from None
-
-
 class _Bench:
     """One problem on one device: arena, contents, both sides, dice."""
 
@@ -144,7 +80,7 @@ class _Bench:
         self.problem, self.gpu = problem, gpu
         self.timer = gpu.timer(problem)
         self.dice = random.Random(os.urandom(16))
-        self.sides: dict[str, _Side] = {}
+        self.sides: dict[str, Side] = {}
         # One launch, one set: no timed launch of a block sees the inputs of another.
         self.capacity = min(_most_launches(problem, gpu), max(1, ARENA_BYTES[gpu.is_cpu] // set_bytes(problem) - 1))
         self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
@@ -155,21 +91,27 @@ class _Bench:
         channel = Connection(reduction.recv_handle(parent))
         if order.side in self.sides:  # of the pair before
             self.sides.pop(order.side).channel.close()
-        self.sides[order.side] = _Side(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
+        self.sides[order.side] = Side(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
         with suppress(OSError):  # a side that is gone already is found out at its first order
             self.arena.send(channel, order.pid)
 
-    def obey(self, order: Verify | Pace | Measure) -> Message:
+    def obey(self, order: Verify | Pace | Measure | Alone) -> Message:
         try:
-            if isinstance(order, Verify):
-                return self._verify()
-            return self._pace() if isinstance(order, Pace) else self._measure(order)
+            match order:
+                case Verify():
+                    return self._verify(order)
+                case Pace():
+                    return self._pace()
+                case Measure():
+                    return self._measure(order)
+                case Alone():
+                    return self._alone(order)
         except Out as out:
             return Verdict(out.cause, out.reason)
 
     # Verification: untimed launches on scaled random data, on integers, and on random data in the same buffers.
 
-    def _verify(self) -> Verified:
+    def _verify(self, order: Verify) -> Verified:
         side = self.sides["contestant"]
         contents = self._place(2)
         side.prepare(contents.placement, self._plain_timer)
@@ -183,7 +125,11 @@ class _Bench:
             side.run()
             found.append(self._compare(name, contents.look(1, 1, inputs)))
             if complaint(found[-1]) is not None:
-                break
+                return Verified(tuple(found))
+        if not order.library:
+            wrong = complaint_of_launches(side.inspect(), cpu=self.gpu.is_cpu)
+            if wrong is not None:
+                raise Out(Cause.FOREIGN_KERNEL, wrong)
         return Verified(tuple(found))
 
     def _compare(self, name: str, look: Look) -> Trial:
@@ -208,10 +154,10 @@ class _Bench:
         contents.refresh()
         for side in (baseline, contestant):
             side.prepare(contents.placement, self._plain_timer)
-            side.launches = self._launches(min(self._run(side).elapsed_ms for _ in range(3)))
+            side.launches = self._launches(min(self._run(side) for _ in range(3)))
         for _ in range(2 if self.timer == "graph" else 1):  # the first estimate of a graph holds the host's time too
             contents = self._draw()
-            rounds = [self._round(contents, 0)[0] for _ in range(PACING_ROUNDS)]
+            rounds = [self._round(contents, 0).block for _ in range(PACING_ROUNDS)]
             baseline_ms = median(block.baseline_ms for block in rounds)
             baseline.launches = self._launches(baseline_ms)
             block_ms = baseline.launches * baseline_ms
@@ -229,30 +175,52 @@ class _Bench:
         started = time.perf_counter()
         contents = self._draw()
         self._round(contents, order.placement)  # the first touch of a placement is not measured
-        side = self.sides["contestant"]
-        least = min(each.launches for each in self.sides.values())
+        baseline, contestant = self.sides["baseline"], self.sides["contestant"]
+        least = min(baseline.launches, contestant.launches)
         checked = self.dice.randrange(order.rounds)
-        blocks: list[Block] = []
-        found: list[Trial] = []
-        late_ms: list[float] = []
-        for number in range(order.rounds):
-            index = self.dice.randint(1, least) if number == checked else None
-            block, late, trial = self._round(contents, order.placement, index)
-            blocks.append(block)
-            late_ms.append(late)
-            if trial is not None:
-                found.append(trial)
-        elapsed_ms = median(block.contestant_ms for block in blocks) * side.launches
-        if median(late_ms) > CLOCK_ALLOWANCE_MS + CLOCK_ALLOWANCE * elapsed_ms:
-            raise Out(
-                Cause.CLOCK,
-                f"a block of {elapsed_ms:.3g} ms took {median(late_ms):.3g} ms longer by the referee's clock",
-            )
-        return Measured(tuple(blocks), tuple(found), time.perf_counter() - started)
+        rounds = [
+            self._round(contents, order.placement, self.dice.randint(1, least) if number == checked else None)
+            for number in range(order.rounds)
+        ]
+        blocks = [each.block for each in rounds]
+        launches = contestant.launches
+        if self._too_short(blocks):
+            blocks = []
+        return Measured(
+            blocks=tuple(blocks),
+            trials=tuple(each.trial for each in rounds if each.trial is not None),
+            launches=launches,
+            device_s=time.perf_counter() - started,
+            late_ms=(
+                median(each.late_ms["baseline"] for each in rounds),
+                median(each.late_ms["contestant"] for each in rounds),
+            ),
+        )
 
-    def _round(
-        self, contents: Contents, placement: int, checked: int | None = None
-    ) -> tuple[Block, float, Trial | None]:
+    def _too_short(self, blocks: list[Block]) -> bool:
+        """Pace anew what was slow only while it was paced: shorter blocks are cooler ones, and would flatter."""
+        baseline, contestant = self.sides["baseline"], self.sides["contestant"]
+        launch_ms = median(block.contestant_ms for block in blocks)
+        block_ms = baseline.launches * median(block.baseline_ms for block in blocks)
+        launches = self._launches(launch_ms, block_ms)
+        if contestant.launches * launch_ms >= SHORTEST_BLOCK * block_ms or launches <= contestant.launches:
+            return False
+        contestant.launches = launches
+        return True
+
+    def _alone(self, order: Alone) -> Baseline:
+        """The baseline's time when the contestant's process is gone, at the same rhythm of copies and blocks."""
+        self.sides.pop("contestant").channel.close()
+        side = self.sides["baseline"]
+        contents = self._draw()
+        times_ms = []
+        for _ in range(2 * order.rounds):
+            contents.refresh()
+            times_ms.append(self._run(side) / side.launches)
+            contents.look(side.launches, None, [])
+        return Baseline(median(times_ms))
+
+    def _round(self, contents: Contents, placement: int, checked: int | None = None) -> "_Round":
         """One block of each side, in random order.
 
         Before each, all inputs are new and all outputs NaN: nothing can be replayed. Both sides are treated alike to
@@ -264,18 +232,26 @@ class _Bench:
         late_ms: dict[str, float] = {}
         for side in self.dice.sample(list(self.sides.values()), 2):
             contents.refresh()
-            inputs = contents.keep_inputs(checked) if checked is not None else []
-            ran = self._run(side)
-            taken_ms[side.name] = ran.elapsed_ms / side.launches
-            late_ms[side.name] = side.late_ms(ran)
+            elapsed_ms = self._run(side)
+            taken_ms[side.name] = elapsed_ms / side.launches
+            late_ms[side.name] = side.late_ms(elapsed_ms)
+            inputs = contents.originals(checked) if checked is not None else []
             looks[side.name] = contents.look(side.launches, checked, inputs)
         look = looks["contestant"]
-        if not look.written:
-            raise Out(Cause.WRONG_RESULT, "a timed launch left its output unwritten")
+        if look.off is None:
+            raise Out(
+                Cause.WRONG_RESULT, "a timed launch left its output unwritten, or wrote values that are not finite"
+            )
+        if look.off > sketch_limit(self.problem):
+            raise Out(
+                Cause.WRONG_RESULT,
+                f"a timed launch is wrong: a random sum over its rows is off by {look.off:.3g}, "
+                f"over {sketch_limit(self.problem):.3g}",
+            )
         trial = None if checked is None else self._compare("timed", look)
-        return Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms["contestant"], trial
+        return _Round(Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial)
 
-    def _run(self, side: _Side) -> Ran:
+    def _run(self, side: Side) -> float:
         self._synchronize()
         try:
             return side.run()
@@ -307,6 +283,15 @@ class _Bench:
     def _synchronize(self) -> None:
         if not self.gpu.is_cpu:
             torch.cuda.synchronize()
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """``late_ms``: by how much each side's block took longer by the second clock."""
+
+    block: Block
+    late_ms: dict[str, float]
+    trial: Trial | None
 
 
 def _most_launches(problem: Problem, gpu: Gpu) -> int:

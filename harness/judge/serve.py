@@ -6,11 +6,14 @@ from multiprocessing.connection import Connection
 import torch
 
 from harness.judge.arena import receive_arena
-from harness.judge.clock import CLOCKS, Clock
+from harness.judge.clock import CLOCKS, Call, Clock
+from harness.judge.confine import no_more_processes
 from harness.judge.entry import Brief
 from harness.judge.kernel import Kernel
+from harness.judge.launches import inspect
 from harness.judge.messages import (
     Broken,
+    Inspect,
     Message,
     Prepare,
     Ran,
@@ -20,6 +23,7 @@ from harness.judge.messages import (
     send,
 )
 from harness.records import Cause
+from harness.static.capture import was_compiling
 
 
 def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
@@ -31,22 +35,29 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
         send(referee, Broken(Cause.OUT_OF_MEMORY, explain(error)))
         return
     clock: Clock | None = None
+    calls: list[Call] = []
+    ran = False
     answer: Message = Ready()
     while not isinstance(answer, Broken):
-        order = receive(referee, Prepare | Run)
+        order = receive(referee, Prepare | Inspect | Run)
         try:
             if isinstance(order, Prepare):
                 clock = None  # a graph holds on to memory until it is gone
                 calls = [partial(kernel.launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
                 clock = CLOCKS[order.timer](calls[0], calls[1:])
                 answer = Ready()
+            elif isinstance(order, Inspect):
+                answer = inspect(calls, cpu=brief.gpu.is_cpu)
             else:
                 assert clock is not None, "Run before Prepare"
-                answer = Ran(*clock.run())
+                answer = Ran(clock.run())
+                if not ran:  # what is compiled at the first call is compiled now
+                    no_more_processes()
+                ran = True
         except (MemoryError, torch.OutOfMemoryError) as error:
             answer = Broken(Cause.OUT_OF_MEMORY, explain(error))
         except BaseException as error:
-            answer = Broken(Cause.RUNTIME, explain(error))
+            answer = Broken(Cause.COMPILE if was_compiling(error) else Cause.RUNTIME, explain(error))
         send(referee, answer)
 
 

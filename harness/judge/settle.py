@@ -6,12 +6,15 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 from multiprocessing import forkserver
+from pathlib import Path
 from typing import Final
 
 import tilelang
 import torch
 
+from harness.judge.confine import confine
 from harness.judge.entry import Brief
 
 MAX_FILE_BYTES: Final = 1 << 30
@@ -34,15 +37,23 @@ def settle(brief: Brief) -> None:
         os.sched_setaffinity(0, {brief.core})
 
 
+def settle_confined(brief: Brief) -> None:
+    """For both sides alike: what one pays for its confinement, the other pays too."""
+    settle(brief)
+    confine((brief.scratch,) if brief.scratch != Path() else ())
+
+
 def settle_in_scratch(brief: Brief) -> None:
     """For code that is not trusted: output to a file, a folder of its own, no cache that another could have written."""
-    settle(brief)
+    settle_confined(brief)
     os.chdir(brief.scratch)
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, output), (2, output)):
         os.dup2(source, target)
-    os.environ["TMPDIR"] = str(brief.scratch)
+    tempfile.tempdir = None  # what the forkserver has found out already
+    for variable in ("TMPDIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
+        os.environ[variable] = str(brief.scratch)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.dont_write_bytecode = True

@@ -1,6 +1,7 @@
 """The trials: the inputs and the reference of a verification, and how an output is compared."""
 
 import math
+from typing import Final
 
 import torch
 
@@ -8,6 +9,8 @@ from harness.judge.limits import input_scale, limits
 from harness.operators import OPERATORS
 from harness.problem import Problem
 from harness.records import Trial
+
+SAMPLES: Final = 1024
 
 
 def random_pool(problem: Problem, elements: int, dice: torch.Generator) -> torch.Tensor:
@@ -50,6 +53,33 @@ def compare_exact(name: str, output: torch.Tensor, expected: torch.Tensor) -> Tr
     """The exact trial: the output must be the reference rounded to its dtype, bit for bit."""
     error = float((output.to(expected.dtype) - expected.to(output.dtype).to(expected.dtype)).abs_().max())
     return Trial(name, _finite(error), None, None, None)
+
+
+def sketch(problem: Problem, inputs: list[torch.Tensor], output: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+    """How far a sketch of the output is from one of the inputs, a vector of shape [M]; NaN where the output has one.
+
+    Without an operator's sketch: NaN where the output has one in a sample of it, else 0.
+    """
+    compute = OPERATORS[problem.operator].sketch
+    if compute is None:
+        flat = output.view(-1)
+        return flat[:: max(1, flat.numel() // SAMPLES)].float() * 0
+    signs = torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice).float().mul_(2).sub_(1)
+    of_output, of_inputs = compute(inputs, output, signs, _times)
+    difference: torch.Tensor = (of_output - of_inputs).abs_()
+    return difference
+
+
+def _times(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+    """A matrix in its own dtype times a float32 vector, in float32, without a float32 copy where the device can.
+
+    A 16-bit dtype holds the vector as the sum of two columns, to twice its precision.
+    """
+    if matrix.dtype not in (torch.bfloat16, torch.float16) or matrix.device.type != "cuda":
+        return matrix.float() @ vector
+    high = vector.to(matrix.dtype)
+    columns = torch.stack((high, (vector - high).to(matrix.dtype)), dim=1)
+    return torch.mm(matrix, columns, out_dtype=torch.float32).sum(dim=1)
 
 
 def _finite(value: float) -> float | None:

@@ -1,12 +1,18 @@
 """``linear``: row-major A[M,K] · W[N,K]ᵀ -> C[M,N], as a layer of a network multiplies by its weights."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from harness.operators.operator import Operator
+from harness.operators.operator import Operator, Times
 
 
 def _reference(a: Any, w: Any) -> Any:
     return a @ w.T
+
+
+def _sketch(inputs: Sequence[Any], output: Any, signs: Any, times: Times) -> tuple[Any, Any]:
+    a, w = inputs
+    return times(output, signs), times(a, times(w.T, signs))
 
 
 OPERATOR = Operator(
@@ -17,4 +23,5 @@ OPERATOR = Operator(
     flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
     terms=lambda dims: dims[2],
     reference=_reference,
+    sketch=_sketch,
 )

@@ -1,12 +1,18 @@
 """``matmul``: row-major A[M,K] · B[K,N] -> C[M,N]."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from harness.operators.operator import Operator
+from harness.operators.operator import Operator, Times
 
 
 def _reference(a: Any, b: Any) -> Any:
     return a @ b
+
+
+def _sketch(inputs: Sequence[Any], output: Any, signs: Any, times: Times) -> tuple[Any, Any]:
+    a, b = inputs
+    return times(output, signs), times(a, times(b, signs))
 
 
 OPERATOR = Operator(
@@ -17,4 +23,5 @@ OPERATOR = Operator(
     flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
     terms=lambda dims: dims[2],
     reference=_reference,
+    sketch=_sketch,
 )

@@ -1,5 +1,5 @@
-"""The harness measured by itself: does it agree with the truth, survive being killed, and save time?"""
+"""The harness measured by itself: does it agree with the truth, see through tricks, survive kills, save time?"""
 
-from harness.selftest import agreement, interruption, pace
+from harness.selftest import adversaries, agreement, interruption, pace
 
-__all__ = ["agreement", "interruption", "pace"]
+__all__ = ["adversaries", "agreement", "interruption", "pace"]

@@ -15,14 +15,15 @@ PARTS = ("harness", "kernels", "baselines")
 
 
 @contextmanager
-def checkout(tree: Tree, gpu: str, shape: str) -> Iterator[Tree]:
-    """A copy of the code and of one problem's sources, without records; removed afterwards."""
+def checkout(tree: Tree, gpu: str, shape: str | None) -> Iterator[Tree]:
+    """A copy of the code and of one problem's sources, if any, without records; removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="tilebench-selftest-") as folder:
         root = Path(folder)
         for part in PARTS:
             shutil.copytree(tree.root / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
         copy = Tree(root)
-        shutil.copytree(tree.folder(gpu) / "srcs" / shape, copy.folder(gpu) / "srcs" / shape)
+        if shape is not None:
+            shutil.copytree(tree.folder(gpu) / "srcs" / shape, copy.folder(gpu) / "srcs" / shape)
         yield copy
 
 

@@ -5,9 +5,11 @@ import random
 import pytest
 import torch
 
+from harness.judge import trials
 from harness.judge.arena import arena_bytes, create_arena, place
 from harness.judge.contents import Contents
-from harness.problem import parse_shape_key
+from harness.judge.limits import sketch_limit
+from harness.problem import Problem, parse_shape_key
 
 SETS = 6
 KEYS = [
@@ -114,26 +116,43 @@ def test_a_look_holds_copies_of_the_set_it_is_asked_for() -> None:
     assert look.output.eq(7).all()
 
 
+def right(made: Contents, problem: Problem, index: int) -> torch.Tensor:
+    """The output that a set should have."""
+    return trials.reference(problem, made.originals(index)).to(made.sets[index][-1].dtype)
+
+
 @pytest.mark.parametrize("key", KEYS[:3])
 def test_a_look_sees_one_launch_that_wrote_nothing(key: str) -> None:
-    made = contents(key)
+    made, problem = contents(key), parse_shape_key(key)
     made.refresh()
     for launches in (1, 3):
-        assert not made.look(launches, None, []).written
-    for tensors in made.sets[1:5]:
-        tensors[-1].zero_()
-    assert made.look(4, None, []).written
-    made.sets[3][-1].fill_(float("nan"))
-    assert not made.look(4, None, []).written
+        assert made.look(launches, None, []).off is None
+    for index in range(1, 5):
+        made.sets[index][-1].copy_(right(made, problem, index))
+    off = made.look(4, None, []).off
+    assert off is not None and off <= sketch_limit(problem)
+    made.sets[3][-1].view(-1)[-1] = float("nan")
+    assert made.look(4, None, []).off is None
 
 
-def test_a_look_sees_a_gap_as_wide_as_its_stride() -> None:
-    made = contents("matmul_f32fp32_256x256x16", sets=2)
+@pytest.mark.parametrize("key", KEYS[:3])
+def test_a_look_sees_one_wrong_row(key: str) -> None:
+    made, problem = contents(key), parse_shape_key(key)
     made.refresh()
-    output = made.sets[1][-1].view(-1)
-    output.zero_()
-    output[1000:1064] = float("nan")  # 65536 values in 1024 samples: every 64th is looked at
-    assert not made.look(1, None, []).written
+    for index in range(1, 5):
+        made.sets[index][-1].copy_(right(made, problem, index))
+    made.sets[2][-1][-1].zero_()
+    off = made.look(4, None, []).off
+    assert off is not None and off > sketch_limit(problem)
+
+
+def test_a_look_is_not_taken_in_by_inputs_that_were_overwritten() -> None:
+    made, problem = contents(), parse_shape_key(KEYS[0])
+    made.refresh()
+    for tensor in made.sets[1]:
+        tensor.zero_()
+    off = made.look(1, None, []).off
+    assert off is not None and off > sketch_limit(problem)
 
 
 def test_one_set_is_enough() -> None:

@@ -168,7 +168,10 @@ def test_the_id_is_of_the_content() -> None:
 
 @pytest.mark.parametrize("cause", Cause)
 def test_a_cause_is_a_rejection_or_a_failure(cause: Cause) -> None:
-    judged = {"contract", "wrong_problem", "wrong_result", "input_changed", "clock", "roofline", "source_changed"}
-    failed = {"load", "compile", "runtime", "crash", "timeout", "out_of_memory", "referee"}
+    judged = {
+        "contract", "wrong_problem", "wrong_result", "input_changed", "foreign_kernel", "clock", "sabotage", "roofline",
+        "source_changed",
+    }  # fmt: skip
+    failed = {"load", "compile", "does_not_fit", "attempts", "runtime", "crash", "timeout", "out_of_memory", "referee"}
     assert cause in judged | failed, "a new cause: is it the iteration's fault?"
     assert cause.status is (Status.FAILED if cause in failed else Status.REJECTED)

@@ -1,0 +1,166 @@
+"""Confinement: what a process that runs foreign code may still do to the machine, by the kernel's own means.
+
+Needs no privilege, and gives up those that the process has. Where the running Linux lacks a part (Landlock before 5.13,
+signal scopes before 6.12) the rest holds; ``confinement`` says what there is.
+"""
+
+import ctypes
+import os
+import platform
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 22, 24, 38
+_LAST_CAPABILITY: Final = 63
+_CAPABILITY_VERSION_3: Final = 0x20080522
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_VERSION_FLAG: Final = 1
+_PATH_BENEATH: Final = 1
+# Access rights of linux/landlock.h that change a file system, by the version that brought them.
+_WRITE_FILE: Final = 1 << 1
+_REMOVE_AND_MAKE: Final = sum(1 << bit for bit in range(4, 13))
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_TCP: Final = 0b11  # bind, connect: version 4
+_SCOPES: Final = 0b11  # abstract sockets and signals stay within the process and its children: version 6
+
+# Process control that would escape the process group, the core or the judge's eyes: (x86_64, aarch64) numbers.
+_ESCAPES: Final = {
+    "setsid": (112, 157),
+    "setpgid": (109, 154),
+    "sched_setaffinity": (203, 122),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+}
+_PROCESSES: Final = {"fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281)}
+_CLONE, _CLONE3 = (56, 220), (435, 435)
+_CLONE_THREAD: Final = 0x10000
+_AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_EPERM, _ENOSYS = 1, 38
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def confine(writable: tuple[Path, ...]) -> None:
+    """Give up privileges, write only beneath ``writable`` and to devices, signal and trace no other process."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        _libc.prctl(
+            _PR_CAPBSET_DROP, capability, 0, 0, 0
+        )  # refused without the privilege to give up, and beyond the last
+    _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), struct.pack("=6I", *[0] * 6))
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _landlock((*writable, Path("/dev"), Path("/proc/self")))
+    _seccomp(_denied(_ESCAPES))
+
+
+def no_more_processes() -> None:
+    """From here on only threads: nothing can be started that the process's own clock does not count."""
+    machine = _machine()
+    if machine is None:
+        return
+    column = _column(machine)
+    clone, clone3 = _CLONE[column], _CLONE3[column]
+    _seccomp(
+        [
+            *_denied(_PROCESSES),
+            _jump_unless(clone3, 1),
+            _answer(_ENOSYS),  # libc then falls back to clone, whose flags can be seen
+            _jump_unless(clone, 4),
+            _load(16),  # the low word of the first argument: the flags
+            _instruction(0x45, _CLONE_THREAD, 1, 0),  # jset
+            _answer(_EPERM),
+            _load(0),
+        ]
+    )
+
+
+def confinement() -> str:
+    """What this machine's Linux offers, in words."""
+    version = landlock_version()
+    parts = [f"Landlock version {version}" if version else "no Landlock"]
+    if 0 < version < 6:
+        parts.append("signals not scoped")
+    parts.append("seccomp" if _machine() else "no seccomp")
+    return ", ".join(parts)
+
+
+def landlock_version() -> int:
+    """0 where the running Linux has none."""
+    return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)))
+
+
+def _landlock(writable: tuple[Path, ...]) -> None:
+    version = landlock_version()
+    if not version:
+        return
+    rights = _WRITE_FILE | _REMOVE_AND_MAKE
+    rights |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    attributes = struct.pack("=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = _libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+    if ruleset < 0:
+        return
+    for path in writable:
+        with suppress(OSError):
+            folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, folder), 0)
+            os.close(folder)
+    _libc.syscall(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+# Seccomp: a filter of classic BPF over (number, architecture, instruction pointer, arguments) of each system call.
+
+
+def _denied(calls: Mapping[str, tuple[int, int | None]]) -> list[bytes]:
+    machine = _machine()
+    if machine is None:
+        return []
+    numbers = [each[_column(machine)] for each in calls.values()]
+    return [part for number in numbers if number is not None for part in (_jump_unless(number, 1), _answer(_EPERM))]
+
+
+def _seccomp(body: list[bytes]) -> None:
+    machine = _machine()
+    if machine is None:
+        return
+    program = [
+        _load(4),
+        _instruction(0x15, _AUDIT_ARCH[machine], 1, 0),  # jeq: another architecture's numbers mean other calls
+        _instruction(0x06, 0x7FFF0000, 0, 0),  # allow
+        _load(0),
+        *body,
+        _instruction(0x06, 0x7FFF0000, 0, 0),
+    ]
+    code = ctypes.create_string_buffer(b"".join(program))
+    filter_ = struct.pack("@HP", len(program), ctypes.addressof(code))
+    _libc.prctl(_PR_SET_SECCOMP, 2, ctypes.c_char_p(filter_), 0, 0)
+
+
+def _machine() -> str | None:
+    machine = platform.machine()
+    return machine if machine in _AUDIT_ARCH else None
+
+
+def _column(machine: str) -> int:
+    return ("x86_64", "aarch64").index(machine)
+
+
+def _instruction(code: int, value: int, when_true: int, when_false: int) -> bytes:
+    return struct.pack("=HBBI", code, when_true, when_false, value)
+
+
+def _load(offset: int) -> bytes:
+    return _instruction(0x20, offset, 0, 0)
+
+
+def _jump_unless(number: int, skip: int) -> bytes:
+    return _instruction(0x15, number, 0, skip)
+
+
+def _answer(error: int) -> bytes:
+    return _instruction(0x06, 0x00050000 | error, 0, 0)

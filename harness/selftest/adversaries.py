@@ -1,0 +1,205 @@
+"""Adversaries: every trick of the samples, really tried, with the verdict that it must get."""
+
+import ast
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from tabulate import tabulate
+
+from harness import contract
+from harness.candidate import Candidate, Referees, Rejection, Settings
+from harness.errors import InfrastructureError, UsageError
+from harness.gpus import Gpu
+from harness.nvml import Device
+from harness.pipeline import bench, build, verify
+from harness.processes import start_forkserver
+from harness.progress import Reporter
+from harness.records import Measurement
+from harness.selftest.scratch import checkout
+from harness.tree import Iteration, Tree
+
+EVIL: Final = "tests/samples/evil"
+GOOD: Final = {True: "tests/samples/good", False: "tests/samples/good_on_gpu"}  # by "is a CPU"
+HONEST: Final = "honest"
+LIBRARY: Final = "torch_matmul"
+WORTHLESS: Final = "worthless"
+PASSED: Final = "passed"
+# How much faster than the honest kernel a trick that earns nothing may look: the noise of the machine.
+GRACE: Final = {True: 0.6, False: 0.03}  # by "is a CPU"
+SETTINGS: Final = Settings(budget_s=1.0, launch_deadline_s=4.0, build_deadline_s=60.0)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What became of one sample. ``contract`` is what the check of its source alone says; the judge did not use it."""
+
+    name: str
+    trick: int
+    idea: str
+    expected: tuple[str, ...]
+    verdict: str  # a cause, or worthless, or passed
+    reason: str
+    contract: str | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    tree_changed: bool
+
+    @property
+    def sound(self) -> bool:
+        return self.verdict in self.expected and not self.tree_changed
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample: a trick with its number on the list, or an honest control, which has number 0."""
+
+    path: Path
+    trick: int
+    expected: tuple[str, ...]
+
+
+def samples(root: Path, *, cpu: bool) -> list[Sample]:
+    """The samples for this kind of device: the honest controls, then the tricks in the list's order."""
+    found = []
+    for path in [*sorted((root / GOOD[cpu]).glob("*.py")), *sorted((root / EVIL).glob("*.py"))]:
+        terms = _constants(path)
+        if path.stem == HONEST or ("cpu" if cpu else "cuda") not in terms.get("RUNS_ON", ("cpu", "cuda")):
+            continue
+        found.append(Sample(path, int(terms.get("TRICK", 0)), tuple(terms.get("VERDICT", PASSED).split())))
+    if not found:
+        raise UsageError(
+            f"no samples under {root / EVIL}; the adversaries are part of the repository, not of a package"
+        )
+    return sorted(found, key=lambda sample: sample.trick)
+
+
+def confront(
+    tree: Tree, gpu: Gpu, device: Device | None, shape: str, only: str | None, reporter: Reporter
+) -> list[Finding]:
+    """Judge every sample as if it had passed the contract, in a scratch checkout; records nothing."""
+    chosen = [each for each in samples(tree.root, cpu=gpu.is_cpu) if only is None or only in each.path.stem]
+    start_forkserver(gpu, device)
+    findings = []
+    with checkout(tree, gpu.key, None) as copy:
+        folder = copy.folder(gpu.key) / "srcs" / shape / "adversary"
+        folder.mkdir(parents=True)
+        shutil.copy(tree.root / EVIL / f"{HONEST}.py", copy.root / "kernels" / f"{HONEST}.py")
+        shutil.copy(tree.root / GOOD[gpu.is_cpu] / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
+        control = folder / "iter001_honest.py"
+        control.write_text("from kernels.honest import program as build\n")
+        referees = Referees(copy.root, gpu)
+        try:
+            honest = _judge(_enter(copy, control, gpu, device, referees))
+            if not isinstance(honest, Measurement):
+                raise InfrastructureError(f"the honest kernel itself is rejected: {honest}")
+            fair = honest.ratio_high * (1 + GRACE[gpu.is_cpu])
+            reporter.finished(f"the honest kernel: {honest.ratio:.4f} of the library", advance=False)
+            for number, sample in enumerate(chosen, start=2):
+                reporter.doing(f"trick {sample.trick}: {sample.path.stem}")
+                library = sample.path.stem == LIBRARY
+                path = folder / (f"iter000_{LIBRARY}.py" if library else f"iter{number:03d}_{sample.path.stem}.py")
+                shutil.copy(sample.path, path)
+                findings.append(_confront(sample, _enter(copy, path, gpu, device, referees), fair))
+                if not library:  # every other one names it as its parent
+                    path.unlink()
+                reporter.finished(line(findings[-1]))
+        finally:
+            referees.leave()
+    return findings
+
+
+def line(finding: Finding) -> str:
+    """One finding for a person."""
+    how = "" if finding.ratio is None else f", ratio {finding.ratio:.4f}"
+    mark = "sound" if finding.sound else "UNSOUND"
+    return f"{mark}  {finding.name}: {finding.verdict}{how}{': ' if finding.reason else ''}{finding.reason}"
+
+
+def table(findings: list[Finding]) -> str:
+    """All findings for a person."""
+    return tabulate(
+        [
+            (
+                each.trick or "control",
+                each.name,
+                each.verdict,
+                "" if each.ratio is None else f"{each.ratio:.4f}",
+                "refused" if each.contract else "",
+                each.reason,
+                "" if each.sound else f"UNSOUND: must be {' or '.join(each.expected)}",
+            )
+            for each in findings
+        ],
+        headers=("trick", "sample", "verdict", "true ratio", "contract", "reason given", ""),
+        disable_numparse=True,
+        maxcolwidths=[None, None, None, None, None, 70, None],
+    )
+
+
+def _enter(tree: Tree, path: Path, gpu: Gpu, device: Device | None, referees: Referees) -> Candidate:
+    iteration: Iteration = tree.parse(path)
+    return Candidate.enter(iteration, tree.root, gpu, device, SETTINGS, referees)
+
+
+def _confront(sample: Sample, candidate: Candidate, fair: float) -> Finding:
+    try:
+        contract.check(candidate.iteration)
+        refused = None
+    except contract.Breach as breach:
+        refused = str(breach)
+    before = _fingerprint(candidate.root)
+    outcome = _judge(candidate)
+    measured = outcome if isinstance(outcome, Measurement) else None
+    if measured is not None:
+        verdict = PASSED if sample.trick == 0 else WORTHLESS if measured.ratio <= fair else "believed"
+        reason = ""
+    else:
+        assert isinstance(outcome, Rejection)
+        verdict, reason = outcome.cause.value, outcome.reason
+    return Finding(
+        name=sample.path.stem,
+        trick=sample.trick,
+        idea=ast.get_docstring(ast.parse(sample.path.read_bytes())) or "",
+        expected=sample.expected,
+        verdict=verdict,
+        reason=reason,
+        contract=refused,
+        ratio=measured.ratio if measured else None,
+        ratio_low=measured.ratio_low if measured else None,
+        ratio_high=measured.ratio_high if measured else None,
+        tree_changed=_fingerprint(candidate.root) != before,
+    )
+
+
+def _judge(candidate: Candidate) -> Measurement | Rejection:
+    try:
+        bench(verify(build(candidate)))
+    except Rejection as rejection:
+        return rejection
+    finally:
+        candidate.leave()
+    assert candidate.measurement is not None
+    return candidate.measurement
+
+
+def _constants(path: Path) -> dict[str, Any]:
+    """What a sample says of itself: TRICK, RUNS_ON, VERDICT."""
+    return {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(path.read_bytes()).body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id in ("TRICK", "RUNS_ON", "VERDICT")
+    }
+
+
+def _fingerprint(root: Path) -> dict[str, tuple[int, int]]:
+    """Every file of a checkout, with its size and time of change."""
+    return {
+        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }

@@ -1,0 +1,20 @@
+"""It says that a block took next to nothing, so that a mean over problems becomes 0."""
+
+import sys
+
+from kernels.honest import program
+
+TRICK = 7
+RUNS_ON = ("cpu", "cuda")
+VERDICT = "clock roofline wrong_result"
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(block_M=16)
+
+
+clock = sys.modules["harness.judge.clock"]
+clock.HostClock.run = lambda self: [call() for call in self.calls] and 1e-9
+clock.EventClock.run = clock.GraphClock.run = lambda self: [call() for call in self.calls] and 1e-9
+
+
+def build(problem):
+    return program(problem)
