@@ -1,7 +1,7 @@
 """Write both locks from pip's report of an installation: `lock.py REPORT`, in the folder of the locks.
 
-What only torch's CUDA build and an extra need, CUDA's libraries, tools and triton, goes into requirements-cuda.lock, all else into
-requirements.lock. The comments at the top of each file stay.
+What only torch's CUDA build and the extras need, CUDA's libraries and tools and triton, goes into
+requirements-cuda.lock, all else into requirements.lock. The comments at the top of each file stay.
 """
 
 import json
