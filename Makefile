@@ -137,7 +137,7 @@ lock: ## Write both locks anew from the versions in pyproject.toml
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq pip==$(LOCKER)
 	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --dry-run --ignore-installed \
-	  --report $(VENV)-lock/report.json --editable '.[dev]' 'torch!=$(TORCH)+cpu'
+	  --report $(VENV)-lock/report.json --editable '.[dev,sass]' 'torch!=$(TORCH)+cpu'
 	@$(VENV)-lock/bin/python .ci/lock.py $(VENV)-lock/report.json
 	@rm -rf $(VENV)-lock
 

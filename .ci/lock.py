@@ -1,7 +1,7 @@
 """Write both locks from pip's report of an installation: `lock.py REPORT`, in the folder of the locks.
 
-What only torch's CUDA build needs, CUDA's libraries and triton, goes into requirements-cuda.lock, all else into
-requirements.lock. The comments at the top of each file stay.
+What only torch's CUDA build and the extras need, CUDA's libraries and tools and triton, goes into
+requirements-cuda.lock, all else into requirements.lock. The comments at the top of each file stay.
 """
 
 import json
@@ -27,9 +27,9 @@ def main() -> None:
         needed.add(name)
         for line in by_name[name].get("requires_dist", ()):
             other = normal(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
-            through_torch = name == "torch" and CUDA.match(other)
+            for_cuda = CUDA.match(other) and (name == "torch" or "extra ==" in line)
             optional = "extra ==" in line and name != PROJECT
-            if other in by_name and other not in needed and not through_torch and not optional:
+            if other in by_name and other not in needed and not for_cuda and not optional:
                 waiting.append(other)
     write("requirements.lock", [by_name[name] for name in needed - {PROJECT}])
     write("requirements-cuda.lock", [by_name[name] for name in by_name.keys() - needed])

@@ -64,7 +64,7 @@ def run(client: DockerClient, image: Image, order: Order, device: Device | None 
     with _lent(order.root / "tuning") as (uid, gid):
         container = _create(client, settings(image, order, uid, gid, client.info()["MemTotal"]))
         try:
-            with contextlib.closing(container.attach(stream=True, demux=True)) as output:
+            with _attached(container) as output:
                 container.start()
                 _pass_on(output)
             return _outcome(container)
@@ -128,6 +128,17 @@ def _create(client: DockerClient, arguments: dict[str, Any]) -> Container:
         with contextlib.suppress(NotFound):
             client.containers.get(arguments["name"]).remove(force=True)
         return client.containers.create(**arguments)
+
+
+@contextlib.contextmanager
+def _attached(container: Container) -> Iterator[Any]:
+    """What a container will write, as pairs of stdout and stderr."""
+    output: Any = container.attach(stream=True, demux=True)
+    try:
+        yield output
+    finally:
+        output.close()
+        output._response.close()  # the SDK itself leaves the socket's file open
 
 
 def _pass_on(output: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from harness import gpus
 from harness.doctor.finding import Finding, dotted, executable, major, version_of
 from harness.nvml import Device
-from harness.profile import ncu as profiler
+from harness.profile.ncu import find as find_ncu
 from harness.static import toolchain
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
@@ -89,7 +89,7 @@ def compiler(_: list[Device]) -> Iterable[Finding]:
 
 
 def ncu(present: list[Device]) -> Iterable[Finding]:
-    path = profiler.find(CUDA_FOLDER, NCU_FOLDERS)
+    path = find_ncu(CUDA_FOLDER, NCU_FOLDERS)
     if path is not None:
         version = version_of(path, r"Version ([0-9.]+[0-9])")
         yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")
