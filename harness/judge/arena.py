@@ -124,7 +124,7 @@ class CudaArena(Arena):
         from cuda.bindings import runtime
 
         torch.cuda.init()
-        # Where a process's code and its small buffers lie decides a thousandth; they must not lie where they lay before.
+        # Where a process's code and small buffers lie decides a thousandth; it must not be the same place each time.
         _checked(runtime.cudaMalloc((1 + random.SystemRandom().randrange(MOST_PADDING)) * LARGE_GRANULE))
         torch.empty(1, device="cuda")
         handle = runtime.cudaIpcMemHandle_t()
