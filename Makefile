@@ -47,7 +47,7 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify build profile check check-all leaderboard selftest doctor test lint lint-rules lint-format \
+.PHONY: help bench verify build profile check check-all leaderboard selftest doctor test fuzz lint lint-rules lint-format \
         lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
@@ -86,6 +86,9 @@ doctor: $(RUNTIME) ## Say what this machine has, what is missing, and what to do
 
 test: $(DEV) ## Run the tests
 	@$(PY) -m pytest $(ARGS)
+
+fuzz: $(DEV) ## Ask each parser 10,000 times whether it takes or refuses what it gets; some minutes
+	@HYPOTHESIS_PROFILE=thorough $(PY) -m pytest tests/fuzz --timeout 3600 $(ARGS)
 
 lint: lint-rules lint-format lint-types ## Lint, format and types
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from harness import contract
 from harness.environment import families_sha256, judge_sha256, source_sha256
-from harness.errors import InfrastructureError
+from harness.errors import InfrastructureError, printable
 from harness.gpus import Gpu
 from harness.judge.messages import Seated, Trouble
 from harness.nvml import Device
@@ -42,12 +42,12 @@ def default_budget_s(gpu: Gpu) -> float:
 
 
 class Rejection(Exception):
-    """The outcome is decided: the iteration does not pass."""
+    """The outcome is decided: the iteration does not pass. The reason may quote the contestant, so it is tamed."""
 
     def __init__(self, cause: Cause, reason: str) -> None:
-        super().__init__(reason)
         self.cause = cause
-        self.reason = reason
+        self.reason = printable(reason)
+        super().__init__(self.reason)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.environment import source_sha256
+from harness.errors import printable
 from harness.tree import Iteration
 
 ALLOWED_IMPORTS: Final = frozenset(
@@ -32,6 +33,8 @@ LIBRARY_CALLS: Final = frozenset(
         "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul",
     }
 )  # fmt: skip
+# Of these a tensor has methods, and nothing in TileLang is called so.
+LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner", "mv"}
 TORCH_NAMES: Final = frozenset({"torch", "F"})
 ITERATION_NAME: Final = re.compile(r"iter[0-9]{3}_[a-z0-9_]+", re.ASCII)
 TUNING_NAME: Final = re.compile(
@@ -56,7 +59,7 @@ class Breach(Exception):
     reason: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.reason}" if self.line else self.reason
+        return printable(f"line {self.line}: {self.reason}" if self.line else self.reason)
 
 
 def check(iteration: Iteration) -> Terms:
@@ -86,6 +89,8 @@ def _idea(module: ast.Module) -> str:
     if not docstring:
         raise Breach(1, "no docstring; the first line must be one sentence, the idea")
     idea = " ".join(docstring.split())
+    if not idea.isprintable():
+        raise Breach(1, "the docstring holds characters that cannot be printed")
     if "\n\n" in docstring.strip() or re.search(r"[.!?]\s+[A-Z]", idea) or not idea.endswith((".", "!", "?")):
         raise Breach(1, "the docstring must be one sentence, the idea, and end with a full stop")
     return idea
@@ -139,7 +144,7 @@ def _forbidden(module: ast.Module) -> None:
         if isinstance(node, ast.Attribute):
             if node.attr in FORBIDDEN_NAMES:
                 raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
-            if node.attr in LIBRARY_CALLS and _root_name(node) in torch_names:
+            if node.attr in LIBRARY_METHODS or (node.attr in LIBRARY_CALLS and _root_name(node) in torch_names):
                 raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
             for alias in node.names:

@@ -10,10 +10,20 @@ class ExitCode(IntEnum):
     INFRASTRUCTURE = 3
 
 
+def printable(text: str, most: int = 1000) -> str:
+    """Text of anybody's as one line that a terminal may show: no control characters, and no more of it than that."""
+    if len(text) > most:
+        text = f"{text[:most]}…"
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 class TilebenchError(Exception):
     """One line: what is wrong, where, and what to do next."""
 
     exit_code = ExitCode.INFRASTRUCTURE
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 class UsageError(TilebenchError):

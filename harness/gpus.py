@@ -1,5 +1,6 @@
 """GPU keys: the data file's rows, and which of them this machine is."""
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -81,9 +82,33 @@ def key_of(device_name: str) -> str | None:
     return next((row.key for row in table().values() if row.name and re.search(row.name, device_name)), None)
 
 
+def visible(present: list[Device], said: str | None) -> list[Device]:
+    """The devices that CUDA_VISIBLE_DEVICES leaves, in its order; all where it is not set.
+
+    Indices or prefixes of UUIDs; the first that names no device ends the list (CUDA C++ Programming Guide).
+    """
+    if said is None:
+        return present
+    chosen: list[Device] = []
+    for word in said.split(","):
+        name = word.strip()
+        if name.isascii() and name.isdigit():
+            named = [device for device in present if device.index == int(name)]
+        else:
+            named = [device for device in present if name.startswith("GPU-") and device.uuid.startswith(name)]
+        if len(named) != 1 or named[0] in chosen:
+            break
+        chosen += named
+    return chosen
+
+
+def _present() -> list[Device]:
+    return visible(devices(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
 def detect() -> str:
-    """The GPU key of this machine's first GPU; ``cpu`` where there is none."""
-    present = devices()
+    """The GPU key of the first GPU that may be used; ``cpu`` where there is none."""
+    present = _present()
     if not present:
         return CPU
     key = key_of(present[0].name)
@@ -97,7 +122,7 @@ def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
 
     Raises UsageError where the key is not the machine's GPU (unless forced) and InfrastructureError where no GPU is.
     """
-    present = devices()
+    present = _present()
     gpu = find(detect() if key == AUTO else key)
     if gpu.is_cpu:
         return gpu, None

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from harness.errors import InfrastructureError
+from harness.errors import InfrastructureError, printable
 from harness.nvml import Telemetry
 
 SCHEMA: Final = 1
@@ -284,6 +284,10 @@ class BaselineRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: Environment
 
 
+class _Schema(msgspec.Struct):
+    schema: int
+
+
 def _said(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _said(each) for name, each in value.items() if each is not None}
@@ -330,9 +334,20 @@ def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
         try:
             records.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            torn = "torn last line" if number == len(lines) else f"not a record of schema {SCHEMA}"
-            problems.append(f"{path}:{number}: {torn}, ignored ({' '.join(str(error).split())})")
+            torn = "torn last line" if number == len(lines) else _strange(line)
+            problems.append(printable(f"{path}:{number}: {torn}, ignored ({error})"))
     return records, problems
+
+
+def _strange(line: bytes) -> str:
+    """What a whole line is that is no record of this version."""
+    try:
+        schema = msgspec.json.decode(line, type=_Schema).schema
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "not a record"
+    if schema == SCHEMA:
+        return f"not a record, though of schema {SCHEMA}"
+    return f"made by a tilebench of schema {schema}, and this one reads schema {SCHEMA}"
 
 
 def _ends_whole(descriptor: int, size: int) -> bool:

@@ -5,11 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from harness.nvml import devices
 from harness.tree import Tree
 from tests.harness.checkout import Checkout
 
+settings.register_profile("thorough", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("default", max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: on two cores its threads only wait
 
 

@@ -11,7 +11,7 @@ import msgspec
 from cyclopts import App
 
 from harness import __version__
-from harness.errors import ExitCode, TilebenchError
+from harness.errors import ExitCode, TilebenchError, printable
 from harness.progress import console
 
 app = App(
@@ -54,7 +54,7 @@ def emit(document: object) -> None:
 
 
 def _complain(text: str, code: ExitCode) -> ExitCode:
-    console.print(f"tilebench: {text}", markup=False)
+    console.print(f"tilebench: {printable(text)}", markup=False)
     return code
 
 

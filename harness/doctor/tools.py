@@ -79,13 +79,20 @@ def compiler(_: list[Device]) -> Iterable[Finding]:
     """TileLang's choice: CXX, CC, or the first of three on PATH."""
     named = os.environ.get("CXX") or os.environ.get("CC")
     if named:
-        path, name = shutil.which(shlex.split(named)[0]), f"CXX={named}" if os.environ.get("CXX") else f"CC={named}"
-        found = path or f"{name}, which is not on PATH"
+        path = _program(named)
+        found = path or f"{'CXX' if os.environ.get('CXX') else 'CC'}={named}, which is not on PATH"
     else:
         path = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
         found = path or "none of g++, clang++, c++ on PATH"
     advice = "install g++ (apt-get install g++), or set CXX: kernels for a CPU, and nvcc, need a C++ compiler"
     yield Finding("C++ compiler", path is not None, True, found, advice)
+
+
+def _program(command: str) -> str | None:
+    try:
+        return shutil.which(next(iter(shlex.split(command)), ""))
+    except ValueError:  # quotes that do not close
+        return None
 
 
 def ncu(present: list[Device]) -> Iterable[Finding]:

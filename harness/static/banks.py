@@ -50,7 +50,7 @@ def conflicts(source: str) -> dict[str, tuple[str, ...]]:
     """Per kernel, the accesses of the generated source that conflict, in words."""
     source = source[:MOST_CHARACTERS]
     starts = list(_KERNEL.finditer(source))
-    ends = [*(match.start() for match in starts[1:]), len(source)]
+    ends = [*(match.start() for match in starts), len(source)][1:]
     return {match[1]: tuple(_in_kernel(source[match.end() : end])) for match, end in zip(starts, ends, strict=True)}
 
 

@@ -14,7 +14,10 @@ from harness.tree import Selection, Tree
 from tests.harness.examples import ENVIRONMENT, measurement, record
 
 SHAPE = "matmul_f32fp32_8x8x8"
-JUDGE = ("harness/judge/judge.py", "harness/operators/operators.py", "harness/problem.py", "baselines/__init__.py")
+JUDGE = (
+    "harness/judge/judge.py", "harness/operators/operators.py", "harness/plausible.py", "harness/problem.py",
+    "baselines/__init__.py",
+)  # fmt: skip
 
 
 class Ladder:

@@ -72,7 +72,7 @@ def test_a_garbled_line_is_named_and_hides_no_other(path: Path, garbage: bytes) 
     records, problems = read(path, Record)
     assert [each.number for each in records] == [1, 2]
     assert len(problems) == 1
-    assert problems[0].startswith(f"{path}:2: not a record of schema 1, ignored")
+    assert problems[0].startswith(f"{path}:2: not a record")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,9 @@ def test_a_record_of_another_schema_is_ignored_and_reported(path: Path, field: s
     path.write_bytes(msgspec.json.encode(msgspec.to_builtins(record()) | {field: value}) + b"\n")
     records, problems = read(path, Record)
     assert records == []
-    assert f"{path}:1: not a record of schema 1" in problems[0]
+    assert problems[0].startswith(
+        f"{path}:1: {'made by a tilebench of schema 2' if field == 'schema' else 'not a record'}"
+    )
     assert field in problems[0]
 
 
