@@ -6,24 +6,44 @@ from dataclasses import dataclass
 import torch
 
 from baselines import torch_matmul
+from baselines.torch_attention import Attention
 from harness.errors import UsageError
 from harness.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A library call that takes the problem's inputs and writes its output: ``baseline(a, b, out)``."""
+    """A library call that takes the problem's inputs and writes its output: ``baseline(a, b, out)``.
+
+    ``returns`` marks one that can only return its output; what is timed as the opponent is then the call alone, while
+    iter000 copies, and so looks slower than its opponent by as much as a copy takes.
+    """
 
     name: str
-    call: Callable[..., None]
+    call: Callable[..., torch.Tensor | None]
+    returns: bool = False
 
     def __call__(self, *tensors: torch.Tensor) -> None:
-        self.call(*tensors)
+        if self.returns:
+            tensors[-1].copy_(self._made(*tensors))
+        else:
+            self.call(*tensors)
+
+    def alone(self, *tensors: torch.Tensor) -> None:
+        """The call as a user would make it, whose output nobody looks at."""
+        self.call(*(tensors[:-1] if self.returns else tensors))
+
+    def _made(self, *tensors: torch.Tensor) -> torch.Tensor:
+        result = self.call(*tensors[:-1])
+        assert result is not None
+        return result
 
 
 _BASELINES = {
     "matmul": Baseline("torch.matmul", torch_matmul.matmul),
     "linear": Baseline("torch.matmul", torch_matmul.linear),
+    "attention": Baseline("torch sdpa", Attention(causal=False), returns=True),
+    "causalattention": Baseline("torch sdpa", Attention(causal=True), returns=True),
 }
 
 

@@ -69,6 +69,16 @@ class Problem:
         return self._operator.terms(self.dims)
 
     @property
+    def roundings(self) -> int:
+        """Values of the output's precision between the inputs and the output, itself included."""
+        return self._operator.roundings
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Standard deviation of each input."""
+        return self._operator.scales(self.dims)
+
+    @property
     def tensors(self) -> tuple[tuple[tuple[int, ...], str], ...]:
         """(shape, dtype) of the inputs and, last, the output."""
         return (*((shape, self.input) for shape in self.inputs), (self.output_shape, self.output))

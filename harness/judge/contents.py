@@ -48,7 +48,7 @@ class Contents:
         for position, shape in enumerate(problem.inputs):
             size = math.prod(shape)
             steps = max(size // 4 // STEP, 4 * windows)
-            pool = trials.random_pool(problem, size + steps * STEP, generator)
+            pool = trials.random_pool(problem, position, size + steps * STEP, generator)
             starts = dice.sample(range(steps + 1), windows)
             self._windows.append([_words(pool[start * STEP : start * STEP + size]) for start in starts])
             self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
@@ -71,10 +71,9 @@ class Contents:
         ]
 
     def fill_exact(self) -> None:
-        """Small integers instead, in every set."""
+        """Values with a unique result instead, in every set."""
         for *inputs, _ in self.sets:
-            for tensor in inputs:
-                trials.fill_exact(tensor, self._generator)
+            trials.fill_exact(self._problem, inputs, self._generator)
 
     def keep_inputs(self, index: int) -> list[torch.Tensor]:
         """Private copies of one set's inputs."""

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from harness.operators.operator import OUTPUT_SCALE
 from harness.problem import Problem
 from harness.records import Trial
 
-OUTPUT_SCALE: Final = 0.25  # standard deviation of the output: at this scale the absolute limits mean something
 MAX_ABS_LIMIT: Final = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-4}
 UNIT_ROUNDOFF: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}
 FP8_ROUNDOFF: Final = 2.0**-13  # Hopper's fp8 tensor cores keep about 14 bits of a sum
@@ -23,11 +23,12 @@ def limits(problem: Problem) -> Limits:
     """The largest |error| and the largest ‖C-R‖/‖R‖ of a right result.
 
     Rounding to the output's dtype leaves a relative RMS error of about 0.43 unit roundoffs (uniform in a binade); half
-    as much again is granted. Summing K terms in the accumulator adds at most about sqrt(K) of its roundoffs (Higham,
+    as much again is granted; independent roundings on the way add up by their squares. Summing K terms in the
+    accumulator adds at most about sqrt(K) of its roundoffs (Higham,
     "Accuracy and Stability of Numerical Algorithms", section 2.8), granted four times.
     """
     accumulator = FP8_ROUNDOFF if problem.input == "float8_e4m3fn" else UNIT_ROUNDOFF[problem.accumulator]
-    rounding = 1.5 * 0.43 * UNIT_ROUNDOFF[problem.output]
+    rounding = 1.5 * 0.43 * UNIT_ROUNDOFF[problem.output] * math.sqrt(problem.roundings)
     summing = 4 * math.sqrt(problem.terms) * accumulator
     if problem.input == "float8_e4m3fn":
         summing = 4 * accumulator  # relative to the running sum, which the scaling keeps near the output's size
@@ -37,11 +38,6 @@ def limits(problem: Problem) -> Limits:
 def sketch_limit(problem: Problem) -> float:
     """The largest difference in a sketch of a right output: rounding errors of N random signs, at eight deviations."""
     return 8 / 1.5 * limits(problem).rel * OUTPUT_SCALE * math.sqrt(problem.output_shape[-1])
-
-
-def input_scale(problem: Problem) -> float:
-    """Standard deviation of zero-mean inputs whose product sums give OUTPUT_SCALE."""
-    return math.sqrt(OUTPUT_SCALE / math.sqrt(problem.terms))
 
 
 def complaint(trial: Trial) -> str | None:

@@ -20,7 +20,7 @@ def opponent(brief: Brief, parent: Connection, referee: Connection) -> NoReturn:
         settle_confined(brief)
         import baselines
 
-        serve(brief, Kernel(baselines.library(brief.problem), None, None), referee)
+        serve(brief, Kernel(baselines.library(brief.problem).alone, None, None), referee)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     finally:

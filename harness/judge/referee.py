@@ -143,7 +143,7 @@ class _Bench:
             raise Out(Cause.INPUT_CHANGED, f"{name} trial: the inputs are not what they were before the launch")
         expected = trials.reference(self.problem, look.inputs)
         if name == "exact":
-            return trials.compare_exact(name, look.output, expected)
+            return trials.compare_exact(name, self.problem, look.output, expected)
         return trials.compare(name, self.problem, look.output, expected)
 
     # Measurement.

@@ -1,33 +1,26 @@
 """The trials: the inputs and the reference of a verification, and how an output is compared."""
 
 import math
-from typing import Final
 
 import torch
 
-from harness.judge.limits import input_scale, limits
+from harness.judge.limits import limits
 from harness.operators import OPERATORS
 from harness.problem import Problem
 from harness.records import Trial
 
-SAMPLES: Final = 1024
 
-
-def random_pool(problem: Problem, elements: int, dice: torch.Generator) -> torch.Tensor:
-    """Fresh scaled normal values of the input's dtype, shape [elements]."""
+def random_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
+    """Fresh scaled normal values for the input at ``position``, of its dtype, shape [elements]."""
     dtype = getattr(torch, problem.input)
     wide = torch.float32 if problem.input == "float8_e4m3fn" else dtype
     values = torch.empty(elements, dtype=wide, device=dice.device)
-    return values.normal_(0.0, input_scale(problem), generator=dice).to(dtype)
+    return values.normal_(0.0, problem.scales[position], generator=dice).to(dtype)
 
 
-def fill_exact(tensor: torch.Tensor, dice: torch.Generator) -> None:
-    """Fill with small integers: every partial sum is exact, so the rounded result is unique."""
-    largest = 1 if tensor.dtype == torch.float8_e4m3fn else 2
-    integers = torch.randint(
-        -largest, largest + 1, tensor.shape, device=tensor.device, generator=dice, dtype=torch.int8
-    )
-    tensor.copy_(integers)
+def fill_exact(problem: Problem, inputs: list[torch.Tensor], dice: torch.Generator) -> None:
+    """Fill with values for which the output's rounded ones are unique."""
+    OPERATORS[problem.operator].fill_exact(inputs, dice)
 
 
 def reference(problem: Problem, inputs: list[torch.Tensor]) -> torch.Tensor:
@@ -49,23 +42,17 @@ def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.T
     return Trial(name, _finite(max_abs), _finite(rel), bounds.max_abs, bounds.rel)
 
 
-def compare_exact(name: str, output: torch.Tensor, expected: torch.Tensor) -> Trial:
+def compare_exact(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
     """The exact trial: the output must be the reference rounded to its dtype, bit for bit."""
-    error = float((output.to(expected.dtype) - expected.to(output.dtype).to(expected.dtype)).abs_().max())
+    coarse = OPERATORS[problem.operator].exact_in if output.dtype == torch.float32 else None
+    dtype = getattr(torch, coarse) if coarse else output.dtype
+    error = float((output.to(dtype).to(expected.dtype) - expected.to(dtype).to(expected.dtype)).abs_().max())
     return Trial(name, _finite(error), None, None, None)
 
 
 def sketch(problem: Problem, inputs: list[torch.Tensor], output: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    """How far a sketch of the output is from one of the inputs, a vector of shape [M]; NaN where the output has one.
-
-    Without an operator's sketch: NaN where the output has one in a sample of it, else 0.
-    """
-    compute = OPERATORS[problem.operator].sketch
-    if compute is None:
-        flat = output.view(-1)
-        return flat[:: max(1, flat.numel() // SAMPLES)].float() * 0
-    signs = torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice).float().mul_(2).sub_(1)
-    of_output, of_inputs = compute(inputs, output, signs, _times)
+    """How far a sketch of the output is from one of the inputs, a vector; NaN where the output has one."""
+    of_output, of_inputs = OPERATORS[problem.operator].sketch(inputs, output, dice, _times)
     difference: torch.Tensor = (of_output - of_inputs).abs_()
     return difference
 

@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from harness.operators import linear, matmul
+from harness.operators import attention, linear, matmul
 from harness.operators.operator import Operator
 
-OPERATORS: Final[dict[str, Operator]] = {operator.name: operator for operator in (matmul.OPERATOR, linear.OPERATOR)}
+_ALL: Final = (matmul.OPERATOR, linear.OPERATOR, attention.ATTENTION, attention.CAUSAL)
+OPERATORS: Final[dict[str, Operator]] = {operator.name: operator for operator in _ALL}
 
 __all__ = ["OPERATORS", "Operator"]

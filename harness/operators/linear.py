@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.operators.operator import Operator, Times
+from harness.operators.products import fill_exact, freivalds, scales
 
 
 def _reference(a: Any, w: Any) -> Any:
     return a @ w.T
 
 
-def _sketch(inputs: Sequence[Any], output: Any, signs: Any, times: Times) -> tuple[Any, Any]:
+def _of_inputs(inputs: Sequence[Any], signs: Any, times: Times) -> Any:
     a, w = inputs
-    return times(output, signs), times(a, times(w.T, signs))
+    return times(a, times(w.T, signs))
 
 
 OPERATOR = Operator(
@@ -23,5 +24,7 @@ OPERATOR = Operator(
     flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
     terms=lambda dims: dims[2],
     reference=_reference,
-    sketch=_sketch,
+    scales=scales,
+    fill_exact=fill_exact,
+    sketch=freivalds(_of_inputs),
 )

@@ -172,7 +172,10 @@ def _tensors(problem: Problem, device: "torch.device") -> "list[torch.Tensor]":
 
     dice = torch.Generator(device)
     dice.seed()
-    inputs = [random_pool(problem, math.prod(shape), dice).view(shape) for shape in problem.inputs]
+    inputs = [
+        random_pool(problem, position, math.prod(shape), dice).view(shape)
+        for position, shape in enumerate(problem.inputs)
+    ]
     output = torch.empty(problem.output_shape, dtype=getattr(torch, problem.output), device=device)
     return [*inputs, output]
 

@@ -13,6 +13,7 @@ from kernels.operands import ceildiv, require
 GROUP = 128  # threads of a warp group
 ROWS = 64  # queries of one consumer group: the M of a WGMMA
 REGISTERS = {2: (24, 240), 3: (32, 160)}  # of a thread (producer, consumer), by consumer groups
+LEAST = -1e30  # a masked score: finite, so that a row without any unmasked one so far is no NaN, and is forgotten later
 STORE_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
 
 
@@ -59,7 +60,6 @@ def forward(
     to_log2 = log2(2.718281828459045) / sqrt(shape.depth)
     # Blocks of keys that cross the diagonal of a tile of queries, or the end of the keys; they come first.
     masked = ceildiv(block_M, block_N) + (block_M % block_N != 0) if causal else int(tokens % block_N != 0)
-    infinity = T.infinity("float32")
 
     def seen(tile: Any) -> Any:
         """How many blocks of keys a tile of queries sees."""
@@ -108,9 +108,9 @@ def forward(
     def mask(r: "_Registers", m0: Any, n0: Any) -> None:
         for i, j in T.Parallel(ROWS, block_N):
             if causal:
-                r.S[i, j] = T.if_then_else(m0 + i >= n0 + j, r.S[i, j], -infinity)
+                r.S[i, j] = T.if_then_else(m0 + i >= n0 + j, r.S[i, j], LEAST)
             else:
-                r.S[i, j] = T.if_then_else(n0 + j < tokens, r.S[i, j], -infinity)
+                r.S[i, j] = T.if_then_else(n0 + j < tokens, r.S[i, j], LEAST)
 
     @T.macro
     def softmax(r: "_Registers", first: bool) -> None:

@@ -1,0 +1,39 @@
+"""What the matrix products share: inputs of one scale, small integers, and Freivalds' check."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.operators.operator import OUTPUT_SCALE, Dims, Sketch, Times
+
+
+def scales(dims: Dims) -> tuple[float, float]:
+    """Both alike: sums of K products of zero-mean values then have the output's scale."""
+    each = math.sqrt(OUTPUT_SCALE / math.sqrt(dims[2]))
+    return each, each
+
+
+def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
+    """Small integers: every partial sum is exact, so the rounded result is unique."""
+    import torch
+
+    for tensor in inputs:
+        largest = 1 if tensor.dtype == torch.float8_e4m3fn else 2
+        tensor.copy_(
+            torch.randint(-largest, largest + 1, tensor.shape, device=tensor.device, generator=dice, dtype=torch.int8)
+        )
+
+
+def freivalds(of_inputs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch:
+    """The output times a random vector of N signs, and the same from the inputs.
+
+    Freivalds, "Probabilistic machines can use less running time", 1977.
+    """
+
+    def sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
+        import torch
+
+        signs = torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice).float().mul_(2).sub_(1)
+        return times(output, signs), of_inputs(inputs, signs, times)
+
+    return sketch
