@@ -1,5 +1,5 @@
 """Attention forward for Hopper."""
 
-from kernels.attention.forward import Shape, forward
+from kernels.attention.forward import forward
 
-__all__ = ["Shape", "forward"]
+__all__ = ["forward"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from harness.iteration import Program
+from harness.iteration import Problem, Program
 from kernels.operands import ceildiv, require
 
 GROUP = 128  # threads of a warp group
@@ -17,22 +17,8 @@ LEAST = -1e30  # a masked score: finite, so that a row without any unmasked one 
 STORE_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """Q[batch, heads, tokens, depth], K[batch, kv_heads, tokens, depth], V[batch, kv_heads, tokens, width]."""
-
-    batch: int
-    heads: int
-    kv_heads: int
-    tokens: int
-    depth: int
-    width: int
-    causal: bool
-    dtype: str = "bfloat16"
-
-
 def forward(
-    shape: Shape,
+    problem: Problem,
     *,
     block_N: int,
     num_stages: int = 2,
@@ -43,21 +29,24 @@ def forward(
 
     A producer warp loads K and V by TMA into two rings. A consumer issues Q Kᵀ of one block of keys and P V of the
     block before it together, and computes the softmax of the first while the second runs (Shah et al.,
-    "FlashAttention-3", 2024, section 3.2). With ``ping_pong`` the groups take turns to issue, so that one's softmax runs
-    under the other's products (section 3.1).
+    "FlashAttention-3", 2024, section 3.2). With ``ping_pong`` the groups take turns to issue, so that one's softmax
+    runs under the other's products (section 3.1).
 
     Levers: ``block_N`` (keys of a block), ``num_stages`` of each ring, ``consumer_groups`` (2 or 3), ``ping_pong``.
 
     Limits: sm_90a; depth and width multiples of 64; not measured yet.
     """
-    groups, tokens, causal = consumer_groups, shape.tokens, shape.causal
+    require(problem.operator in ("attention", "causalattention"), f"{problem}: not attention")
+    groups, causal = consumer_groups, problem.operator == "causalattention"
+    batches, heads, kv_heads, tokens, depth, width = problem.dims
+    dtype = problem.input
     require(groups in REGISTERS, f"consumer_groups={groups} is not 2 or 3")
     require(block_N % 16 == 0 and 16 <= block_N <= 256, f"block_N={block_N} is not a multiple of 16 up to 256")
-    require(shape.heads % shape.kv_heads == 0, f"heads={shape.heads} is not a multiple of kv_heads={shape.kv_heads}")
-    require(shape.depth % 64 == 0 and shape.width % 64 == 0, "depth and width must be multiples of 64")
+    require(heads % kv_heads == 0, f"{problem}: {heads} heads cannot share {kv_heads}")
+    require(depth % 64 == 0 and width % 64 == 0, f"{problem}: D and W must be multiples of 64")
     block_M = ROWS * groups
-    tiles, shared_heads = ceildiv(tokens, block_M), shape.heads // shape.kv_heads
-    to_log2 = log2(2.718281828459045) / sqrt(shape.depth)
+    tiles, shared_heads = ceildiv(tokens, block_M), heads // kv_heads
+    to_log2 = log2(2.718281828459045) / sqrt(depth)
     # Blocks of keys that cross the diagonal of a tile of queries, or the end of the keys; they come first.
     masked = ceildiv(block_M, block_N) + (block_M % block_N != 0) if causal else int(tokens % block_N != 0)
 
@@ -97,7 +86,7 @@ def forward(
     def values(s: "_Shared", r: "_Registers", step: Any) -> None:
         stage = step % num_stages
         T.mbarrier_wait_parity(s.V_full[stage], (step // num_stages) & 1)
-        T.wgmma_gemm(r.P, s.V[stage, :, :], r.O)
+        T.wgmma_gemm(r.P, s.V[stage, :, :], r.out)
 
     @T.macro
     def free(barriers: Any, step: Any) -> None:
@@ -147,17 +136,19 @@ def forward(
             mask(r, m0, (blocks - 1 - step) * block_N)
         softmax(r, False)
         T.wait_wgmma(0)
-        T.warpgroup_fence_operand(r.O, num_regs=ROWS * shape.width // GROUP)
+        T.warpgroup_fence_operand(r.out, num_regs=ROWS * width // GROUP)
         free(s.V_empty, step - 1)
         T.copy(r.S, r.P)
-        for i, j in T.Parallel(ROWS, shape.width):
-            r.O[i, j] *= r.scale[i]
+        for i, j in T.Parallel(ROWS, width):
+            r.out[i, j] *= r.scale[i]
 
     @T.macro
-    def consume(O: Any, s: "_Shared", registers: list[Any], tile: Any, head: Any, batch: Any, blocks: Any, group: int) -> None:
+    def consume(
+        Out: Any, s: "_Shared", registers: list[Any], tile: Any, head: Any, batch: Any, blocks: Any, group: int
+    ) -> None:
         r = registers[group]
         m0 = tile * block_M + group * ROWS
-        T.clear(r.O)
+        T.clear(r.out)
         if ping_pong:
             if group == groups - 1:
                 if T.shuffle_elect(GROUP):
@@ -177,13 +168,13 @@ def forward(
             one_step(s, r, group, m0, step, blocks, False)
         values(s, r, blocks - 1)
         T.wait_wgmma(0)
-        T.warpgroup_fence_operand(r.O, num_regs=ROWS * shape.width // GROUP)
-        for i, j in T.Parallel(ROWS, shape.width):
-            r.O[i, j] /= r.total[i]
-        T.copy(r.O, s.O[group, :, :])
+        T.warpgroup_fence_operand(r.out, num_regs=ROWS * width // GROUP)
+        for i, j in T.Parallel(ROWS, width):
+            r.out[i, j] /= r.total[i]
+        T.copy(r.out, s.out[group, :, :])
         T.fence_proxy_async()
         T.sync_threads(STORE_BARRIER + group, GROUP)
-        T.tma_copy(s.O[group, :, :], O[batch, head, m0 : m0 + ROWS, :])
+        T.tma_copy(s.out[group, :, :], Out[batch, head, m0 : m0 + ROWS, :])
         T.tma_store_wait(0)
 
     @T.macro
@@ -200,10 +191,10 @@ def forward(
 
     @T.macro
     def allocate_shared() -> "_Shared":
-        queries = T.alloc_shared((groups, ROWS, shape.depth), shape.dtype)
-        keys = T.alloc_shared((num_stages, block_N, shape.depth), shape.dtype)
-        stages_V = T.alloc_shared((num_stages, block_N, shape.width), shape.dtype)
-        stores = T.alloc_shared((groups, ROWS, shape.width), shape.dtype)
+        queries = T.alloc_shared((groups, ROWS, depth), dtype)
+        keys = T.alloc_shared((num_stages, block_N, depth), dtype)
+        stages_V = T.alloc_shared((num_stages, block_N, width), dtype)
+        stores = T.alloc_shared((groups, ROWS, width), dtype)
         Q_full = T.alloc_barrier([1])
         K_full = T.alloc_barrier([1] * num_stages)
         K_empty = T.alloc_barrier([groups] * num_stages)
@@ -215,24 +206,22 @@ def forward(
     @T.macro
     def allocate_registers() -> list["_Registers"]:
         S = [T.alloc_fragment((ROWS, block_N), "float32") for _ in range(groups)]
-        P = [T.alloc_fragment((ROWS, block_N), shape.dtype) for _ in range(groups)]
-        outputs = [T.alloc_fragment((ROWS, shape.width), "float32") for _ in range(groups)]
+        P = [T.alloc_fragment((ROWS, block_N), dtype) for _ in range(groups)]
+        outputs = [T.alloc_fragment((ROWS, width), "float32") for _ in range(groups)]
         rows = [[T.alloc_fragment((ROWS,), "float32") for _ in range(5)] for _ in range(groups)]
         return [_Registers(S[g], P[g], outputs[g], *rows[g]) for g in range(groups)]
 
-    q_shape = (shape.batch, shape.heads, tokens, shape.depth)
-    k_shape = (shape.batch, shape.kv_heads, tokens, shape.depth)
-    v_shape = (shape.batch, shape.kv_heads, tokens, shape.width)
-    o_shape = (shape.batch, shape.heads, tokens, shape.width)
+    q_shape, k_shape, v_shape = problem.inputs
+    o_shape = problem.output_shape
 
     @T.prim_func
     def main(
-        Q: T.Tensor(q_shape, shape.dtype),
-        K: T.Tensor(k_shape, shape.dtype),
-        V: T.Tensor(v_shape, shape.dtype),
-        O: T.Tensor(o_shape, shape.dtype),
+        Q: T.Tensor(q_shape, dtype),
+        K: T.Tensor(k_shape, dtype),
+        V: T.Tensor(v_shape, dtype),
+        Out: T.Tensor(o_shape, dtype),
     ):
-        with T.Kernel(tiles, shape.heads, shape.batch, threads=GROUP * (groups + 1)) as (bx, head, batch):
+        with T.Kernel(tiles, heads, batches, threads=GROUP * (groups + 1)) as (bx, head, batch):
             s = allocate_shared()
             registers = allocate_registers()
             thread = T.get_thread_binding()
@@ -243,7 +232,7 @@ def forward(
                 if thread < 32:
                     produce(Q, K, V, s, tile, head, batch, blocks)
             else:
-                run_consumers(thread, partial(consume, O, s, registers, tile, head, batch, blocks), 0)
+                run_consumers(thread, partial(consume, Out, s, registers, tile, head, batch, blocks), 0)
 
     return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
 
@@ -255,7 +244,7 @@ class _Shared:
     Q: Any
     K: Any
     V: Any
-    O: Any
+    out: Any
     Q_full: Any
     K_full: Any
     K_empty: Any
@@ -270,7 +259,7 @@ class _Registers:
 
     S: Any
     P: Any
-    O: Any
+    out: Any
     maximum: Any
     before: Any
     scale: Any

@@ -19,12 +19,12 @@ FP8 = f"linear_e4m3fp32bf16_96x64x{K}"
 
 def inputs(problem: Problem, seed: int, *, exact: bool) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    tensors = []
-    for shape in problem.inputs:
-        tensor = trials.random_pool(problem, shape[0] * shape[1], generator).view(shape)
-        if exact:
-            trials.fill_exact(tensor, generator)
-        tensors.append(tensor)
+    tensors = [
+        trials.random_pool(problem, position, shape[0] * shape[1], generator).view(shape)
+        for position, shape in enumerate(problem.inputs)
+    ]
+    if exact:
+        trials.fill_exact(problem, tensors, generator)
     return tensors
 
 
@@ -39,7 +39,7 @@ def exact_trial(key: str, compute: Compute, seed: int = 0) -> str | None:
     problem = parse_shape_key(key)
     a, b = inputs(problem, seed, exact=True)
     output = compute(a, b).to(getattr(torch, problem.output))
-    return complaint(trials.compare_exact("exact", output, trials.reference(problem, [a, b])))
+    return complaint(trials.compare_exact("exact", problem, output, trials.reference(problem, [a, b])))
 
 
 def honest(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -174,7 +174,7 @@ def test_the_reference_is_wider_than_the_output() -> None:
 def test_an_integer_input_is_small_and_takes_every_value() -> None:
     for dtype, values in ((torch.bfloat16, {-2, -1, 0, 1, 2}), (torch.float8_e4m3fn, {-1, 0, 1})):
         tensor = torch.empty(1000, dtype=dtype)
-        trials.fill_exact(tensor, torch.Generator().manual_seed(0))
+        trials.fill_exact(parse_shape_key(LINEAR), [tensor], torch.Generator().manual_seed(0))
         assert set(tensor.float().tolist()) == values
 
 
