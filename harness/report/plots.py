@@ -1,0 +1,310 @@
+"""The plots, in Vega-Lite, and their rows; the same for the page, which is interactive, and for the README's pictures.
+
+Colours are variables of the page's style sheet, so that a plot follows the theme; ``coloured`` fills them in for a
+picture. What a colour tells, a shape tells too.
+"""
+
+import re
+from typing import Any, Final
+
+import numpy as np
+
+from harness.report.gather import Entry, Report, Sheet
+
+Spec = dict[str, Any]
+
+# Name -> light, dark. Text on paper has a contrast of 4.5 at least, marks of 3 (WCAG 2.2, 1.4.3 and 1.4.11).
+PALETTE: Final = {
+    "paper": ("#ffffff", "#14171c"),
+    "raised": ("#f4f6f8", "#1d2229"),
+    "ink": ("#1b2027", "#e8ebef"),
+    "soft": ("#59636f", "#a0abb8"),
+    "rule": ("#d5dae0", "#39414c"),
+    "accent": ("#0b62b8", "#74b6ff"),
+    "good": ("#0a7240", "#56cf8d"),
+    "bad": ("#bd2222", "#ff8a80"),
+    "warn": ("#8f5600", "#f2b54e"),
+    "added": ("#dff5e6", "#143a26"),
+    "removed": ("#fde6e4", "#48201f"),
+}
+
+_FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_TITLES: Final = {"ratio": "ratio to the baseline", "tflops": "TFLOPS"}
+
+
+def variable(name: str) -> str:
+    assert name in PALETTE
+    return f"var(--{name})"
+
+
+def style() -> str:
+    """The variables as a style sheet; ``light-dark`` follows the reader's theme."""
+    colours = "; ".join(f"--{name}: light-dark({light}, {dark})" for name, (light, dark) in PALETTE.items())
+    return f":root {{ {colours} }}\n"
+
+
+def coloured(svg: str, *, dark: bool) -> str:
+    """The colours themselves instead of the style sheet's variables."""
+    return re.sub(r"var\(--([a-z]+)\)", lambda match: PALETTE[match[1]][dark], svg)
+
+
+def _spec(description: str, layers: list[Spec], **rest: Any) -> Spec:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "description": description,
+        "width": "container",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"name": "rows"},
+        "layer": layers,
+        "config": {
+            "background": None,
+            "font": _FONT,
+            "view": {"stroke": None},
+            "axis": {
+                "labelColor": variable("soft"),
+                "titleColor": variable("soft"),
+                "titleFontWeight": "normal",
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "gridColor": variable("rule"),
+                "domainColor": variable("rule"),
+                "tickColor": variable("rule"),
+                "aria": False,
+            },
+            "text": {"fontSize": 12, "fill": variable("ink")},
+        },
+        **rest,
+    }
+
+
+def _baseline(axis: str, at: Any) -> list[Spec]:
+    return [
+        {
+            "mark": {
+                "type": "rule",
+                "strokeDash": [5, 4],
+                "stroke": variable("soft"),
+                "strokeWidth": 1.5,
+                "aria": False,
+            },
+            "encoding": {axis: at},
+        }
+    ]
+
+
+_VERDICTS: Final = ("faster", "as fast", "slower")
+_BY_VERDICT: Final = {
+    "field": "verdict",
+    "type": "nominal",
+    "legend": None,
+    "scale": {"domain": _VERDICTS, "range": [variable("good"), variable("soft"), variable("bad")]},
+}
+
+
+def forest_rows(report: Report) -> list[dict[str, Any]]:
+    """The best of each problem, largest ratio first."""
+    rows = []
+    for shape in report.best_first:
+        best = shape.best
+        if best is None or best.row.ratio_low is None or best.row.ratio_high is None:
+            continue
+        low, high = best.row.ratio_low, best.row.ratio_high
+        rows.append(
+            {
+                "problem": shape.problem.shape_key,
+                "iteration": best.row.iteration,
+                "ratio": best.row.ratio,
+                "low": low,
+                "high": high,
+                "verdict": "faster" if low > 1 else "slower" if high < 1 else "as fast",
+                "page": shape.page,
+            }
+        )
+    return rows
+
+
+def forest() -> Spec:
+    """Each problem's best ratio with its interval; the problem's name stands above it, so that a phone has room."""
+    by_problem = {"field": "problem", "type": "nominal", "sort": None, "axis": None}
+    tooltip = [
+        {"field": "problem", "title": "problem"},
+        {"field": "iteration", "title": "best iteration"},
+        {"field": "ratio", "title": "ratio", "format": ".4f"},
+        {"field": "low", "title": "interval from", "format": ".4f"},
+        {"field": "high", "title": "to", "format": ".4f"},
+        {"field": "verdict", "title": "than the baseline"},
+    ]
+    scale = {"zero": False, "nice": True, "padding": 24}
+    return _spec(
+        "Each problem's best ratio to the baseline with its 95% interval; the table below has the same figures",
+        [
+            *_baseline("x", {"datum": 1}),
+            {
+                "mark": {"type": "rule", "strokeWidth": 3, "aria": False},
+                "encoding": {
+                    "x": {"field": "low", "type": "quantitative", "scale": scale, "title": _TITLES["ratio"]},
+                    "x2": {"field": "high"},
+                    "y": by_problem,
+                    "color": _BY_VERDICT,
+                },
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1, "cursor": "pointer"},
+                "encoding": {
+                    "x": {"field": "ratio", "type": "quantitative"},
+                    "y": by_problem,
+                    "color": _BY_VERDICT,
+                    "shape": {
+                        "field": "verdict",
+                        "legend": None,
+                        "scale": {"domain": _VERDICTS, "range": ["triangle-right", "circle", "triangle-left"]},
+                    },
+                    "tooltip": tooltip,
+                },
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dy": -15, "aria": False, "cursor": "pointer"},
+                "encoding": {"text": {"field": "problem"}, "x": {"value": 0}, "y": by_problem},
+            },
+        ],
+        height={"step": 46},
+    )
+
+
+def ladder_rows(sheet: Sheet) -> list[dict[str, Any]]:
+    """In the order of tuning; ``best`` is what the leaderboard's decisions kept so far, of the same model."""
+    rows = []
+    best: dict[str, Entry] = {}
+    for entry in sheet.ladder:
+        row = entry.row
+        if row.ratio is None and not entry.failed:
+            continue
+        if entry.outcome == "keep":
+            best[row.model] = entry
+        held = best.get(row.model)
+        tflops = _tflops_of_rounds(entry)
+        rows.append(
+            {
+                "iteration": row.iteration,
+                "number": entry.iteration.number,
+                "model": row.model,
+                "outcome": entry.outcome,
+                "ratio": None if entry.failed else row.ratio,
+                "ratio_low": None if entry.failed else row.ratio_low,
+                "ratio_high": None if entry.failed else row.ratio_high,
+                "ratio_best": held.row.ratio if held else None,
+                "tflops": None if entry.failed else row.tflops,
+                "tflops_low": tflops[0],
+                "tflops_high": tflops[1],
+                "tflops_best": held.row.tflops if held else None,
+                "said": row.reason or row.idea or "",
+                "page": entry.page,
+            }
+        )
+    return rows
+
+
+def _tflops_of_rounds(entry: Entry) -> tuple[float | None, float | None]:
+    """Where the middle 95% of the rounds lie."""
+    measured = entry.record.measurement if entry.record else None
+    if measured is None or entry.failed:
+        return None, None
+    rates = [entry.iteration.problem.flops / (block.contestant_ms * 1e9) for block in measured.blocks]
+    low, high = np.quantile(rates, (0.025, 0.975))
+    return round(float(low), 2), round(float(high), 2)
+
+
+def ladder(figure: str) -> Spec:
+    """``figure`` (``ratio`` or ``tflops``) over iterations, with the best so far as a staircase.
+
+    Two parameters: ``baseline`` is the baseline's own figure; ``lowest`` cuts the axis, since a first kernel at 0.4
+    hides what happens at 1, and shows all where it is null.
+    """
+    number: Spec = {"field": "number", "type": "quantitative", "title": "iteration"}
+    number |= {"axis": {"tickMinStep": 1, "format": "03d", "grid": False}, "scale": {"nice": False, "padding": 14}}
+    scale = {"zero": False, "nice": True, "padding": 10, "domainMin": {"expr": "lowest"}}
+    tooltip = [
+        {"field": "iteration", "title": "iteration"},
+        {"field": "model", "title": "model"},
+        {"field": "outcome", "title": "outcome"},
+        {"field": "ratio", "title": "ratio", "format": ".4f"},
+        {"field": "ratio_low", "title": "interval from", "format": ".4f"},
+        {"field": "ratio_high", "title": "to", "format": ".4f"},
+        {"field": "tflops", "title": "TFLOPS", "format": ".4~g"},
+        {"field": "said", "title": "idea"},
+    ]
+
+    def marks(outcome: str, colour: str, y: Spec, **mark: Any) -> Spec:
+        style = {"type": "point", "size": 90, "opacity": 1, "stroke": variable(colour), "cursor": "pointer"}
+        return {
+            "transform": [{"filter": f"datum.outcome == '{outcome}'"}],
+            "mark": style | {"strokeWidth": 2, "clip": True} | mark,
+            "encoding": {"x": number, "y": y, "tooltip": tooltip},
+        }
+
+    y = {"field": figure, "type": "quantitative", "scale": scale, "title": _TITLES[figure]}
+    return _spec(
+        f"{_TITLES[figure]} over iterations: kept, discarded and failed ones, and the best so far; "
+        "the leaderboard below has the same figures",
+        [
+            *_baseline("y", {"datum": {"expr": "baseline"}}),
+            {
+                "mark": {
+                    "type": "line",
+                    "interpolate": "step-after",
+                    "stroke": variable("good"),
+                    "strokeWidth": 2,
+                    "clip": True,
+                    "aria": False,
+                },
+                "encoding": {
+                    "x": number,
+                    "y": {"field": f"{figure}_best", "type": "quantitative"},
+                    "detail": {"field": "model"},
+                },
+            },
+            {
+                "mark": {"type": "rule", "stroke": variable("soft"), "strokeWidth": 2, "clip": True, "aria": False},
+                "encoding": {"x": number, "y": {"field": f"{figure}_low"}, "y2": {"field": f"{figure}_high"}},
+            },
+            marks("discard", "soft", y, shape="circle", fill=variable("paper")),
+            marks("keep", "good", y, shape="triangle-up", fill=variable("good"), size=130),
+            marks("failed", "bad", {"value": {"expr": "height - 7"}}, shape="cross", fill=variable("bad"), angle=45),
+        ],
+        height=300,
+        params=[{"name": "lowest", "value": None}, {"name": "baseline", "value": 1}],
+    )
+
+
+def blocks() -> Spec:
+    """The raw blocks of one measurement; rules part the placements."""
+    x = {"field": "round", "type": "quantitative", "title": "round", "scale": {"nice": False, "padding": 8}}
+    x |= {"axis": {"grid": False, "tickMinStep": 1}}
+    tooltip = [
+        {"field": "round", "title": "round"},
+        {"field": "placement", "title": "placement"},
+        {"field": "baseline_ms", "title": "baseline, ms"},
+        {"field": "contestant_ms", "title": "kernel, ms"},
+        {"field": "ratio", "title": "ratio", "format": ".4f"},
+    ]
+
+    def side(field: str, colour: str, **mark: Any) -> Spec:
+        y = {"field": field, "type": "quantitative", "title": "ms per launch", "scale": {"zero": False, "nice": True}}
+        return {
+            "mark": {"type": "point", "size": 42, "opacity": 1, "stroke": variable(colour), "strokeWidth": 1.5} | mark,
+            "encoding": {"x": x, "y": y, "tooltip": tooltip},
+        }
+
+    return _spec(
+        "Time per launch in each round, of the baseline and of the kernel",
+        [
+            {
+                "transform": [{"filter": "datum.first"}],
+                "mark": {"type": "rule", "stroke": variable("rule"), "aria": False},
+                "encoding": {"x": {"field": "edge", "type": "quantitative"}},
+            },
+            side("baseline_ms", "soft", shape="diamond", fill=variable("paper")),
+            side("contestant_ms", "accent", shape="circle", fill=variable("accent")),
+        ],
+        height=220,
+    )
