@@ -91,6 +91,10 @@ class Sheet:
         """In the order of tuning."""
         return tuple(sorted(self.entries, key=lambda each: (each.row.model, each.iteration.number)))
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entry.row.model for entry in self.ladder))
+
 
 @dataclass(frozen=True)
 class Shape:

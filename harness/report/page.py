@@ -14,8 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness import __version__
+from harness.profile.figures import FIGURES
 from harness.report import figures, plots
-from harness.report.gather import Entry, Report
+from harness.report.gather import Entry, Report, Shape, Sheet
+from harness.report.roofline import Roofline, roofline
 
 _ASSETS: Final = resources.files("harness.report") / "assets"
 _FILTERS: Final = ("number", "ratio", "interval", "size", "day")
@@ -36,6 +38,11 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {name: getattr(figures, name) for name in _FILTERS}
+    rooflines = {
+        name: found
+        for name, (shape, sheet) in _sheets(report).items()
+        if (found := roofline(report, shape, sheet)) is not None
+    }
     style = plots.style() + _asset("report.css")
     scripts = (_library(), _asset("report.js"))
     policy = "; ".join(
@@ -53,7 +60,9 @@ def render(report: Report) -> str:
         policy=policy,
         style=Markup(style),
         scripts=[Markup(script) for script in scripts],
-        data=embedded(_data(report)),
+        data=embedded(_data(report, rooflines)),
+        rooflines=rooflines,
+        meanings={source.metric: source.tells for source in FIGURES.values()},
     )
 
 
@@ -75,22 +84,31 @@ def embedded(document: object) -> Markup:
     return Markup(text)
 
 
-def _data(report: Report) -> dict[str, Any]:
+def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
     """What scripts draw from; all else is in the templates."""
+    forest = plots.forest_rows(report)
+    sheets = _sheets(report)
     return {
         "specs": {
-            "forest": plots.forest(),
+            "forest": plots.forest(len(forest)),
             "blocks": plots.blocks(),
+            "roofline": plots.roofline(),
             "ladder-ratio": plots.ladder("ratio"),
             "ladder-tflops": plots.ladder("tflops"),
         },
-        "forest": plots.forest_rows(report),
-        "ladders": {
-            f"{shape.page}#{position}": plots.ladder_rows(sheet)
-            for shape in report.shapes
-            for position, sheet in enumerate(shape.sheets)
-        },
+        "forest": forest,
+        "ladders": {name: plots.ladder_rows(sheet) for name, (_, sheet) in sheets.items()},
+        "rooflines": {name: plots.roofline_rows(found) for name, found in rooflines.items()},
         "blocks": {entry.page: _blocks(entry) for entry in report.entries if _blocks(entry)},
+    }
+
+
+def _sheets(report: Report) -> dict[str, tuple[Shape, Sheet]]:
+    """Every sheet, by the name that its plots have."""
+    return {
+        f"{shape.page}#{position}": (shape, sheet)
+        for shape in report.shapes
+        for position, sheet in enumerate(shape.sheets)
     }
 
 

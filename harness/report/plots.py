@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from harness.report.gather import Entry, Report, Sheet
+from harness.report.roofline import DATASHEET, REACHED, Roofline
 
 Spec = dict[str, Any]
 
@@ -77,7 +78,7 @@ def _spec(description: str, layers: list[Spec], **rest: Any) -> Spec:
     }
 
 
-def _baseline(axis: str, at: Any) -> list[Spec]:
+def _baseline(axis: str, at: Spec, **rest: Any) -> list[Spec]:
     return [
         {
             "mark": {
@@ -88,6 +89,7 @@ def _baseline(axis: str, at: Any) -> list[Spec]:
                 "aria": False,
             },
             "encoding": {axis: at},
+            **rest,
         }
     ]
 
@@ -123,8 +125,8 @@ def forest_rows(report: Report) -> list[dict[str, Any]]:
     return rows
 
 
-def forest() -> Spec:
-    """Each problem's best ratio with its interval; the problem's name stands above it, so that a phone has room."""
+def forest(problems: int) -> Spec:
+    """The best ratio of so many problems, with its interval; each name stands above, so that a phone has room."""
     by_problem = {"field": "problem", "type": "nominal", "sort": None, "axis": None}
     tooltip = [
         {"field": "problem", "title": "problem"},
@@ -138,11 +140,12 @@ def forest() -> Spec:
     return _spec(
         "Each problem's best ratio to the baseline with its 95% interval; the table below has the same figures",
         [
-            *_baseline("x", {"datum": 1}),
+            *_baseline("x", {"datum": 1, "type": "quantitative"}),
             {
                 "mark": {"type": "rule", "strokeWidth": 3, "aria": False},
                 "encoding": {
-                    "x": {"field": "low", "type": "quantitative", "scale": scale, "title": _TITLES["ratio"]},
+                    "x": {"field": "low", "type": "quantitative", "scale": scale, "title": _TITLES["ratio"]}
+                    | {"axis": {"labelOverlap": True, "tickCount": 8, "format": ".4~f"}},
                     "x2": {"field": "high"},
                     "y": by_problem,
                     "color": _BY_VERDICT,
@@ -162,12 +165,15 @@ def forest() -> Spec:
                     "tooltip": tooltip,
                 },
             },
-            {
-                "mark": {"type": "text", "align": "left", "dy": -15, "aria": False, "cursor": "pointer"},
-                "encoding": {"text": {"field": "problem"}, "x": {"value": 0}, "y": by_problem},
-            },
+            *(
+                {
+                    "mark": {"type": "text", "align": "left", "dy": -15, "aria": False, "cursor": "pointer"} | halo,
+                    "encoding": {"text": {"field": "problem"}, "x": {"value": 0}, "y": by_problem},
+                }
+                for halo in ({"stroke": variable("paper"), "strokeWidth": 5}, {})
+            ),
         ],
-        height={"step": 46},
+        height=46 * problems,
     )
 
 
@@ -217,7 +223,7 @@ def _tflops_of_rounds(entry: Entry) -> tuple[float | None, float | None]:
 def ladder(figure: str) -> Spec:
     """``figure`` (``ratio`` or ``tflops``) over iterations, with the best so far as a staircase.
 
-    Two parameters: ``baseline`` is the baseline's own figure; ``lowest`` cuts the axis, since a first kernel at 0.4
+    The baseline's own figure is the data ``baseline``. The parameter ``lowest`` cuts the axis, since a first kernel at 0.4
     hides what happens at 1, and shows all where it is null.
     """
     number: Spec = {"field": "number", "type": "quantitative", "title": "iteration"}
@@ -237,6 +243,7 @@ def ladder(figure: str) -> Spec:
     def marks(outcome: str, colour: str, y: Spec, **mark: Any) -> Spec:
         style = {"type": "point", "size": 90, "opacity": 1, "stroke": variable(colour), "cursor": "pointer"}
         return {
+            "name": outcome,
             "transform": [{"filter": f"datum.outcome == '{outcome}'"}],
             "mark": style | {"strokeWidth": 2, "clip": True} | mark,
             "encoding": {"x": number, "y": y, "tooltip": tooltip},
@@ -247,7 +254,7 @@ def ladder(figure: str) -> Spec:
         f"{_TITLES[figure]} over iterations: kept, discarded and failed ones, and the best so far; "
         "the leaderboard below has the same figures",
         [
-            *_baseline("y", {"datum": {"expr": "baseline"}}),
+            *_baseline("y", {"field": "at", "type": "quantitative"}, data={"name": "baseline"}),
             {
                 "mark": {
                     "type": "line",
@@ -265,14 +272,93 @@ def ladder(figure: str) -> Spec:
             },
             {
                 "mark": {"type": "rule", "stroke": variable("soft"), "strokeWidth": 2, "clip": True, "aria": False},
-                "encoding": {"x": number, "y": {"field": f"{figure}_low"}, "y2": {"field": f"{figure}_high"}},
+                "encoding": {"x": number, "y": y | {"field": f"{figure}_low"}, "y2": {"field": f"{figure}_high"}},
             },
             marks("discard", "soft", y, shape="circle", fill=variable("paper")),
             marks("keep", "good", y, shape="triangle-up", fill=variable("good"), size=130),
             marks("failed", "bad", {"value": {"expr": "height - 7"}}, shape="cross", fill=variable("bad"), angle=45),
         ],
         height=300,
-        params=[{"name": "lowest", "value": None}, {"name": "baseline", "value": 1}],
+        params=[{"name": "lowest", "value": None}],
+    )
+
+
+def roofline_rows(found: Roofline) -> dict[str, list[dict[str, Any]]]:
+    """``rows`` are the iterations, ``roofs`` the corners of each roof, ``labels`` what is written there."""
+    start, end = found.span
+    roofs = [
+        {"kind": roof.kind, "intensity": at, "tflops": roof.at(at)}
+        for roof in found.roofs
+        for at in (start, roof.ridge, end)
+    ]
+    labels = [
+        {"kind": roof.kind, "intensity": end, "tflops": roof.tflops}
+        | {"text": f"{roof.tflops:.4g} TFLOPS, {roof.gbs:,.0f} GB/s: {roof.kind}"}
+        for roof in found.roofs
+    ]
+    rows = [
+        {
+            "iteration": point.entry.row.iteration,
+            "model": point.entry.row.model,
+            "bytes": "counted by ncu" if point.counted else "each tensor once",
+            "intensity": point.intensity,
+            "tflops": point.tflops,
+            "bound": point.entry.row.bound or "not profiled",
+            "page": point.entry.page,
+        }
+        for point in found.points
+    ]
+    return {"rows": rows, "roofs": roofs, "labels": labels}
+
+
+def roofline() -> Spec:
+    """TFLOPS over FLOP per byte, both logarithmic; a filled mark has its bytes counted."""
+    log: Spec = {"type": "log", "nice": False}
+    x: Spec = {"field": "intensity", "type": "quantitative", "scale": log, "title": "FLOP per byte of device memory"}
+    y: Spec = {"field": "tflops", "type": "quantitative", "scale": log | {"padding": 18}, "title": "TFLOPS"}
+    x |= {"axis": {"grid": False, "labelOverlap": True, "format": ",~g", "tickCount": 5}}
+    y |= {"axis": {"labelOverlap": True, "format": ",~g", "tickCount": 5}}
+    kinds = {"field": "kind", "legend": None}
+    dash = kinds | {"scale": {"domain": [DATASHEET, REACHED], "range": [[1, 0], [5, 4]]}}
+    counted = {"test": "datum.bytes == 'counted by ncu'", "value": variable("accent")}
+    tooltip = [
+        {"field": "iteration", "title": "iteration"},
+        {"field": "model", "title": "model"},
+        {"field": "tflops", "title": "TFLOPS", "format": ".4~g"},
+        {"field": "intensity", "title": "FLOP per byte", "format": ".4~g"},
+        {"field": "bytes", "title": "bytes"},
+        {"field": "bound", "title": "bound"},
+    ]
+
+    def label(kind: str, dy: float) -> Spec:
+        return {
+            "data": {"name": "labels"},
+            "transform": [{"filter": f"datum.kind == '{kind}'"}],
+            "mark": {"type": "text", "align": "right", "dy": dy, "fill": variable("soft"), "aria": False},
+            "encoding": {"x": x, "y": y, "text": {"field": "text"}},
+        }
+
+    return _spec(
+        "Roofline: TFLOPS of each iteration over FLOP per byte, under the ceilings that are listed below",
+        [
+            {
+                "data": {"name": "roofs"},
+                "mark": {"type": "line", "stroke": variable("soft"), "strokeWidth": 2, "aria": False},
+                "encoding": {"x": x, "y": y, "strokeDash": dash},
+            },
+            label(DATASHEET, -9),
+            label(REACHED, 14),
+            {
+                "mark": {"type": "point", "size": 70, "opacity": 1, "stroke": variable("accent"), "cursor": "pointer"},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "fill": {"condition": counted, "value": variable("paper")},
+                    "tooltip": tooltip,
+                },
+            },
+        ],
+        height=300,
     )
 
 

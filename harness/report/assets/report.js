@@ -12,7 +12,7 @@
   }
   const order = [...pages.keys()];
   let shown = "/";
-  let views = [];
+  const views = new Map();
 
   const say = (text) => { document.getElementById("said").textContent = text; };
   const make = (tag, attributes = {}, ...children) => {
@@ -36,8 +36,8 @@
   function show(first) {
     if (location.hash === "#main") return main.focus();
     shown = wanted();
-    for (const view of views) view.finalize();
-    views = [];
+    for (const view of views.values()) view.finalize();
+    views.clear();
     const page = pages.get(shown);
     if (page === undefined) {
       main.replaceChildren(make("article", {}, make("h1", {}, "No such page"),
@@ -54,6 +54,8 @@
       article.dataset.ready = "yes";
       for (const table of article.querySelectorAll("table.sortable")) sortable(table);
       for (const finder of article.querySelectorAll(".finder")) filterable(finder);
+      for (const choices of article.querySelectorAll(".choices")) choosable(choices);
+      for (const details of article.querySelectorAll("details[data-of]")) unfoldable(details);
       for (const command of article.querySelectorAll(".copy")) copyable(command);
     }
     for (const place of article.querySelectorAll(".plot")) plot(place);
@@ -147,44 +149,62 @@
   // Plots
 
   const drawings = {
-    forest: () => [data.specs.forest, data.forest],
+    forest: () => [data.specs.forest, { rows: data.forest }],
     ladder: (place) => {
-      const { of, baseline } = place.dataset;
       const figure = place.dataset.figure ?? "ratio";
-      const parameters = { baseline: figure === "ratio" ? 1 : Number(baseline), lowest: null };
-      if (place.dataset.range === "top") parameters.lowest = 0.9 * parameters.baseline;
-      return [data.specs[`ladder-${figure}`], data.ladders[of], parameters];
+      const rows = data.ladders[place.dataset.of];
+      const baseline = figure === "ratio" ? 1 : Number(place.dataset.baseline);
+      const lowest = place.dataset.range === "top" ? 0.95 * baseline : null;
+      const spec = data.specs[`ladder-${figure}`];
+      const layer = spec.layer.filter((each) => !each.name || rows.some((row) => row.outcome === each.name));
+      return [{ ...spec, layer }, { rows, baseline: [{ at: baseline }] }, { lowest }];
     },
-    blocks: (place) => [data.specs.blocks, data.blocks[place.dataset.of].map(([placement, baseline, contestant], at, all) => ({
-      round: at + 1,
-      placement,
-      baseline_ms: baseline,
-      contestant_ms: contestant,
-      ratio: baseline / contestant,
-      edge: at + 0.5,
-      first: at > 0 && all[at - 1][0] !== placement,
-    }))],
+    roofline: (place) => [data.specs.roofline, data.rooflines[place.dataset.of]],
+    blocks: (place) => [data.specs.blocks, { rows: data.blocks[place.dataset.of].map(round) }],
   };
 
+  function round([placement, baseline_ms, contestant_ms], at, all) {
+    const first = at > 0 && all[at - 1][0] !== placement;
+    return { round: at + 1, placement, baseline_ms, contestant_ms, ratio: baseline_ms / contestant_ms, edge: at + 0.5, first };
+  }
+
   async function plot(place) {
-    const [spec, rows, parameters = {}] = drawings[place.dataset.plot](place);
-    const given = {
-      ...spec,
-      datasets: { rows },
-      params: (spec.params ?? []).map((each) => ({ ...each, value: parameters[each.name] ?? each.value })),
-    };
-    const drawn = await vegaEmbed(place, given, {
+    const [spec, datasets, parameters = {}] = drawings[place.dataset.plot](place);
+    const params = (spec.params ?? []).map((each) => ({ ...each, value: parameters[each.name] ?? each.value }));
+    const drawn = await vegaEmbed(place, { ...spec, datasets, params }, {
       ast: true, // the page's policy lets nobody evaluate text
       renderer: "svg",
       actions: false,
       defaultStyle: false,
       tooltip: { disableDefaultStyle: true, theme: "own" },
     });
+    views.get(place)?.finalize();
     if (!place.isConnected) return drawn.finalize();
-    views.push(drawn);
+    views.set(place, drawn);
     drawn.view.addEventListener("click", (_, item) => {
       const page = item?.datum?.page;
       if (page !== undefined && page !== shown) location.hash = page;
+    });
+  }
+
+  // A group of choices redraws the plot that follows it.
+  function choosable(choices) {
+    const place = choices.nextElementSibling;
+    choices.addEventListener("change", ({ target }) => {
+      place.dataset[target.dataset.sets] = target.value;
+      plot(place);
+    });
+  }
+
+  // Hundreds of rows that few read: made when they are asked for.
+  function unfoldable(details) {
+    details.addEventListener("toggle", () => {
+      const body = details.querySelector("tbody");
+      if (!details.open || body.rows.length) return;
+      for (const each of data.blocks[details.dataset.of].map(round)) {
+        const cells = [each.round, each.placement, each.baseline_ms, each.contestant_ms, each.ratio.toFixed(5)];
+        body.append(make("tr", {}, ...cells.map((cell) => make("td", { className: "n" }, cell))));
+      }
     });
   }
 
@@ -224,6 +244,9 @@
     if (!act) return;
     event.preventDefault();
     act();
+  });
+  addEventListener("beforeprint", () => {
+    for (const details of main.querySelectorAll("details")) details.open = true;
   });
   themeButton.addEventListener("click", nextTheme);
   document.getElementById("keys").addEventListener("click", keys["?"]);
