@@ -118,6 +118,7 @@ def forest_rows(report: Report) -> list[dict[str, Any]]:
                 "ratio": best.row.ratio,
                 "low": low,
                 "high": high,
+                "written": f"{best.row.ratio:.4f}",
                 "verdict": "faster" if low > 1 else "slower" if high < 1 else "as fast",
                 "page": shape.page,
             }
@@ -137,6 +138,7 @@ def forest(problems: int) -> Spec:
         {"field": "verdict", "title": "than the baseline"},
     ]
     scale = {"zero": False, "nice": True, "padding": 24}
+    text: Spec = {"type": "text", "dy": -16, "aria": False, "cursor": "pointer"}
     return _spec(
         "Each problem's best ratio to the baseline with its 95% interval; the table below has the same figures",
         [
@@ -151,8 +153,15 @@ def forest(problems: int) -> Spec:
                     "color": _BY_VERDICT,
                 },
             },
+            *(
+                {
+                    "mark": {"type": "tick", "thickness": 2, "size": 13, "orient": "vertical", "aria": False},
+                    "encoding": {"x": {"field": end, "type": "quantitative"}, "y": by_problem, "color": _BY_VERDICT},
+                }
+                for end in ("low", "high")
+            ),
             {
-                "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1, "cursor": "pointer"},
+                "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1, "cursor": "pointer"},
                 "encoding": {
                     "x": {"field": "ratio", "type": "quantitative"},
                     "y": by_problem,
@@ -166,11 +175,12 @@ def forest(problems: int) -> Spec:
                 },
             },
             *(
-                {
-                    "mark": {"type": "text", "align": "left", "dy": -15, "aria": False, "cursor": "pointer"} | halo,
-                    "encoding": {"text": {"field": "problem"}, "x": {"value": 0}, "y": by_problem},
-                }
+                {"mark": text | side | halo, "encoding": {"text": {"field": field}, "x": x, "y": by_problem}}
                 for halo in ({"stroke": variable("paper"), "strokeWidth": 5}, {})
+                for field, side, x in (
+                    ("problem", {"align": "left"}, {"value": 0}),
+                    ("written", {"align": "right", "fontWeight": "bold"}, {"value": {"expr": "width"}}),
+                )
             ),
         ],
         height=46 * problems,
@@ -223,8 +233,8 @@ def _tflops_of_rounds(entry: Entry) -> tuple[float | None, float | None]:
 def ladder(figure: str) -> Spec:
     """``figure`` (``ratio`` or ``tflops``) over iterations, with the best so far as a staircase.
 
-    The baseline's own figure is the data ``baseline``. The parameter ``lowest`` cuts the axis, since a first kernel at 0.4
-    hides what happens at 1, and shows all where it is null.
+    The baseline's own figure is the data ``baseline``. The parameter ``lowest`` cuts the axis, since a first kernel at
+    0.4 hides what happens at 1; null shows all.
     """
     number: Spec = {"field": "number", "type": "quantitative", "title": "iteration"}
     number |= {"axis": {"tickMinStep": 1, "format": "03d", "grid": False}, "scale": {"nice": False, "padding": 14}}
@@ -284,17 +294,12 @@ def ladder(figure: str) -> Spec:
 
 
 def roofline_rows(found: Roofline) -> dict[str, list[dict[str, Any]]]:
-    """``rows`` are the iterations, ``roofs`` the corners of each roof, ``labels`` what is written there."""
+    """``rows`` are the iterations and ``roofs`` the corners of each roof."""
     start, end = found.span
     roofs = [
         {"kind": roof.kind, "intensity": at, "tflops": roof.at(at)}
         for roof in found.roofs
         for at in (start, roof.ridge, end)
-    ]
-    labels = [
-        {"kind": roof.kind, "intensity": end, "tflops": roof.tflops}
-        | {"text": f"{roof.tflops:.4g} TFLOPS, {roof.gbs:,.0f} GB/s: {roof.kind}"}
-        for roof in found.roofs
     ]
     rows = [
         {
@@ -308,7 +313,7 @@ def roofline_rows(found: Roofline) -> dict[str, list[dict[str, Any]]]:
         }
         for point in found.points
     ]
-    return {"rows": rows, "roofs": roofs, "labels": labels}
+    return {"rows": rows, "roofs": roofs}
 
 
 def roofline() -> Spec:
@@ -330,14 +335,6 @@ def roofline() -> Spec:
         {"field": "bound", "title": "bound"},
     ]
 
-    def label(kind: str, dy: float) -> Spec:
-        return {
-            "data": {"name": "labels"},
-            "transform": [{"filter": f"datum.kind == '{kind}'"}],
-            "mark": {"type": "text", "align": "right", "dy": dy, "fill": variable("soft"), "aria": False},
-            "encoding": {"x": x, "y": y, "text": {"field": "text"}},
-        }
-
     return _spec(
         "Roofline: TFLOPS of each iteration over FLOP per byte, under the ceilings that are listed below",
         [
@@ -346,8 +343,6 @@ def roofline() -> Spec:
                 "mark": {"type": "line", "stroke": variable("soft"), "strokeWidth": 2, "aria": False},
                 "encoding": {"x": x, "y": y, "strokeDash": dash},
             },
-            label(DATASHEET, -9),
-            label(REACHED, 14),
             {
                 "mark": {"type": "point", "size": 70, "opacity": 1, "stroke": variable("accent"), "cursor": "pointer"},
                 "encoding": {
