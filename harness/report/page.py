@@ -62,7 +62,6 @@ def render(report: Report) -> str:
         scripts=[Markup(script) for script in scripts],
         data=embedded(_data(report, rooflines)),
         rooflines=rooflines,
-        meanings={source.metric: source.tells for source in FIGURES.values()},
     )
 
 
@@ -99,6 +98,7 @@ def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
         "forest": forest,
         "ladders": {name: plots.ladder_rows(sheet) for name, (_, sheet) in sheets.items()},
         "rooflines": {name: plots.roofline_rows(found) for name, found in rooflines.items()},
+        "metrics": _metrics(report),
         "blocks": {entry.page: _blocks(entry) for entry in report.entries if _blocks(entry)},
     }
 
@@ -115,6 +115,24 @@ def _sheets(report: Report) -> dict[str, tuple[Shape, Sheet]]:
 def _blocks(entry: Entry) -> Any:
     measured = entry.record.measurement if entry.record else None
     return measured.blocks if measured else None
+
+
+def _metrics(report: Report) -> dict[str, Any]:
+    """Each name once, with what it tells, and of each profile the names' positions, values and units."""
+    meanings = {source.metric: source.tells for source in FIGURES.values()}
+    found = {entry.page: entry.profile.metrics for entry in report.entries if entry.profile and entry.profile.metrics}
+    names = {
+        name: position for position, name in enumerate(dict.fromkeys(name for each in found.values() for name in each))
+    }
+    return {
+        "names": [(figures.tame(name), meanings.get(name, "")) for name in names],
+        "values": {
+            page: [
+                (names[name], figures.number(each.value, 6), figures.tame(each.unit)) for name, each in metrics.items()
+            ]
+            for page, metrics in found.items()
+        },
+    }
 
 
 @cache

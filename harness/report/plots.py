@@ -214,6 +214,8 @@ def ladder_rows(sheet: Sheet) -> list[dict[str, Any]]:
                 "tflops_high": tflops[1],
                 "tflops_best": held.row.tflops if held else None,
                 "said": row.reason or row.idea or "",
+                "label": f"{row.iteration} of {row.model}, {entry.outcome}"
+                + (f", ratio {row.ratio:.4f}" if row.ratio is not None and not entry.failed else ""),
                 "page": entry.page,
             }
         )
@@ -256,7 +258,7 @@ def ladder(figure: str) -> Spec:
             "name": outcome,
             "transform": [{"filter": f"datum.outcome == '{outcome}'"}],
             "mark": style | {"strokeWidth": 2, "clip": True} | mark,
-            "encoding": {"x": number, "y": y, "tooltip": tooltip},
+            "encoding": {"x": number, "y": y, "tooltip": tooltip, "description": {"field": "label"}},
         }
 
     y = {"field": figure, "type": "quantitative", "scale": scale, "title": _TITLES[figure]}
@@ -309,6 +311,7 @@ def roofline_rows(found: Roofline) -> dict[str, list[dict[str, Any]]]:
             "intensity": point.intensity,
             "tflops": point.tflops,
             "bound": point.entry.row.bound or "not profiled",
+            "label": f"{point.entry.row.iteration}: {point.tflops:.4g} TFLOPS at {point.intensity:.4g} FLOP per byte",
             "page": point.entry.page,
         }
         for point in found.points
@@ -350,6 +353,7 @@ def roofline() -> Spec:
                     "y": y,
                     "fill": {"condition": counted, "value": variable("paper")},
                     "tooltip": tooltip,
+                    "description": {"field": "label"},
                 },
             },
         ],

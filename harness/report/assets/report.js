@@ -55,7 +55,7 @@
       for (const table of article.querySelectorAll("table.sortable")) sortable(table);
       for (const finder of article.querySelectorAll(".finder")) filterable(finder);
       for (const choices of article.querySelectorAll(".choices")) choosable(choices);
-      for (const details of article.querySelectorAll("details[data-of]")) unfoldable(details);
+      for (const details of article.querySelectorAll("details[data-fill]")) unfoldable(details);
       for (const command of article.querySelectorAll(".copy")) copyable(command);
     }
     for (const place of article.querySelectorAll(".plot")) plot(place);
@@ -197,16 +197,23 @@
   }
 
   // Hundreds of rows that few read: made when they are asked for.
-  function unfoldable(details) {
-    details.addEventListener("toggle", () => {
-      const body = details.querySelector("tbody");
-      if (!details.open || body.rows.length) return;
-      for (const each of data.blocks[details.dataset.of].map(round)) {
-        const cells = [each.round, each.placement, each.baseline_ms, each.contestant_ms, each.ratio.toFixed(5)];
-        body.append(make("tr", {}, ...cells.map((cell) => make("td", { className: "n" }, cell))));
-      }
-    });
+  const tables = {
+    blocks: (of) => data.blocks[of].map(round).map((each) =>
+      [each.round, each.placement, each.baseline_ms, each.contestant_ms, each.ratio.toFixed(5)]),
+    metrics: (of) => data.metrics.values[of].map(([at, value, unit]) => {
+      const [name, tells] = data.metrics.names[at];
+      return [name, value, unit, tells];
+    }),
+  };
+  function fill(details) {
+    const body = details.querySelector("tbody");
+    const headings = details.querySelectorAll("thead th");
+    if (body.rows.length) return;
+    for (const row of tables[details.dataset.fill](details.dataset.of)) {
+      body.append(make("tr", {}, ...row.map((cell, at) => make("td", { className: headings[at].className }, cell))));
+    }
   }
+  const unfoldable = (details) => details.addEventListener("toggle", () => details.open && fill(details));
 
   // Theme, keys
 
@@ -246,7 +253,10 @@
     act();
   });
   addEventListener("beforeprint", () => {
-    for (const details of main.querySelectorAll("details")) details.open = true;
+    for (const details of main.querySelectorAll("details")) {
+      fill(details);
+      details.open = true;
+    }
   });
   themeButton.addEventListener("click", nextTheme);
   document.getElementById("keys").addEventListener("click", keys["?"]);
