@@ -30,6 +30,7 @@ PALETTE: Final = {
 }
 
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_CROSS: Final = "M-1-1L1 1M1-1L-1 1"
 _TITLES: Final = {"ratio": "ratio to the baseline", "tflops": "TFLOPS"}
 
 
@@ -253,7 +254,7 @@ def ladder(figure: str) -> Spec:
     ]
 
     def marks(outcome: str, colour: str, y: Spec, **mark: Any) -> Spec:
-        style = {"type": "point", "size": 90, "opacity": 1, "stroke": variable(colour), "cursor": "pointer"}
+        style = {"type": "point", "size": 55, "opacity": 1, "stroke": variable(colour), "cursor": "pointer"}
         return {
             "name": outcome,
             "transform": [{"filter": f"datum.outcome == '{outcome}'"}],
@@ -282,13 +283,20 @@ def ladder(figure: str) -> Spec:
                     "detail": {"field": "model"},
                 },
             },
-            {
-                "mark": {"type": "rule", "stroke": variable("soft"), "strokeWidth": 2, "clip": True, "aria": False},
-                "encoding": {"x": number, "y": y | {"field": f"{figure}_low"}, "y2": {"field": f"{figure}_high"}},
-            },
+            *(
+                {
+                    "mark": mark | {"clip": True, "aria": False, "color": variable("ink")},
+                    "encoding": {"x": number, "y": y | {"field": f"{figure}_{end}"}, **until},
+                }
+                for mark, end, until in (
+                    ({"type": "rule", "strokeWidth": 1.5}, "low", {"y2": {"field": f"{figure}_high"}}),
+                    ({"type": "tick", "thickness": 1.5, "size": 9, "orient": "horizontal"}, "low", {}),
+                    ({"type": "tick", "thickness": 1.5, "size": 9, "orient": "horizontal"}, "high", {}),
+                )
+            ),
             marks("discard", "soft", y, shape="circle", fill=variable("paper")),
-            marks("keep", "good", y, shape="triangle-up", fill=variable("good"), size=130),
-            marks("failed", "bad", {"value": {"expr": "height - 7"}}, shape="cross", fill=variable("bad"), angle=45),
+            marks("keep", "good", y, shape="triangle-up", fill=variable("good"), size=80),
+            marks("failed", "bad", {"value": {"expr": "height - 7"}}, shape=_CROSS, fill=None, strokeWidth=2.6),
         ],
         height=300,
         params=[{"name": "lowest", "value": None}],

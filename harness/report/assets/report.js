@@ -168,7 +168,13 @@
     return { round: at + 1, placement, baseline_ms, contestant_ms, ratio: baseline_ms / contestant_ms, edge: at + 0.5, first };
   }
 
-  async function plot(place) {
+  // One after another: of two drawings at a time the older might come last.
+  const drawing = new WeakMap();
+  function plot(place) {
+    drawing.set(place, (drawing.get(place) ?? Promise.resolve()).then(() => place.isConnected && draw(place)));
+  }
+
+  async function draw(place) {
     const [spec, datasets, parameters = {}] = drawings[place.dataset.plot](place);
     const params = (spec.params ?? []).map((each) => ({ ...each, value: parameters[each.name] ?? each.value }));
     const drawn = await vegaEmbed(place, { ...spec, datasets, params }, {
