@@ -49,6 +49,13 @@ def settings(config: str | None, parent: str | None) -> tuple[Setting, ...]:
     names = list(dict.fromkeys([*now, *(before if parent is not None else ())]))
     found = []
     for name in names:
-        value, was = (repr(each[name]) if name in each else None for each in (now, before))
+        value, was = (_written(each[name]) if name in each else None for each in (now, before))
         found.append(Setting(name, value, was, parent is not None and value != was))
     return tuple(found)
+
+
+def _written(value: object) -> str:
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a list in a list in a list
+        return "too long to show"

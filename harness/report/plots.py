@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.report.figures import tame
 from harness.report.gather import Entry, Report, Sheet
 from harness.report.roofline import DATASHEET, REACHED, Roofline
 
@@ -214,7 +215,7 @@ def ladder_rows(sheet: Sheet) -> list[dict[str, Any]]:
                 "tflops_low": tflops[0],
                 "tflops_high": tflops[1],
                 "tflops_best": held.row.tflops if held else None,
-                "said": row.reason or row.idea or "",
+                "said": tame(row.reason or row.idea or ""),
                 "label": f"{row.iteration} of {row.model}, {entry.outcome}"
                 + (f", ratio {row.ratio:.4f}" if row.ratio is not None and not entry.failed else ""),
                 "page": entry.page,
@@ -226,9 +227,10 @@ def ladder_rows(sheet: Sheet) -> list[dict[str, Any]]:
 def _tflops_of_rounds(entry: Entry) -> tuple[float | None, float | None]:
     """Where the middle 95% of the rounds lie."""
     measured = entry.record.measurement if entry.record else None
-    if measured is None or entry.failed:
+    times = [block.contestant_ms for block in measured.blocks if block.contestant_ms > 0] if measured else []
+    if not times or entry.failed:
         return None, None
-    rates = [entry.iteration.problem.flops / (block.contestant_ms * 1e9) for block in measured.blocks]
+    rates = [entry.iteration.problem.flops / (time_ms * 1e9) for time_ms in times]
     low, high = np.quantile(rates, (0.025, 0.975))
     return round(float(low), 2), round(float(high), 2)
 
@@ -301,6 +303,12 @@ def ladder(figure: str) -> Spec:
         height=300,
         params=[{"name": "lowest", "value": None}],
     )
+
+
+def with_rows(spec: Spec, rows: list[dict[str, Any]]) -> Spec:
+    """Without the layers of outcomes that no row has: from no rows a scale has no extent. The page does likewise."""
+    present = {row["outcome"] for row in rows}
+    return {**spec, "layer": [each for each in spec["layer"] if each.get("name", "") in {"", *present}]}
 
 
 def roofline_rows(found: Roofline) -> dict[str, list[dict[str, Any]]]:

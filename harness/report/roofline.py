@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from harness import gpus
 from harness.profile.figures import FIGURES
 from harness.profile.record import Outcome, ProfileRecord
 from harness.report.gather import Entry, Report, Shape, Sheet
@@ -62,26 +63,27 @@ class Roofline:
 
 
 def roofline(report: Report, shape: Shape, sheet: Sheet) -> Roofline | None:
-    """None where nothing is measured."""
+    """None where nothing is measured, and on a CPU, whose caches hold what would have to come from memory."""
     points = tuple(_points(sheet))
-    if not points or sheet.board.environment is None:
+    if not points or sheet.board.environment is None or report.gpu.is_cpu:
         return None
     device, dtype = sheet.board.environment.device, shape.problem.input
     alike = [entry for entry in report.entries if entry.record and entry.record.environment.device == device]
     roofs = []
-    peak_tflops = report.gpu.peak_tflops(shape.problem)
-    if peak_tflops and report.gpu.bandwidth_gbs:
-        roofs.append(Roof(DATASHEET, peak_tflops, report.gpu.bandwidth_gbs, DATASHEET, DATASHEET))
+    gpu = gpus.table().get(gpus.key_of(device) or "")  # that of the device, where another key was forced on it
+    peak_tflops = gpu.peak_tflops(shape.problem) if gpu else None
+    if gpu and peak_tflops and gpu.bandwidth_gbs:
+        roofs.append(Roof(DATASHEET, peak_tflops, gpu.bandwidth_gbs, DATASHEET, DATASHEET))
     compute = max(_rates(entry for entry in alike if entry.iteration.problem.input == dtype), default=None)
     memory = max(_bandwidths(alike), default=None)
-    if compute and memory:
+    if compute and memory and min(compute[0], memory[0]) > 0:
         roofs.append(Roof(REACHED, compute[0], memory[0], compute[1], memory[1]))
     return Roofline(tuple(roofs), points)
 
 
 def _points(sheet: Sheet) -> Iterator[Point]:
     for entry in sheet.ladder:
-        if entry.row.tflops is None or entry.failed:
+        if not entry.row.tflops or entry.row.tflops < 0 or entry.failed:
             continue
         problem, counted = entry.iteration.problem, dram_bytes(entry.profile)
         yield Point(entry, problem.flops / (counted or problem.bytes), entry.row.tflops, counted is not None)
@@ -92,7 +94,8 @@ def dram_bytes(profile: ProfileRecord | None) -> float | None:
     if profile is None or profile.outcome is not Outcome.PROFILED:
         return None
     moved = [profile.metrics.get(FIGURES[name].metric) for name in ("dram_read_bytes", "dram_write_bytes")]
-    return sum(each.value for each in moved if each) or None if all(moved) else None
+    counted = sum(each.value for each in moved if each) if all(moved) else 0.0
+    return counted if counted > 0 else None
 
 
 def _rates(entries: Iterable[Entry]) -> Iterator[tuple[float, str]]:
@@ -111,7 +114,8 @@ def _bandwidths(entries: Iterable[Entry]) -> Iterator[tuple[float, str]]:
         if measured is None:
             continue
         name = f"{entry.row.problem} {entry.row.iteration}"
-        yield entry.iteration.problem.bytes / (measured.time_ms * 1e6), name
+        if measured.time_ms > 0:
+            yield entry.iteration.problem.bytes / (measured.time_ms * 1e6), name
         counted = dram_bytes(entry.profile)
         if counted and entry.profile and entry.profile.duration_us:
             yield counted / (entry.profile.duration_us * 1e3), f"{name}, under ncu"
