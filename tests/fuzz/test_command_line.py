@@ -20,7 +20,7 @@ from harness.static import toolchain
 from harness.tree import Tree
 
 VERBS: Final = [
-    *("check", "verify", "bench", "build", "profile", "leaderboard", "new", "doctor", "selftest", "image"),
+    *("check", "verify", "bench", "build", "profile", "leaderboard", "report", "new", "doctor", "selftest", "image"),
     *("run-in-docker", "run", "bnech", ""),
 ]
 OPTIONS: Final = [
