@@ -178,7 +178,8 @@ def gather(tree: Tree, gpu: str, selection: Selection) -> Report:
         gpu=gpus.find(gpu),
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         shapes=tuple(_Folder(tree, gpu, key).shape(of_one) for key, of_one in by_problem.items()),
-        complaints=tuple(dict.fromkeys(complaints)),
+        # a report travels: it says where in the checkout, not where on whose disk
+        complaints=tuple(dict.fromkeys(each.replace(f"{tree.root}/", "") for each in complaints)),
     )
 
 

@@ -260,7 +260,7 @@
   });
   addEventListener("beforeprint", () => {
     for (const details of main.querySelectorAll("details")) {
-      fill(details);
+      if (details.dataset.fill) fill(details);
       details.open = true;
     }
   });
