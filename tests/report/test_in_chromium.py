@@ -228,6 +228,8 @@ def test_on_paper_there_are_no_tools_and_all_figures(reader: Reader) -> None:
     reader.open(BEST)
     reader.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     reader.page.emulate_media(media="print", color_scheme="dark")
+    reader.page.set_viewport_size({"width": 700, "height": 1000})  # A4 between its margins
+    assert reader.page.evaluate("document.documentElement.scrollWidth") <= 700
     assert not reader.page.locator("header").is_visible()
     assert not reader.page.locator(".copy").first.is_visible()
     assert reader.page.locator("details[data-fill=blocks] tbody tr").count() == 48
