@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from harness import __version__
 from harness.profile.figures import FIGURES
-from harness.report import figures, plots
+from harness.report import figures, palette, plots, rows
 from harness.report.gather import Entry, Report, Shape, Sheet
 from harness.report.roofline import Roofline, roofline
 
@@ -43,7 +43,7 @@ def render(report: Report) -> str:
         for name, (shape, sheet) in _sheets(report).items()
         if (found := roofline(report, shape, sheet)) is not None
     }
-    style = plots.style() + _asset("report.css")
+    style = palette.style() + _asset("report.css")
     scripts = (_library(), _asset("report.js"))
     policy = "; ".join(
         (
@@ -85,7 +85,7 @@ def embedded(document: object) -> Markup:
 
 def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
     """What scripts draw from; all else is in the templates."""
-    forest = plots.forest_rows(report)
+    forest = rows.forest(report)
     sheets = _sheets(report)
     return {
         "specs": {
@@ -96,8 +96,8 @@ def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
             "ladder-tflops": plots.ladder("tflops"),
         },
         "forest": forest,
-        "ladders": {name: plots.ladder_rows(sheet) for name, (_, sheet) in sheets.items()},
-        "rooflines": {name: plots.roofline_rows(found) for name, found in rooflines.items()},
+        "ladders": {name: rows.ladder(sheet) for name, (_, sheet) in sheets.items()},
+        "rooflines": {name: rows.roofline(found) for name, found in rooflines.items()},
         "metrics": _metrics(report),
         "blocks": {entry.page: _blocks(entry) for entry in report.entries if _blocks(entry)},
     }

@@ -6,7 +6,7 @@ from typing import Any, Final
 import vl_convert
 
 from harness.errors import UsageError
-from harness.report import plots
+from harness.report import palette, plots, rows
 from harness.report.gather import Report
 
 THEMES: Final = ("light", "dark")
@@ -21,7 +21,7 @@ def write(report: Report, folder: Path) -> list[Path]:
     sheet = leader.sheets[0]
     baseline = sheet.board.baseline
     device = sheet.board.environment.device if sheet.board.environment else report.gpu.key
-    forest, ladder = plots.forest_rows(report), plots.ladder_rows(sheet)
+    forest, ladder = rows.forest(report), rows.ladder(sheet)
     drawn = {
         "overview": _filled(
             plots.forest(len(forest)),
@@ -42,7 +42,7 @@ def write(report: Report, folder: Path) -> list[Path]:
         svg = vl_convert.vegalite_to_svg(spec)
         for theme in THEMES:
             path = folder / f"{name}-{theme}.svg"
-            path.write_text(plots.coloured(svg, dark=theme == "dark") + "\n")
+            path.write_text(palette.coloured(svg, dark=theme == "dark") + "\n")
             written.append(path)
     return written
 
@@ -50,12 +50,12 @@ def write(report: Report, folder: Path) -> list[Path]:
 def _filled(spec: plots.Spec, datasets: dict[str, Any], title: str, subtitle: str) -> plots.Spec:
     """A plot of its own: data in it, a width, paper behind it, and words where the page would have some beside it."""
     head = {"text": title, "subtitle": subtitle, "anchor": "start", "frame": "group", "offset": 12}
-    colours = {"color": plots.variable("ink"), "subtitleColor": plots.variable("soft")}
+    colours = {"color": palette.variable("ink"), "subtitleColor": palette.variable("soft")}
     return {
         **spec,
         "width": _WIDTH,
         "datasets": datasets,
-        "background": plots.variable("paper"),
+        "background": palette.variable("paper"),
         "padding": 14,
         "title": head | colours,
     }

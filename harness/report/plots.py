@@ -1,54 +1,19 @@
-"""The plots, in Vega-Lite, and their rows; the same for the page, which is interactive, and for the README's pictures.
+"""The plots, in Vega-Lite; the same for the page, which is interactive, and for the README's pictures.
 
-Colours are variables of the page's style sheet, so that a plot follows the theme; ``coloured`` fills them in for a
-picture. What a colour tells, a shape tells too.
+Each draws the data ``rows``; `harness/report/rows.py` says what is in them.
 """
 
-import re
 from typing import Any, Final
 
-import numpy as np
-
-from harness.report.figures import tame
-from harness.report.gather import Entry, Report, Sheet
-from harness.report.roofline import DATASHEET, REACHED, Roofline
+from harness.report.palette import variable
+from harness.report.roofline import DATASHEET, REACHED
+from harness.report.rows import Rows
 
 Spec = dict[str, Any]
-
-# Name -> light, dark. Text on paper has a contrast of 4.5 at least, marks of 3 (WCAG 2.2, 1.4.3 and 1.4.11).
-PALETTE: Final = {
-    "paper": ("#ffffff", "#14171c"),
-    "raised": ("#f4f6f8", "#1d2229"),
-    "ink": ("#1b2027", "#e8ebef"),
-    "soft": ("#59636f", "#a0abb8"),
-    "rule": ("#d5dae0", "#39414c"),
-    "accent": ("#0b62b8", "#74b6ff"),
-    "good": ("#0a7240", "#56cf8d"),
-    "bad": ("#bd2222", "#ff8a80"),
-    "warn": ("#8f5600", "#f2b54e"),
-    "added": ("#dff5e6", "#143a26"),
-    "removed": ("#fde6e4", "#48201f"),
-}
 
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _CROSS: Final = "M-1-1L1 1M1-1L-1 1"
 _TITLES: Final = {"ratio": "ratio to the baseline", "tflops": "TFLOPS"}
-
-
-def variable(name: str) -> str:
-    assert name in PALETTE
-    return f"var(--{name})"
-
-
-def style() -> str:
-    """The variables as a style sheet; ``light-dark`` follows the reader's theme."""
-    colours = "; ".join(f"--{name}: light-dark({light}, {dark})" for name, (light, dark) in PALETTE.items())
-    return f":root {{ {colours} }}\n"
-
-
-def coloured(svg: str, *, dark: bool) -> str:
-    """The colours themselves instead of the style sheet's variables."""
-    return re.sub(r"var\(--([a-z]+)\)", lambda match: PALETTE[match[1]][dark], svg)
 
 
 def _spec(description: str, layers: list[Spec], **rest: Any) -> Spec:
@@ -103,29 +68,6 @@ _BY_VERDICT: Final = {
     "legend": None,
     "scale": {"domain": _VERDICTS, "range": [variable("good"), variable("soft"), variable("bad")]},
 }
-
-
-def forest_rows(report: Report) -> list[dict[str, Any]]:
-    """The best of each problem, largest ratio first."""
-    rows = []
-    for shape in report.best_first:
-        best = shape.best
-        if best is None or best.row.ratio_low is None or best.row.ratio_high is None:
-            continue
-        low, high = best.row.ratio_low, best.row.ratio_high
-        rows.append(
-            {
-                "problem": shape.problem.shape_key,
-                "iteration": best.row.iteration,
-                "ratio": best.row.ratio,
-                "low": low,
-                "high": high,
-                "written": f"{best.row.ratio:.4f}",
-                "verdict": "faster" if low > 1 else "slower" if high < 1 else "as fast",
-                "page": shape.page,
-            }
-        )
-    return rows
 
 
 def forest(problems: int) -> Spec:
@@ -187,52 +129,6 @@ def forest(problems: int) -> Spec:
         ],
         height=46 * problems,
     )
-
-
-def ladder_rows(sheet: Sheet) -> list[dict[str, Any]]:
-    """In the order of tuning; ``best`` is what the leaderboard's decisions kept so far, of the same model."""
-    rows = []
-    best: dict[str, Entry] = {}
-    for entry in sheet.ladder:
-        row = entry.row
-        if row.ratio is None and not entry.failed:
-            continue
-        if entry.outcome == "keep":
-            best[row.model] = entry
-        held = best.get(row.model)
-        tflops = _tflops_of_rounds(entry)
-        rows.append(
-            {
-                "iteration": row.iteration,
-                "number": entry.iteration.number,
-                "model": row.model,
-                "outcome": entry.outcome,
-                "ratio": None if entry.failed else row.ratio,
-                "ratio_low": None if entry.failed else row.ratio_low,
-                "ratio_high": None if entry.failed else row.ratio_high,
-                "ratio_best": held.row.ratio if held else None,
-                "tflops": None if entry.failed else row.tflops,
-                "tflops_low": tflops[0],
-                "tflops_high": tflops[1],
-                "tflops_best": held.row.tflops if held else None,
-                "said": tame(row.reason or row.idea or ""),
-                "label": f"{row.iteration} of {row.model}, {entry.outcome}"
-                + (f", ratio {row.ratio:.4f}" if row.ratio is not None and not entry.failed else ""),
-                "page": entry.page,
-            }
-        )
-    return rows
-
-
-def _tflops_of_rounds(entry: Entry) -> tuple[float | None, float | None]:
-    """Where the middle 95% of the rounds lie."""
-    measured = entry.record.measurement if entry.record else None
-    times = [block.contestant_ms for block in measured.blocks if block.contestant_ms > 0] if measured else []
-    if not times or entry.failed:
-        return None, None
-    rates = [entry.iteration.problem.flops / (time_ms * 1e9) for time_ms in times]
-    low, high = np.quantile(rates, (0.025, 0.975))
-    return round(float(low), 2), round(float(high), 2)
 
 
 def ladder(figure: str) -> Spec:
@@ -305,34 +201,10 @@ def ladder(figure: str) -> Spec:
     )
 
 
-def with_rows(spec: Spec, rows: list[dict[str, Any]]) -> Spec:
+def with_rows(spec: Spec, rows: Rows) -> Spec:
     """Without the layers of outcomes that no row has: from no rows a scale has no extent. The page does likewise."""
     present = {row["outcome"] for row in rows}
     return {**spec, "layer": [each for each in spec["layer"] if each.get("name", "") in {"", *present}]}
-
-
-def roofline_rows(found: Roofline) -> dict[str, list[dict[str, Any]]]:
-    """``rows`` are the iterations and ``roofs`` the corners of each roof."""
-    start, end = found.span
-    roofs = [
-        {"kind": roof.kind, "intensity": at, "tflops": roof.at(at)}
-        for roof in found.roofs
-        for at in (start, roof.ridge, end)
-    ]
-    rows = [
-        {
-            "iteration": point.entry.row.iteration,
-            "model": point.entry.row.model,
-            "bytes": "counted by ncu" if point.counted else "each tensor once",
-            "intensity": point.intensity,
-            "tflops": point.tflops,
-            "bound": point.entry.row.bound or "not profiled",
-            "label": f"{point.entry.row.iteration}: {point.tflops:.4g} TFLOPS at {point.intensity:.4g} FLOP per byte",
-            "page": point.entry.page,
-        }
-        for point in found.points
-    ]
-    return {"rows": rows, "roofs": roofs}
 
 
 def roofline() -> Spec:

@@ -16,7 +16,7 @@ from harness.cli import guarded
 from harness.cli.app import app
 from harness.errors import ExitCode
 from harness.records import Block
-from harness.report import figures, page, pictures, plots
+from harness.report import figures, page, palette, pictures, plots, rows
 from harness.report.difference import lines, settings
 from harness.report.gather import Report, gather
 from harness.report.roofline import DATASHEET, REACHED, roofline
@@ -93,11 +93,11 @@ def test_what_is_behind_a_row(report: Report) -> None:
 
 def test_the_staircase_follows_the_decisions(report: Report) -> None:
     shape = next(each for each in report.shapes if each.problem.shape_key == SHAPE)
-    rows = [each for each in plots.ladder_rows(shape.sheets[0]) if each["model"] == MODEL]
-    assert [each["number"] for each in rows if each["outcome"] == "keep"] == [0, 2]
-    assert rows[0]["ratio_best"] == rows[1]["ratio_best"] < rows[2]["ratio_best"] == rows[-1]["ratio_best"]
-    assert all(each["ratio"] is None for each in rows if each["outcome"] == "failed")
-    assert all(each["tflops_low"] < each["tflops"] < each["tflops_high"] for each in rows if each["ratio"])
+    stairs = [each for each in rows.ladder(shape.sheets[0]) if each["model"] == MODEL]
+    assert [each["number"] for each in stairs if each["outcome"] == "keep"] == [0, 2]
+    assert stairs[0]["ratio_best"] == stairs[1]["ratio_best"] < stairs[2]["ratio_best"] == stairs[-1]["ratio_best"]
+    assert all(each["ratio"] is None for each in stairs if each["outcome"] == "failed")
+    assert all(each["tflops_low"] < each["tflops"] < each["tflops_high"] for each in stairs if each["ratio"])
 
 
 def test_the_ceilings_say_where_they_are_from(report: Report) -> None:
@@ -132,8 +132,8 @@ def test_hostile_text_is_there_to_be_read(html: Tags, report: Report) -> None:
     assert "{{ 7 * 7 }}" in text
     assert "\u202e" not in text, "a mark that turns the direction of text is written out"
     assert "\\u202eevil" in text
-    rows = json.loads(html.data)["ladders"]["/linear_bf16fp32_64x8192x8192#0"]
-    assert rows[0]["said"] == figures.tame(HOSTILE)
+    ladder = json.loads(html.data)["ladders"]["/linear_bf16fp32_64x8192x8192#0"]
+    assert ladder[0]["said"] == figures.tame(HOSTILE)
 
 
 def test_embedded_json_stays_within_its_script() -> None:
@@ -188,10 +188,10 @@ def test_colours_can_be_told_from_what_they_lie_on() -> None:
     for theme in (0, 1):
         for name in ("ink", "soft", "accent", "good", "bad", "warn"):
             for ground in ("paper", "raised"):
-                ratio = contrast(plots.PALETTE[name][theme], plots.PALETTE[ground][theme])
+                ratio = contrast(palette.PALETTE[name][theme], palette.PALETTE[ground][theme])
                 assert ratio >= 4.5, (name, ground, theme, ratio)
         for ground in ("added", "removed"):
-            assert contrast(plots.PALETTE["ink"][theme], plots.PALETTE[ground][theme]) >= 4.5
+            assert contrast(palette.PALETTE["ink"][theme], palette.PALETTE[ground][theme]) >= 4.5
 
 
 def contrast(one: str, other: str) -> float:
