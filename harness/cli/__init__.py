@@ -1,6 +1,6 @@
 """The command line: one verb a function, related verbs a module."""
 
-from harness.cli import compare, container, evidence, itself, line, notebook, profile
+from harness.cli import compare, container, evidence, itself, line, notebook, profile, report
 from harness.cli.app import guarded, main
 
-__all__ = ["compare", "container", "evidence", "guarded", "itself", "line", "main", "notebook", "profile"]
+__all__ = ["compare", "container", "evidence", "guarded", "itself", "line", "main", "notebook", "profile", "report"]

@@ -60,10 +60,8 @@ def test_from_history_when_the_tree_has_moved_on(recorded: tuple[Checkout, str])
     assert done.returncode in (0, 1), done.stderr
     assert "its code is that of commit " in done.stderr
     assert json.loads(done.stdout)["again"]["source_sha256"] == original
-    listed = subprocess.run(
-        ["git", "-C", str(checkout.root), "worktree", "list"], capture_output=True, text=True, check=True
-    )
-    assert len(listed.stdout.splitlines()) == 1
+    command = ["git", "-C", str(checkout.root), "worktree", "list"]
+    assert len(subprocess.run(command, capture_output=True, check=True).stdout.splitlines()) == 1
     assert checkout.leftovers() == []
 
 
