@@ -11,6 +11,7 @@ from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.profile.record import ProfileRecord
 from harness.profile.record import newest as newest_profile
 from harness.records import Cause, Environment, Measurement, Record, Stage, Status, read
+from harness.standings import PlayOff, Standing
 from harness.static.report import main_kernel
 from harness.tree import Iteration, Selection, Tree
 
@@ -49,6 +50,7 @@ class Row(msgspec.Struct, frozen=True):
     source_sha256: str
     record: str | None
     environment: Environment | None
+    behind: float | None = None  # the leader's ratio over its own, where a play-off between the two decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Board:
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
     """Every problem's boards, the newest environment first, and what could not be read."""
+    decided: dict[str, list[PlayOff]] = {}
     iterations, misplaced = tree.scan(gpu, selection)
     complaints = [each.reason for each in misplaced]
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
@@ -85,6 +88,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
                 newest.setdefault(shape_key, {}).setdefault(key, []).append((iteration, record))
     result = []
     for shape_key in dict.fromkeys(iteration.shape_key for iteration in iterations):
+        decided[shape_key], problems = read(tree.play_offs(gpu, shape_key), PlayOff)
+        complaints += problems
         groups = sorted(
             newest.get(shape_key, {}).values(), key=lambda group: max(r.recorded_at for _, r in group), reverse=True
         )
@@ -93,7 +98,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
             result.append(Board(gpu, shape_key, None, None, "", None, tuple(blank)))
-    return [_with_bounds(board, bounds) for board in result], complaints
+    return [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result], complaints
 
 
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
@@ -171,6 +176,34 @@ def _ranked(rows: list[Row]) -> list[Row]:
             rank, lead_low = position, row.ratio_low
         ranked.append(msgspec.structs.replace(row, rank=rank))
     return ranked
+
+
+def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
+    """The rows that share the first rank, in the order of the newest play-off among all of them, if there was one."""
+    first = {(row.model, row.iteration): row for row in board.rows if row.rank == 1}
+    for held in reversed(play_offs):
+        standings = {(each.model, each.iteration): each for each in held.standings}
+        if len(first) < 2 or not first.keys() <= standings.keys():
+            continue
+        if all(_played(row, held, standings[name]) for name, row in first.items()):
+            return replace(board, rows=(*_in_order(first, standings), *board.rows[len(first) :]))
+    return board
+
+
+def _played(row: Row, held: PlayOff, standing: Standing) -> bool:
+    """Whether a row is of the very code, judge and kind of machine that played."""
+    assert row.environment is not None and row.timer is not None
+    unchanged = row.source_sha256 == standing.source_sha256 and not {"source", "family"} & set(row.stale)
+    return unchanged and held.applies(row.environment, row.timer)
+
+
+def _in_order(first: dict[tuple[str, str], Row], standings: dict[tuple[str, str], Standing]) -> Iterator[Row]:
+    """Who is not behind for sure shares the first rank."""
+    rank = 1
+    for position, (name, standing) in enumerate(((n, s) for n, s in standings.items() if n in first), start=1):
+        if standing.low > 1 and rank == 1:
+            rank = position
+        yield msgspec.structs.replace(first[name], rank=rank, behind=standing.behind)
 
 
 def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Tables: the leaderboard and one-line results, for a terminal."""
 
+import statistics
 from collections import Counter
 from typing import Final
 
@@ -9,6 +10,7 @@ from harness.comparison import Comparison, Verdict
 from harness.errors import UsageError
 from harness.leaderboard import Board, Row
 from harness.records import Record, Status
+from harness.standings import PlayOff
 from harness.tree import Selection
 
 HEADERS: Final = (
@@ -86,6 +88,26 @@ def comparisons(found: list[Comparison], table_format: str = "simple") -> str:
     return f"{body}\n\n{told}"
 
 
+def standings(held: PlayOff) -> str:
+    """A play-off's order, with each one's distance from the first."""
+    body = tabulate(
+        [
+            (
+                each.model,
+                each.iteration,
+                f"{statistics.geometric_mean(each.ratios):.4f}",
+                "" if each.behind == 1 else f"{100 * (each.behind - 1):.2f}%",
+                "" if each.behind == 1 else f"[{100 * (each.low - 1):.2f}, {100 * (each.high - 1):.2f}]",
+            )
+            for each in held.standings
+        ],
+        headers=("model", "iteration", "ratio", "behind", "95% interval, %"),
+        disable_numparse=True,
+        colalign=("left", "left", "right", "right", "left"),
+    )
+    return f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds\n\n{body}"
+
+
 def chosen(selection: Selection) -> str:
     """The narrowing of a run, in words."""
     parts = (("shape", selection.shape), ("model", selection.model), ("iter", selection.iteration))
@@ -111,6 +133,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     notes = []
     if row.stale:
         notes.append(f"stale: {', '.join(row.stale)}")
+    if row.behind is not None:
+        notes.append("play-off: first" if row.behind == 1 else f"play-off: {100 * (row.behind - 1):.2f}% behind")
     if row.stable is False:
         notes.append("unstable")
     if row.status != Status.PASSED:

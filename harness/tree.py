@@ -178,6 +178,10 @@ class Tree:
     def builds(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("builds.jsonl")
 
+    def play_offs(self, gpu: str, shape_key: str) -> Path:
+        """Of all models: a play-off may be between two."""
+        return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"
+
     def all_records(self, gpu: str) -> list[Path]:
         return sorted((self.folder(gpu) / "logs").glob("*/*/results.jsonl"))
 

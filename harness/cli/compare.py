@@ -1,18 +1,19 @@
-"""Verbs that look back at records: compare, reproduce, export."""
+"""Verbs that look back at records: compare, reproduce, play-off, export."""
 
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import comparison, exports, gpus, reproduction, revisions, tables
+from harness import comparison, exports, gpus, leaderboard, play_off, reproduction, revisions, tables
+from harness.candidate import Settings
 from harness.cli.app import app, emit
 from harness.cli.options import Choice
 from harness.comparison import Comparison, Verdict
 from harness.errors import ExitCode, UsageError
-from harness.progress import console
-from harness.records import Record
-from harness.tree import Selection, Tree
+from harness.progress import console, reporting
+from harness.records import Record, append
+from harness.tree import Iteration, Selection, Tree
 
 
 @app.command
@@ -71,6 +72,41 @@ def reproduce(
             print(f"differs: {each}")
         print(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
     return ExitCode.PASSED if verdict.agrees else ExitCode.REJECTED
+
+
+@app.command(name="play-off")
+def play(
+    choice: Choice = Choice(),
+    *,
+    rounds: Annotated[int, Parameter(help="How often each leader is measured.")] = play_off.ROUNDS,
+    top: Annotated[int | None, Parameter(help="The first so many rows; else those that share the first rank.")] = None,
+    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = 1.0,
+) -> ExitCode:
+    """Measure the leaders of a problem in turns; the leaderboard takes the verdict."""
+    if choice.shape is None:
+        raise UsageError("play-off needs --shape, e.g. --shape matmul_bf16fp32_4096x4096x4096")
+    tree = Tree.here()
+    gpu, device = gpus.resolve(choice.gpu)
+    leaders = _leaders(tree, gpu.key, choice.selection, top)
+    settings = Settings(budget_s=budget)
+    with reporting(rounds) as reporter:
+        held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter)
+    append(tree.play_offs(gpu.key, choice.shape), held)
+    if choice.json:
+        emit(held)
+    else:
+        print(tables.standings(held))
+    return ExitCode.PASSED
+
+
+def _leaders(tree: Tree, key: str, selection: Selection, top: int | None) -> list[Iteration]:
+    """Whom the newest board of a problem puts first, but for those that have changed since."""
+    boards, _ = leaderboard.boards(tree, key, selection)
+    ranked = [row for row in boards[0].rows if row.rank is not None] if boards else []
+    rows = ranked[:top] if top else [row for row in ranked if row.rank == 1 or row.behind is not None]
+    names = {(row.model, row.iteration) for row in rows if not {"source", "family"} & set(row.stale)}
+    iterations, _ = tree.scan(key, selection)
+    return [each for each in iterations if (each.model, each.name) in names]
 
 
 @app.command
