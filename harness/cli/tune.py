@@ -1,6 +1,7 @@
 """The verb tune: search a family's space, and pin the winner as the next iteration."""
 
-from typing import Annotated
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -11,16 +12,50 @@ from harness.errors import ExitCode, UsageError
 from harness.problem import parse_shape_key
 from harness.progress import console
 from harness.tree import Tree, check_model
+from harness.tune.autotuner import AutotunerOptions
+from harness.tune.engine import autotune
 from harness.tune.run import Tuned, TunePlan
 from harness.tune.run import tune as carry_out
 from harness.tune.space import named_family, own_family, words
+
+
+@Parameter(name="*", group="TileLang's own autotuner, --engine tilelang")
+@dataclass(frozen=True)
+class Autotuner:
+    """Options of TileLang's autotuner, under its own names."""
+
+    warmup: Annotated[int, Parameter(help="Launches before a candidate is timed.")] = 25
+    rep: Annotated[int, Parameter(help="Launches that are timed.")] = 100
+    timeout: Annotated[int, Parameter(help="Seconds for one candidate at most.")] = 30
+    supply: Annotated[
+        str | None,
+        Parameter(help="inputs (set_autotune_inputs), program (a supply program), or a TensorSupplyType like Normal."),
+    ] = None
+    check: Annotated[bool, Parameter(help="Compare with the reference; its disk cache keeps only what was not.")] = True
+    rtol: Annotated[float, Parameter(help="Relative tolerance of its check.")] = 1e-2
+    atol: Annotated[float, Parameter(help="Absolute tolerance of its check.")] = 1e-2
+    max_mismatched_ratio: Annotated[float, Parameter(help="Part of the elements that may be off.")] = 0.01
+    early_stop: Annotated[bool, Parameter(help="Stop timing what is slower than the best by a factor.")] = False
+    early_stop_factor: Annotated[float, Parameter(help="That factor.")] = 2.0
+    backend: Annotated[Literal["event", "cupti", "cudagraph"], Parameter(help="Its timer; on a CPU wall.")] = "event"
+    cache: Annotated[bool, Parameter(help="Use its caches on the disk.")] = True
+    limit: Annotated[float, Parameter(help="Seconds for all of it at most.")] = 1800.0
+
+    @property
+    def options(self) -> AutotunerOptions:
+        own = {field.name: getattr(self, field.name) for field in fields(AutotunerOptions)}
+        return AutotunerOptions(**own)
 
 
 @app.command
 def tune(
     choice: Choice = Choice(),
     manner: Manner = Manner(),
+    autotuner: Autotuner = Autotuner(),
     *,
+    engine: Annotated[
+        Literal["tilebench", "tilelang"], Parameter(help="Who searches: the race, or TileLang's own autotuner.")
+    ] = "tilebench",
     family: Annotated[
         list[str] | None, Parameter(help="A family such as pipelined, several if repeated; the problem's own else.")
     ] = None,
@@ -50,7 +85,8 @@ def tune(
         again=manner.again,
         parent=parent,
     )
-    return _report(plan, carry_out(plan), choice)
+    tuned = carry_out(plan) if engine == "tilebench" else autotune(plan, autotuner.options, autotuner.limit)
+    return _report(plan, tuned, choice)
 
 
 def _report(plan: TunePlan, tuned: Tuned, choice: Choice) -> ExitCode:
@@ -58,14 +94,17 @@ def _report(plan: TunePlan, tuned: Tuned, choice: Choice) -> ExitCode:
     console.print(
         f"{len(surveyed.entries)} candidates, {surveyed.refused} refused by the family; {surveyed.carver}", markup=False
     )
-    pick, iteration = tuned.pick, tuned.iteration
+    pick = tuned.pick
     if choice.json:
-        emit({"pick": pick, "path": iteration.path if iteration else None, "measured": tuned.measured})
+        emit({"pick": pick, "measured": tuned.measured, "known": tuned.reused, "survey": surveyed})
         return ExitCode.PASSED if pick else ExitCode.REJECTED
-    if pick is None or iteration is None:
+    if pick is None:
         console.print(f"no candidate passed; the first said: {tuned.first_failure}", markup=False)
         return ExitCode.REJECTED
-    print(f"{plan.tree.short(iteration.path)}: {words(pick.config)}")
+    folder = plan.tree.folder(pick.gpu) / "srcs" / pick.shape_key / pick.model
+    print(f"{plan.tree.short(folder / pick.iteration)}.py: {words(pick.config)}")
+    if pick.latency_ms is not None:
+        print(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `tilebench bench` judges it")
     if pick.ratio is not None:
         level = f"level with {len(pick.ties)} more" if pick.ties else "leads alone"
         print(f"ratio {pick.ratio:.4f} [{pick.ratio_low:.4f}, {pick.ratio_high:.4f}], {level}")

@@ -59,10 +59,10 @@ def raced(entries: Sequence[Entry], order: Sequence[Standing], ties: int, baseli
     )
 
 
-def autotuned(entries: Sequence[Entry], order: Sequence[Standing]) -> str:
-    """The idea of a winner by TileLang's own autotuner; ``order`` is by its latency."""
+def autotuned(entries: Sequence[Entry], order: Sequence[Standing], latency_ms: float | None) -> str:
+    """The idea of a winner by TileLang's own autotuner; ``order`` is by its latency, empty where its cache answered."""
     searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
-    found = f"{order[0].trial.latency_ms:.4g} ms by its own profiler"
+    found = "from its cache" if latency_ms is None else f"{latency_ms:.4g} ms by its own profiler"
     beaten = [each for each in order[1:] if each.trial.latency_ms is not None]
     if not beaten:
         return f"Picked by TileLang's autotuner of {searched}: {found}."

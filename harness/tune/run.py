@@ -54,7 +54,6 @@ class Tuned:
     surveyed: Surveyed
     order: list[Standing]
     pick: Pick | None = None
-    iteration: Iteration | None = None
     measured: int = 0
     reused: int = 0
     first_failure: str = ""
@@ -235,7 +234,6 @@ def keep_pick(
     iteration = pin.already(plan.tree, folder, history.picks, winner)
     if iteration is None:
         iteration = pin.pin(plan.tree, plan.problem, plan.gpu, plan.model, winner, idea, plan.parent)
-    tuned.iteration = iteration
     tuned.pick = Pick(
         schema=1,
         recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
