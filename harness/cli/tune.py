@@ -1,9 +1,11 @@
 """The verb tune: search a family's space, and pin the winner as the next iteration."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from tabulate import tabulate_formats
 
 from harness import gpus
 from harness.cli.app import app, emit
@@ -11,12 +13,15 @@ from harness.cli.options import Choice, Manner
 from harness.errors import ExitCode, UsageError
 from harness.problem import parse_shape_key
 from harness.progress import console
+from harness.records import read
 from harness.tree import Tree, check_model
+from harness.tune import show
 from harness.tune.autotuner import AutotunerOptions
 from harness.tune.engine import autotune
+from harness.tune.record import Pick, Trial, picks_path, trials_path
 from harness.tune.run import Tuned, TunePlan
 from harness.tune.run import tune as carry_out
-from harness.tune.space import named_family, own_family, words
+from harness.tune.space import frozen, named_family, own_family, words
 
 
 @Parameter(name="*", group="TileLang's own autotuner, --engine tilelang")
@@ -28,8 +33,8 @@ class Autotuner:
     rep: Annotated[int, Parameter(help="Launches that are timed.")] = 100
     timeout: Annotated[int, Parameter(help="Seconds for one candidate at most.")] = 30
     supply: Annotated[
-        str | None,
-        Parameter(help="inputs (set_autotune_inputs), program (a supply program), or a TensorSupplyType like Normal."),
+        Literal["inputs", "program", "Integer", "Uniform", "Normal", "Randn", "Zero", "One", "Auto"] | None,
+        Parameter(help="set_autotune_inputs, a supply program, or a TensorSupplyType; what fits where not given."),
     ] = None
     check: Annotated[bool, Parameter(help="Compare with the reference; its disk cache keeps only what was not.")] = True
     rtol: Annotated[float, Parameter(help="Relative tolerance of its check.")] = 1e-2
@@ -89,6 +94,46 @@ def tune(
     return _report(plan, tuned, choice)
 
 
+@app.command
+def tuning(
+    choice: Choice = Choice(),
+    *,
+    levers: Annotated[
+        str | None, Parameter(help="Two levers, as block_M,block_N; else those that matter most.")
+    ] = None,
+    engine: Annotated[Literal["tilebench", "tilelang"], Parameter(help="Whose search.")] = "tilebench",
+    race: Annotated[int | None, Parameter(help="Which search of that engine; the newest else.")] = None,
+    picture: Annotated[Path | None, Parameter(help="Write a heat map there too, .svg or .png.")] = None,
+    most: Annotated[int, Parameter(help="Candidates in the list below the table.")] = 12,
+    format: Annotated[str, Parameter(help="A tabulate format.")] = "simple",
+) -> ExitCode:
+    """Show what a search found: a pivot table over two levers, the best candidates, and a heat map."""
+    if choice.shape is None or choice.model is None:
+        raise UsageError("tuning needs --shape and --model, those of the search")
+    parse_shape_key(choice.shape)
+    check_model(choice.model)
+    if format not in tabulate_formats:
+        raise UsageError(f"unknown table format '{format}'; known: {', '.join(tabulate_formats)}")
+    tree, place = Tree.here(), (choice.key, choice.shape, choice.model)
+    trials, complaints = read(trials_path(tree, *place), Trial)
+    picks, more = read(picks_path(tree, *place), Pick)
+    for complaint in (*complaints, *more):
+        console.print(complaint, markup=False)
+    found = show.chosen(trials, engine, race)
+    if choice.json:
+        emit([each.trial for each in found])
+        return ExitCode.PASSED
+    pair = show.levers_of(found, levers)
+    title = show.title_of(found, picks)
+    measure = "latency in ms by TileLang's profiler" if engine == "tilelang" else "ratio to the baseline"
+    print(f"{title}\nbest {measure} over all other levers\n\n{show.pivot(found, pair, format)}\n")
+    print(show.field(found, most, format))
+    if picture is not None:
+        show.picture(picture, found, pair, title)
+        console.print(f"heat map: {picture}", markup=False)
+    return ExitCode.PASSED
+
+
 def _report(plan: TunePlan, tuned: Tuned, choice: Choice) -> ExitCode:
     surveyed = tuned.surveyed
     console.print(
@@ -102,7 +147,7 @@ def _report(plan: TunePlan, tuned: Tuned, choice: Choice) -> ExitCode:
         console.print(f"no candidate passed; the first said: {tuned.first_failure}", markup=False)
         return ExitCode.REJECTED
     folder = plan.tree.folder(pick.gpu) / "srcs" / pick.shape_key / pick.model
-    print(f"{plan.tree.short(folder / pick.iteration)}.py: {words(pick.config)}")
+    print(f"{plan.tree.short(folder / pick.iteration)}.py: {words(frozen(pick.config))}")
     if pick.latency_ms is not None:
         print(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `tilebench bench` judges it")
     if pick.ratio is not None:
