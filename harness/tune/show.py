@@ -118,18 +118,11 @@ def heat_map(found: Sequence[Standing], levers: tuple[str, str], title: str) -> 
     measure = "latency in ms" if latency else "ratio"
     shown = cells(found, levers)
     rows = [{"x": str(column), "y": str(row), "figure": figure} for row, column, figure in shown]
-    order = {
-        axis: [str(each) for each in _values([cell[place] for cell in shown])] for axis, place in (("x", 1), ("y", 0))
-    }
-    figures = sorted(row["figure"] for row in rows)
+    down, across = ([str(each) for each in _values([cell[axis] for cell in shown])] for axis in (0, 1))
+    figures = sorted(figure for _, _, figure in shown)
     middle = (figures[0] + figures[-1]) / 2
     dark = f"datum.figure {'<' if latency else '>'} {middle}"
-    color = {
-        "field": "figure",
-        "type": "quantitative",
-        "title": measure,
-        "sort": "descending" if latency else "ascending",
-    }
+    color = {"field": "figure", "type": "quantitative", "title": measure}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "title": title,
@@ -137,13 +130,13 @@ def heat_map(found: Sequence[Standing], levers: tuple[str, str], title: str) -> 
         "width": {"step": 64},
         "height": {"step": 36},
         "encoding": {
-            "x": {"field": "x", "type": "ordinal", "title": levers[1], "sort": order["x"], "axis": {"labelAngle": 0}},
-            "y": {"field": "y", "type": "ordinal", "title": levers[0], "sort": order["y"]},
+            "x": {"field": "x", "type": "ordinal", "title": levers[1], "sort": across, "axis": {"labelAngle": 0}},
+            "y": {"field": "y", "type": "ordinal", "title": levers[0], "sort": down},
         },
         "layer": [
             {
                 "mark": "rect",
-                "encoding": {"color": {**color, "scale": {"scheme": "blues", "zero": False}}},
+                "encoding": {"color": {**color, "scale": {"scheme": "blues", "zero": False, "reverse": latency}}},
             },
             {
                 "mark": {"type": "text", "fontSize": 11},
