@@ -18,6 +18,7 @@ from harness.tree import Tree, check_model
 from harness.tune import show
 from harness.tune.autotuner import AutotunerOptions
 from harness.tune.engine import autotune
+from harness.tune.race import EXHAUSTIVE, RUNGS
 from harness.tune.record import Pick, Trial, picks_path, trials_path
 from harness.tune.run import Tuned, TunePlan
 from harness.tune.run import tune as carry_out
@@ -59,7 +60,10 @@ def tune(
     autotuner: Autotuner = Autotuner(),
     *,
     engine: Annotated[
-        Literal["tilebench", "tilelang"], Parameter(help="Who searches: the race, or TileLang's own autotuner.")
+        Literal["tilebench", "tilelang", "exhaustive"],
+        Parameter(
+            help="Who searches: the race, TileLang's own autotuner, or the race with no candidate dropped early."
+        ),
     ] = "tilebench",
     family: Annotated[
         list[str] | None, Parameter(help="A family such as pipelined, several if repeated; the problem's own else.")
@@ -89,8 +93,10 @@ def tune(
         carver=carver,
         again=manner.again,
         parent=parent,
+        rungs=EXHAUSTIVE if engine == "exhaustive" else RUNGS,
+        engine=engine,
     )
-    tuned = carry_out(plan) if engine == "tilebench" else autotune(plan, autotuner.options, autotuner.limit)
+    tuned = autotune(plan, autotuner.options, autotuner.limit) if engine == "tilelang" else carry_out(plan)
     return _report(plan, tuned, choice)
 
 
@@ -101,7 +107,7 @@ def tuning(
     levers: Annotated[
         str | None, Parameter(help="Two levers, as block_M,block_N; else those that matter most.")
     ] = None,
-    engine: Annotated[Literal["tilebench", "tilelang"], Parameter(help="Whose search.")] = "tilebench",
+    engine: Annotated[Literal["tilebench", "tilelang", "exhaustive"], Parameter(help="Whose search.")] = "tilebench",
     race: Annotated[int | None, Parameter(help="Which search of that engine; the newest else.")] = None,
     picture: Annotated[Path | None, Parameter(help="Write a heat map there too, .svg or .png.")] = None,
     most: Annotated[int, Parameter(help="Candidates in the list below the table.")] = 12,

@@ -44,6 +44,7 @@ class Rung:
 
 
 RUNGS: Final = (Rung(4, 3), Rung(4, 6), Rung(8, 6, full=True))
+EXHAUSTIVE: Final = RUNGS[-1:]  # every candidate like an iteration: what a race is compared with
 
 # Measures candidates on a rung, one after another; None for one that failed.
 Measure = Callable[[int, Sequence[Key]], Iterator[tuple[Key, Sequence[Block] | None]]]

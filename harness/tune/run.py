@@ -24,6 +24,7 @@ from harness.tune.record import Pick, Standing, Trial, of_record, picks_path, st
 from harness.tune.survey import Entry, Surveyed, survey
 
 ENGINE = "tilebench"
+EXHAUSTIVE = "exhaustive"  # the race with its last rung alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class TunePlan:
     again: bool = False
     parent: str | None = None
     rungs: tuple[Rung, ...] = RUNGS
+    engine: str = ENGINE
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -126,7 +128,7 @@ class _Course:
             trial = of_record(
                 record,
                 model=self.plan.model,
-                engine=ENGINE,
+                engine=self.plan.engine,
                 race=self.number,
                 rung=rung,
                 family=entry.family,
@@ -164,7 +166,7 @@ def tune(plan: TunePlan) -> Tuned:
         environment = describe(plan.tree.root, plan.gpu, plan.device)
         families = hashes(yard, surveyed.entries, iterations)
         history = History.of(plan)
-        number = history.race(ENGINE, environment, families, again=plan.again)
+        number = history.race(plan.engine, environment, families, again=plan.again)
         course = _Course(
             plan=plan,
             iterations=iterations,
@@ -172,7 +174,7 @@ def tune(plan: TunePlan) -> Tuned:
             number=number,
             yard=yard,
             narrator=Narrator(surveyed.entries),
-            trials=history.of_race(number, ENGINE, environment, families),
+            trials=history.of_race(number, plan.engine, environment, families),
         )
         finish = race([entry.key for entry in surveyed.entries], course.measure, plan.rungs)
     raced = [trial for trial in course.trials if trial.key in course.entries]
@@ -190,7 +192,7 @@ def tune(plan: TunePlan) -> Tuned:
         winner,
         idea,
         history,
-        engine=ENGINE,
+        engine=plan.engine,
         race=number,
         failed=len(finish.failed),
         ties=tuple(finish.left[1:]),
