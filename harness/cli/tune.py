@@ -61,9 +61,7 @@ def tune(
     *,
     engine: Annotated[
         Literal["tilebench", "tilelang", "exhaustive"],
-        Parameter(
-            help="Who searches: the race, TileLang's own autotuner, or the race with no candidate dropped early."
-        ),
+        Parameter(help="Who searches: the race, TileLang's autotuner, or a race that drops nobody early."),
     ] = "tilebench",
     family: Annotated[
         list[str] | None, Parameter(help="A family such as pipelined, several if repeated; the problem's own else.")

@@ -10,10 +10,10 @@ NUM_SMS = 132
 pipelined: dict[str, list[Any]] = {
     "block_M": [64, 128, 256],
     "block_N": [64, 128, 256],
-    "block_K": [32, 64, 128],
-    "num_stages": [2, 3, 4, 5],
+    "block_K": [32, 64],
+    "num_stages": [3, 4],
     "threads": [128, 256],
-    "panel": [0, 8],
+    "panel": [8],
     "epilogue": ["direct", "tma"],
 }
 
@@ -28,7 +28,7 @@ def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
     unit = 64 * 2 // DTYPE_BYTES[problem.input]  # 128 bytes of K: one swizzled row
     small = ceildiv(rows, 128) * ceildiv(columns, 128) <= NUM_SMS
     tiles = (
-        [(64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 64, 2), (128, 128, 2)]
+        [(64, 64, 1), (64, 128, 1), (128, 64, 2), (128, 128, 2), (128, 256, 2)]
         if small
         else [(128, 128, 2), (128, 192, 2), (128, 256, 2), (256, 128, 2), (192, 128, 3), (64, 256, 1)]
     )
@@ -46,7 +46,7 @@ def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
             "wgmma_in_flight": in_flight,
         }
         for block_M, block_N, groups in tiles
-        for block_K, num_stages in ((unit, 4), (unit, 6), (unit, 8), (2 * unit, 3), (2 * unit, 4))
+        for block_K, num_stages in ((unit, 4), (unit, 6), (unit, 8), (2 * unit, 3), (2 * unit, 6))
         for cluster_M, cluster_N in ((1, 1), (2, 1), (1, 2))
         for persistent in ((False,) if small else (True, False))
         for in_flight in (1, 0)
