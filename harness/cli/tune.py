@@ -49,6 +49,14 @@ class Autotuner:
 
     @property
     def options(self) -> AutotunerOptions:
+        """The options as the child takes them; raises UsageError."""
+        for name, least in (("warmup", 0), ("rep", 1), ("timeout", 1), ("rtol", 0), ("atol", 0)):
+            if not least <= getattr(self, name) < float("inf"):
+                raise UsageError(f"--{name} {getattr(self, name):g} is not {least} or more")
+        if not 0 < self.limit < float("inf"):
+            raise UsageError(f"--limit {self.limit:g} is not a number of seconds above 0")
+        if self.early_stop_factor < 1 or not 0 <= self.max_mismatched_ratio <= 1:
+            raise UsageError("--early-stop-factor is 1 or more, and --max-mismatched-ratio from 0 to 1")
         own = {field.name: getattr(self, field.name) for field in fields(AutotunerOptions)}
         return AutotunerOptions(**own)
 
@@ -118,6 +126,8 @@ def tuning(
     check_model(choice.model)
     if format not in tabulate_formats:
         raise UsageError(f"unknown table format '{format}'; known: {', '.join(tabulate_formats)}")
+    if most < 1:
+        raise UsageError(f"--most {most} is not a number of 1 or more")
     tree, place = Tree.here(), (choice.key, choice.shape, choice.model)
     trials, complaints = read(trials_path(tree, *place), Trial)
     picks, more = read(picks_path(tree, *place), Pick)

@@ -22,6 +22,7 @@ class _Rung:
     field: int
     waiting: int
     started: float
+    first: float = 0.0  # when the first was heard: until then candidates were built, which is not the pace
     done: int = 0
 
 
@@ -56,6 +57,8 @@ class Narrator:
         """One candidate's outcome."""
         assert self._rung is not None
         self._rung.done += 1
+        if self._rung.done == 1:
+            self._rung.first = time.monotonic()
         name = words(entry.config, self._fixed)
         if trial.measurement is None:
             self._live.finished(f"{trial.status:<9} {name}: {trial.reason}")
@@ -82,7 +85,8 @@ def _to_go(rung: _Rung) -> str:
     """About how long it still takes, from the pace of this rung."""
     if not rung.done:
         return ""
-    pace_s = (time.monotonic() - rung.started) / rung.done
+    now = time.monotonic()
+    pace_s = (now - rung.first) / (rung.done - 1) if rung.done > 1 else now - rung.started
     seconds = pace_s * (rung.waiting - rung.done)
     field = float(rung.field)
     for _ in range(rung.number + 1, rung.of):

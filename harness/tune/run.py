@@ -4,12 +4,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from harness.candidate import Settings
 from harness.environment import describe, families_sha256
 from harness.gpus import Gpu
 from harness.judge.statistics import Estimate
-from harness.nvml import Device
+from harness.nvml import Device, compute_processes
 from harness.problem import Problem
 from harness.processes import start_forkserver
 from harness.progress import reporting
@@ -24,6 +25,7 @@ from harness.tune.record import Pick, Standing, Trial, of_record, picks_path, st
 from harness.tune.survey import Entry, Surveyed, survey
 
 ENGINE = "tilebench"
+RELEASE_S: Final = 10.0
 EXHAUSTIVE = "exhaustive"  # the race with its last rung alone
 
 
@@ -150,6 +152,7 @@ class _Course:
                 settings=self.plan.rungs[rung].settings(self.plan.settings),
                 again=True,
             )
+            released(self.plan.device)
             with self.narrator.rung(rung, len(self.plan.rungs), len(keys), len(waiting)) as reporter:
                 run(judged, reporter, keep)
         for key in keys:
@@ -202,6 +205,16 @@ def tune(plan: TunePlan) -> Tuned:
         estimate=finish.estimates[winner.key],
     )
     return tuned
+
+
+def released(device: Device | None) -> None:
+    """Wait until the processes of the rung before are gone from the device too; the judge refuses to run beside any.
+
+    Whoever waited for the end of a process has seen its pipe close, and the driver lets go of it a moment later.
+    """
+    until = time.monotonic() + RELEASE_S
+    while device is not None and compute_processes(device) and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def look_around(plan: TunePlan) -> Surveyed:

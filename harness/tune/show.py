@@ -23,7 +23,10 @@ def chosen(trials: Sequence[Trial], engine: str, race: int | None) -> list[Stand
     number = max(races) if race is None else race
     if number not in races:
         raise UsageError(f"there is no race {number} by {engine}; there are {', '.join(map(str, sorted(races)))}")
-    return standings(trial for trial in trials if trial.engine == engine and trial.race == number)
+    found = standings(trial for trial in trials if trial.engine == engine and trial.race == number)
+    if all(figure_of(each) is None for each in found):
+        raise UsageError(f"no candidate of race {number} by {engine} passed; the first said: {found[0].trial.reason}")
+    return found
 
 
 def levers_of(found: Sequence[Standing], named: str | None) -> tuple[str, str]:
