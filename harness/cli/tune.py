@@ -117,6 +117,7 @@ def tuning(
     race: Annotated[int | None, Parameter(help="Which search of that engine; the newest else.")] = None,
     picture: Annotated[Path | None, Parameter(help="Write a heat map there too, .svg or .png.")] = None,
     most: Annotated[int, Parameter(help="Candidates in the list below the table.")] = 12,
+    picks: Annotated[bool, Parameter(negative="", help="List every search and its pick instead.")] = False,
     format: Annotated[str, Parameter(help="A tabulate format.")] = "simple",
 ) -> ExitCode:
     """Show what a search found: a pivot table over two levers, the best candidates, and a heat map."""
@@ -130,15 +131,21 @@ def tuning(
         raise UsageError(f"--most {most} is not a number of 1 or more")
     tree, place = Tree.here(), (choice.key, choice.shape, choice.model)
     trials, complaints = read(trials_path(tree, *place), Trial)
-    picks, more = read(picks_path(tree, *place), Pick)
+    pinned, more = read(picks_path(tree, *place), Pick)
     for complaint in (*complaints, *more):
         console.print(complaint, markup=False)
+    if picks:
+        if choice.json:
+            emit(pinned)
+        else:
+            print(show.searches(pinned, format))
+        return ExitCode.PASSED
     found = show.chosen(trials, engine, race)
     if choice.json:
         emit([each.trial for each in found])
         return ExitCode.PASSED
     pair = show.levers_of(found, levers)
-    title = show.title_of(found, picks)
+    title = show.title_of(found, pinned)
     measure = "latency in ms by TileLang's profiler" if engine == "tilelang" else "ratio to the baseline"
     print(f"{title}\nbest {measure} over all other levers\n\n{show.pivot(found, pair, format)}\n")
     print(show.field(found, most, format))

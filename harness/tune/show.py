@@ -102,6 +102,26 @@ def field(found: Sequence[Standing], most: int, table_format: str = "simple") ->
     return tabulate(rows, headers=headers, tablefmt=table_format, disable_numparse=True)
 
 
+def searches(picks: Sequence[Pick], table_format: str = "simple") -> str:
+    """Every search of a problem under one model's name: what it took, and what it pinned."""
+    rows = [
+        (
+            each.race,
+            each.engine,
+            each.candidates,
+            each.failed,
+            f"{each.seconds:.0f}",
+            "" if each.ratio is None else f"{each.ratio:.4f} [{each.ratio_low:.4f}, {each.ratio_high:.4f}]",
+            "" if each.latency_ms is None else f"{each.latency_ms:.4g}",
+            len(each.ties),
+            each.iteration,
+        )
+        for each in picks
+    ]
+    headers = ("race", "engine", "candidates", "failed", "seconds", "ratio", "latency_ms", "ties", "pinned as")
+    return tabulate(rows, headers=headers, tablefmt=table_format, disable_numparse=True)
+
+
 def picture(path: Path, found: Sequence[Standing], levers: tuple[str, str], title: str) -> None:
     """Write the heat map, an SVG or a PNG by the file's name; raises UsageError for another."""
     if path.suffix not in PICTURES:
