@@ -24,6 +24,7 @@ OUTPUT_DEVIATION: Final = 0.25  # as the referee's inputs are scaled
 # Reserved by the autotuner in a configuration, and what it calls it in the arguments of its compile function.
 PASS_CONFIGS: Final = "pass_configs"
 _PASSED: Final = "__pass_configs__"
+COMPILED: Final = "kernels.compiled.compiled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +165,9 @@ def search(order: Order, tell: Callable[[Message], None]) -> Picked:
 def program_of(family: str, problem: Problem) -> Callable[..., Any]:
     """The family with its compiler levers, as an iteration pins it: a configuration to its Program."""
     from harness.tune.survey import load_family
-    from kernels.compiled import compiled
 
     function, levers = load_family(family)
+    compiled, _ = load_family(COMPILED)
 
     def program(**config: Any) -> Any:
         config.pop(_PASSED, None)
