@@ -1,5 +1,8 @@
 """The figures: each way in a process of its own, so that one that crashes takes no other with it."""
 
+import tempfile
+from pathlib import Path
+
 import msgspec
 from tabulate import tabulate
 
@@ -32,12 +35,12 @@ class Figure(msgspec.Struct, frozen=True):
 def measure(tree: Tree, gpu: Gpu, device: Device | None, reporter: Reporter) -> list[Figure]:
     """All ways, one after another, on an otherwise idle device."""
     figures = []
-    with alone(tree, gpu, device):
+    with alone(tree, gpu, device), tempfile.TemporaryDirectory() as folder:
         reporter.doing("importing torch and TileLang")
         start_forkserver(gpu, device)
         for way in ways():
             reporter.doing(f"{way.spelling} {way.backend}")
-            figures.append(_one(tree, gpu, way))
+            figures.append(_one(tree, gpu, way, Path(folder)))
             reporter.finished(_line(figures[-1]))
     return figures
 
@@ -59,9 +62,9 @@ def table(figures: list[Figure], table_format: str = "simple") -> str:
     return tabulate(rows, headers=headers, tablefmt=table_format, disable_numparse=True, colalign=align)
 
 
-def _one(tree: Tree, gpu: Gpu, way: Way) -> Figure:
+def _one(tree: Tree, gpu: Gpu, way: Way, folder: Path) -> Figure:
     brief = Brief(tree.root, _ANY_PROBLEM, gpu, measuring_core(gpu))
-    worker = Worker(way.spelling, run_way, (brief, way), UNLIMITED_BYTES)
+    worker = Worker(way.spelling, run_way, (brief, way, folder), UNLIMITED_BYTES)
     try:
         said: Took | Refused = worker.hear(Took | Refused, DEADLINE_S)
     except Ended as ended:

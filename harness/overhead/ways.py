@@ -3,10 +3,12 @@
 import importlib
 import os
 import random
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from statistics import median
 from typing import Any, Final, NoReturn
 
@@ -59,13 +61,14 @@ def ways() -> tuple[Way, ...]:
     )
 
 
-def run_way(brief: Brief, way: Way, parent: Connection) -> NoReturn:
-    """Body of the process."""
+def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> NoReturn:
+    """Body of the process; what TileLang compiles lies in ``folder``."""
     from harness.judge.settle import settle
 
     try:
         settle(brief)
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # of the forkserver: a user's calls do not ask NVML
+        os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
         nothing = os.open(os.devnull, os.O_WRONLY)
         for target in (1, 2):
             os.dup2(nothing, target)

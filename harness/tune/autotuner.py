@@ -7,6 +7,7 @@ options. What each configuration took it prints and forgets, so the class is ask
 import inspect
 import math
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,7 @@ def run_autotuner(order: Order, parent: Connection) -> NoReturn:
     try:
         settle(order.brief)
         os.chdir(order.folder)
+        os.environ["TMPDIR"], tempfile.tempdir = str(order.folder), None  # TileLang leaves there what it compiled
         output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for target in (1, 2):
             os.dup2(output, target)

@@ -138,6 +138,12 @@ def test_tilelang_picks_of_the_same_space(tuned: Checkout) -> None:
     assert pick.iteration == "iter001_tuned_register_blocked"
 
 
+def test_its_temporary_files_go_too(tuned: Checkout) -> None:
+    done = tuned.run("tune", *CHOICE, "--engine", "tilelang", "--again", "--no-cache", "--warmup", "1", "--rep", "2")
+    assert done.returncode == 0, done.stderr
+    assert tuned.leftovers() == []
+
+
 def test_tilelangs_autotuner_has_a_deadline(tuned: Checkout) -> None:
     done = tuned.run("tune", *CHOICE, "--engine", "tilelang", "--limit", "0.01", "--again")
     assert done.returncode == 3
