@@ -8,7 +8,7 @@ import pytest
 from harness.candidate import Settings
 from harness.records import Block
 from harness.tune.race import RUNGS, Field, Rung, race
-from tests.tune.simulation import FULL, Simulated, field_of
+from tests.tune.simulation import FULL, Simulated, cut_by_rank, field_of
 
 SEEDS = range(12)
 TOLERANCE = 0.002
@@ -53,6 +53,18 @@ def test_noise_makes_ties_not_losses() -> None:
     finish = field.race()
     assert max(field.truth, key=lambda key: field.truth[key]) in finish.left
     assert len(finish.left) > 1
+
+
+@pytest.mark.slow
+def test_a_cut_by_rank_drops_the_best_where_the_race_does_not() -> None:
+    """Thirty within 1%: they tie, and whoever keeps a fixed part of the field loses the best now and then."""
+    lost = {"interval": 0, "rank": 0}
+    for seed in range(8):
+        for name, run in (("interval", Simulated.race), ("rank", cut_by_rank)):
+            random = np.random.default_rng(seed)
+            field = Simulated(field_of(100, random, close=30, within=0.01), random, noise=2.0)
+            lost[name] += max(field.truth, key=lambda key: field.truth[key]) not in run(field).left
+    assert lost["interval"] == 0 < lost["rank"]
 
 
 def test_equal_candidates_tie() -> None:
