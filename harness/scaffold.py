@@ -78,9 +78,7 @@ def new(
     folder = _folder(tree, gpu, problem, model)
     where = tree.short(folder)
     with _alone(tree):
-        present = [
-            each for each in tree.scan(gpu.key, Selection(problem.shape_key, model))[0] if each.path.parent == folder
-        ]
+        present = _present(tree, folder, gpu, problem, model)
         base = _named(parent, present, where) if parent is not None else present[-1] if present else None
         number = max((each.number for each in present), default=0) + 1
         if number > LAST_NUMBER:
@@ -140,9 +138,7 @@ def pin(
     """
     folder = _folder(tree, gpu, problem, model)
     with _alone(tree):
-        present = [
-            each for each in tree.scan(gpu.key, Selection(problem.shape_key, model))[0] if each.path.parent == folder
-        ]
+        present = _present(tree, folder, gpu, problem, model)
         if parent is not None:
             base = _named(parent, present, tree.short(folder))
         else:
@@ -152,6 +148,12 @@ def pin(
             raise UsageError(f"{tree.short(folder)} is full: {LAST_NUMBER} is the last number; use another --model")
         source = kernel(draft.family, draft.idea, draft.config, base.name, wrapped=wrapped)
         return _write(tree, folder, number, draft.tag, source)
+
+
+def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str) -> None:
+    """Raise UsageError where a name means no iteration of a folder; for who pins only after a long search."""
+    folder = _folder(tree, gpu, problem, model)
+    _named(name, _present(tree, folder, gpu, problem, model), tree.short(folder))
 
 
 # Source text
@@ -273,6 +275,12 @@ def _is_head(node: ast.stmt) -> bool:
 
 def _folder(tree: Tree, gpu: Gpu, problem: Problem, model: str) -> Path:
     return tree.folder(gpu.key) / "srcs" / problem.shape_key / model
+
+
+def _present(tree: Tree, folder: Path, gpu: Gpu, problem: Problem, model: str) -> list[Iteration]:
+    """The iterations of one folder, in order."""
+    found, _ = tree.scan(gpu.key, Selection(problem.shape_key, model))
+    return [each for each in found if each.path.parent == folder]
 
 
 def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from tabulate import tabulate_formats
 
-from harness import gpus
+from harness import gpus, scaffold
 from harness.cli.app import app, emit
 from harness.cli.options import Choice, Manner
 from harness.errors import ExitCode, UsageError
@@ -102,6 +102,8 @@ def tune(
         rungs=EXHAUSTIVE if engine == "exhaustive" else RUNGS,
         engine=engine,
     )
+    if parent is not None:
+        scaffold.require_parent(plan.tree, problem, gpu, choice.model, parent)
     tuned = autotune(plan, autotuner.options, autotuner.limit) if engine == "tilelang" else carry_out(plan)
     return _report(plan, tuned, choice)
 
