@@ -80,6 +80,12 @@ def leaderboard(session: nox.Session) -> None:
 
 
 @nox.session
+def report(session: nox.Session) -> None:
+    """Write what is recorded as one HTML file."""
+    harness(session, "report")
+
+
+@nox.session
 def selftest(session: nox.Session) -> None:
     """Measure the harness: the library against itself."""
     harness(session, "selftest")

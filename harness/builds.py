@@ -15,7 +15,7 @@ from harness.tree import Iteration, Tree
 # What the compilers would say again of the same source; a timeout, a crash, a missing module may be the machine's.
 REPEATABLE: Final = (Cause.COMPILE, Cause.DOES_NOT_FIT)
 # A candidate that did not become a kernel: it takes no iteration number, but one attempt of the budget.
-ATTEMPT: Final = (*REPEATABLE, Cause.LOAD, Cause.TIMEOUT, Cause.CRASH, Cause.OUT_OF_MEMORY)
+ATTEMPT: Final = (*REPEATABLE, Cause.LOAD, Cause.TIMEOUT, Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK)
 
 
 def known(candidate: Candidate) -> BuildRecord | None:

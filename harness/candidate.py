@@ -66,6 +66,7 @@ class Candidate:
     families_sha256: str
     judge_sha256: str
     referees: "Referees"
+    builders: int = 1  # candidates that may build at once, and share the memory
     launches: bool = True  # False where the evidence of its build is all that is asked for
     stage: Stage = Stage.CONTRACT
     terms: contract.Terms | None = None
@@ -98,8 +99,14 @@ class Candidate:
             families_sha256(root, iteration.path),
             judge_sha256(root),
             referees,
-            launches,
+            launches=launches,
         )
+
+    def abort(self) -> None:
+        """End its contestant's process from another thread; who waits for it is told that it ended."""
+        contestant = self.contestant
+        if contestant is not None:
+            contestant.kill()
 
     def leave(self) -> None:
         """End its processes, whatever became of them."""
@@ -120,7 +127,7 @@ class Referees:
 
     def seat(self, problem: Problem) -> Referee:
         """The referee of a problem; raises InfrastructureError where it cannot start."""
-        if self._referee is not None and self._referee.problem == problem:
+        if self._referee is not None and self._referee.problem == problem and self._referee.alive:
             return self._referee
         self.leave()
         try:

@@ -4,7 +4,7 @@ import ast
 import hashlib
 import os
 import platform
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -71,29 +71,35 @@ def families_sha256(root: Path, path: Path) -> str:
 
 def _local_imports(root: Path, path: Path) -> list[Path]:
     try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
+        source = path.read_bytes()
+    except OSError:
         return []
+    names = _imports(source, path.parent.relative_to(root).parts if path.is_relative_to(root) else None)
+    modules = [root.joinpath(*name.split(".")) for name in names]
+    files = (file for module in modules for file in (module / "__init__.py", module.with_suffix(".py")))
+    return [file for file in files if file.is_file()]
+
+
+@lru_cache(maxsize=1024)  # one family is imported by hundreds of iterations
+def _imports(source: bytes, package: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What a module imports of FAMILIES, by dotted names; ``package`` is where it lies, None outside."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
     names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.ImportFrom) and path.is_relative_to(root):
-            package = path.parent.relative_to(root).parts[: len(path.parent.relative_to(root).parts) - node.level + 1]
-            base = ".".join((*package, *([node.module] if node.module else [])))
+        elif isinstance(node, ast.ImportFrom) and package is not None:
+            base = ".".join((*package[: len(package) - node.level + 1], *([node.module] if node.module else [])))
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    found = []
-    for name in names:
-        parts = name.split(".")
-        if parts[0] not in FAMILIES:
-            continue
-        # importing a.b.c runs a/__init__.py and a/b/__init__.py too
-        for depth in range(1, len(parts) + 1):
-            module = root.joinpath(*parts[:depth])
-            found += [file for file in (module / "__init__.py", module.with_suffix(".py")) if file.is_file()]
-    return found
+    paths = [name.split(".") for name in names]
+    # importing a.b.c runs a/__init__.py and a/b/__init__.py too
+    prefixes = (".".join(path[:depth]) for path in paths if path[0] in FAMILIES for depth in range(1, len(path) + 1))
+    return tuple(dict.fromkeys(prefixes))
 
 
 def _digest(root: Path, files: list[Path]) -> str:

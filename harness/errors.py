@@ -1,6 +1,8 @@
 """The errors that a person sees, each with the exit code it ends the command with."""
 
+import errno
 from enum import IntEnum
+from typing import Final
 
 
 class ExitCode(IntEnum):
@@ -8,6 +10,24 @@ class ExitCode(IntEnum):
     REJECTED = 1
     USAGE = 2
     INFRASTRUCTURE = 3
+
+
+_CONTINUES: Final = "what was measured is recorded, and the same command continues"
+_REMEDIES: Final = {
+    errno.ENOSPC: f"free some space; {_CONTINUES}",
+    errno.EDQUOT: f"the quota is used up; free some space; {_CONTINUES}",
+    errno.EROFS: "mount it writable, or work on a copy",
+    errno.EACCES: "give yourself the right to it, or work on a copy",
+    errno.EPERM: "give yourself the right to it, or work on a copy",
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+    errno.EIO: "the disk fails: see dmesg",
+}
+
+
+def explained(error: OSError) -> str:
+    """What the system says, and what to do where that is known."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    return f"{error.strerror or error}{f'; {remedy}' if remedy else ''}"
 
 
 def printable(text: str, most: int = 1000) -> str:

@@ -10,7 +10,7 @@ from harness import builds
 from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.profile.record import ProfileRecord
 from harness.profile.record import newest as newest_profile
-from harness.records import Environment, Measurement, Record, Stage, Status, read
+from harness.records import Cause, Environment, Measurement, Record, Stage, Status, read
 from harness.static.report import main_kernel
 from harness.tree import Iteration, Selection, Tree
 
@@ -97,21 +97,26 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
 
 
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
-    """Per rank key the newest outcome; a later verification that passed does not hide a measurement of the source."""
+    """Per rank key the newest outcome, in the file's order, since clocks jump.
+
+    Neither a later verification that passed nor a fault of the machine hides a measurement of the same source.
+    """
     found: dict[tuple[str, ...], Record] = {}
     for record in records:
         key = record.environment.rank_key
         held = found.get(key)
         repeats = (
             held is not None
-            and held.measurement is not None
-            and record.status is Status.PASSED
-            and record.stage is Stage.VERIFY
             and record.source_sha256 == held.source_sha256
+            and (record.cause is Cause.REFEREE or (held.measurement is not None and _only_verified(record)))
         )
         if not repeats:
             found[key] = record
     return found
+
+
+def _only_verified(record: Record) -> bool:
+    return record.status is Status.PASSED and record.stage is Stage.VERIFY
 
 
 def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iteration]]:

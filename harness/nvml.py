@@ -24,6 +24,10 @@ _THROTTLE_REASONS: Final = {
 }
 
 
+# A driver that cannot say, such as of a MIG slice, says nothing of the device's health.
+_UNSAID: Final = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION)
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One GPU as the driver sees it."""
@@ -79,6 +83,41 @@ def compute_processes(device: Device) -> list[int]:
             return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
         except pynvml.NVMLError:
             return []
+
+
+def used_bytes(device: Device) -> int:
+    """Device memory in use, by whomever; 0 where the driver does not say."""
+    with _session() as alive:
+        if not alive:
+            return 0
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
+            return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+        except pynvml.NVMLError:
+            return 0
+
+
+def strangers(device: Device | None, ours: set[int]) -> list[int]:
+    """PIDs on the device that are not ours; none where the driver does not even show ours, as in some containers."""
+    seen = set(compute_processes(device)) if device is not None else set()
+    return sorted(seen - ours) if seen & ours else []
+
+
+def lost(device: Device | None) -> str | None:
+    """What is wrong with a device that no longer answers, and what to do; None for one that does."""
+    if device is None:
+        return None
+    try:
+        pynvml.nvmlInit()
+        try:
+            pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByUUID(device.uuid))
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        if error.value in _UNSAID:
+            return None
+        return f"{device.name} does not answer any more ({error}); see dmesg for its Xid, reset it or take another"
+    return None
 
 
 @dataclass(slots=True)

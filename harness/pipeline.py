@@ -9,10 +9,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from harness import builds, contract, plausible
+from harness import blame, builds, contract, plausible
 from harness.candidate import Candidate, Rejection
 from harness.environment import families_sha256, judge_sha256, source_sha256
-from harness.errors import InfrastructureError
 from harness.judge.limits import complaint
 from harness.judge.messages import (
     Alone,
@@ -31,7 +30,7 @@ from harness.judge.messages import (
 )
 from harness.judge.signature import mismatch
 from harness.judge.statistics import Estimate, estimate
-from harness.nvml import Monitor
+from harness.nvml import Monitor, strangers
 from harness.processes import Contestant, Ended, Opponent, Referee
 from harness.records import Block, Build, BuildRecord, Cause, Measurement, Stage, Trial
 from harness.static import evidence, toolchain
@@ -68,7 +67,7 @@ def build(candidate: Candidate) -> Candidate:
             raise Rejection(known.cause, known.reason or "")
         return candidate
     problem = candidate.iteration.problem
-    contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu)
+    contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu, candidate.builders)
     candidate.contestant = contestant
     try:
         built = contestant.hear(Built | Broken, candidate.settings.build_deadline_s)
@@ -117,7 +116,7 @@ def verify(candidate: Candidate) -> Candidate:
         for side in random.sample((candidate.contestant, candidate.opponent), 2):
             side.introduce(referee, candidate.settings.launch_deadline_s)
     except Ended as ended:
-        raise InfrastructureError(f"{candidate.iteration}: {ended.reason}") from None
+        raise Rejection(Cause.REFEREE, ended.reason) from None
     answer = _ask(candidate, referee, Verify(library=candidate.iteration.number == 0), Verified)
     candidate.verification = answer.trials
     _judge(answer.trials)
@@ -161,6 +160,7 @@ def bench(candidate: Candidate) -> Candidate:
     paced = Paced(launches, paced.baseline_launches)
     measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
     candidate.measurement = measurement = _late(measurement, late_ms)
+    _alone(candidate)
     _believe(plausible.speed(measurement, candidate.iteration.problem, candidate.gpu), Cause.ROOFLINE)
     _believe(plausible.time(measurement, candidate.gpu), Cause.CLOCK)
     if not candidate.gpu.is_cpu:  # where noise would hide it
@@ -197,7 +197,7 @@ def advance(candidate: Candidate, upto: Stage, *, on_device: bool) -> Rejection 
             if step.on_device == on_device:
                 candidate = step.work(candidate)
     except Rejection as rejection:
-        return rejection
+        return blame.judge(candidate, rejection)
     return None
 
 
@@ -208,7 +208,7 @@ def _ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) 
         answer = referee.hear(kind | Verdict | Trouble, ORDER_DEADLINE_S, beside=candidate.contestant)
     except Ended as ended:
         candidate.referees.leave()  # dead, or still waiting for an answer that will not come
-        cause = ended.cause if ended.cause is Cause.OUT_OF_MEMORY else Cause.REFEREE
+        cause = ended.cause if ended.cause in (Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK) else Cause.REFEREE
         raise Rejection(cause, ended.reason) from None
     if isinstance(answer, Trouble):
         candidate.referees.leave()
@@ -283,6 +283,15 @@ def _late(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurem
         baseline_late_ms=round(_median([baseline for baseline, _ in late_ms]), 4),
         late_ms=round(_median([contestant for _, contestant in late_ms]), 4),
     )
+
+
+def _alone(candidate: Candidate) -> None:
+    """Who came to use the device meanwhile has slowed both sides down, and not evenly."""
+    sides = (candidate.contestant, candidate.opponent, candidate.referees.seat(candidate.iteration.problem))
+    others = strangers(candidate.device, {side.pid for side in sides if side is not None})
+    if others:
+        pids = ", ".join(map(str, others))
+        raise Rejection(Cause.REFEREE, f"process {pids} used the device while it was measured; wait until it ends")
 
 
 def _unchanged(candidate: Candidate) -> None:

@@ -1,5 +1,6 @@
 """Processes: the parent's side of a contestant and of a referee, with deadlines on everything."""
 
+import atexit
 import contextlib
 import multiprocessing
 import os
@@ -31,9 +32,13 @@ from harness.records import Cause
 
 POLL_S: Final = 0.2
 LOG_TAIL_BYTES: Final = 2000
+EXIT_UNKNOWN: Final = 255  # multiprocessing's, of a process whose forkserver is gone
 
 SCRATCH: Final = "tilebench-run-"
+LONGEST_FOLDER: Final = 50  # characters; the address of a socket may have 107
 UNLIMITED_BYTES: Final = 1 << 62
+SCRATCH_BYTES: Final = 2 << 30  # of one contestant; half of what is free where that is less
+SCRATCH_FILES: Final = 10_000
 
 _starting: Final = threading.Lock()
 _context: Final = multiprocessing.get_context("forkserver")
@@ -57,6 +62,7 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid
+    _choose_folder_of_sockets()
     _context.set_forkserver_preload(["harness.judge.leash", "harness.judge.preload"])
     forkserver.ensure_running()  # here, not by a thread of the pool: it is to live as long as its parent thread
     _sweep()
@@ -98,7 +104,7 @@ class Worker:
                 break
             for worker in (self, beside):
                 if worker is not None:
-                    worker.check_memory()
+                    worker.check()
         try:
             if not self.channel.poll(0):
                 raise self._ended()
@@ -110,7 +116,8 @@ class Worker:
         except msgspec.MsgspecError:
             raise Ended(Cause.CRASH, f"the {self.role} sent something that is no answer") from None
 
-    def check_memory(self) -> None:
+    def check(self) -> None:
+        """Raise Ended where it takes more than it may."""
         with contextlib.suppress(psutil.Error):
             used = psutil.Process(self.pid).memory_info().rss
             if used > self._memory_bytes:
@@ -126,11 +133,24 @@ class Worker:
         if self._paused:
             self._paused = not self._signal(signal.SIGCONT)
 
-    def end(self) -> None:
-        """Kill it with all its process group, and wait until it is gone."""
+    @property
+    def alive(self) -> bool:
+        return self.process.is_alive()
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether the forkserver, which would know how it ended, is gone."""
+        return self.process.exitcode == EXIT_UNKNOWN
+
+    def kill(self) -> None:
+        """Kill it with all its process group; from any thread."""
         self._signal(signal.SIGKILL)
         with contextlib.suppress(OSError):
             self.process.kill()
+
+    def end(self) -> None:
+        """Kill it, and wait until it is gone."""
+        self.kill()
         self.process.join(10)
         self.channel.close()
 
@@ -202,10 +222,36 @@ class Contestant(Side):
 
     side = "contestant"
 
-    def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu) -> None:
+    def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
+        self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch)
-        super().__init__(run_contestant, brief, memory_limit_bytes())
+        super().__init__(run_contestant, brief, memory_limit_bytes(builders))
+
+    def resume(self) -> None:
+        """Its turn on the device: what the others share while they build, it may now have alone."""
+        self._memory_bytes = memory_limit_bytes()
+        super().resume()
+
+    def check(self) -> None:
+        super().check()
+        size_bytes, files = self.scratch_use()
+        if size_bytes > self._scratch_bytes:
+            raise Ended(Cause.OUT_OF_DISK, f"the {self.role} wrote more than {self._scratch_bytes >> 20} MiB of files")
+        if files > SCRATCH_FILES:
+            raise Ended(Cause.OUT_OF_DISK, f"the {self.role} made more than {SCRATCH_FILES:,} files")
+
+    def scratch_use(self) -> tuple[int, int]:
+        """Bytes and number of the files in its scratch folder; not counted beyond what it may have."""
+        size_bytes = files = 0
+        for folder, folders, names in os.walk(self.scratch):
+            files += len(folders) + len(names)
+            if files > SCRATCH_FILES:
+                break
+            for name in names:
+                with contextlib.suppress(OSError):
+                    size_bytes += (Path(folder) / name).lstat().st_size
+        return size_bytes, files
 
     def output(self) -> str:
         """The end of what it printed."""
@@ -227,17 +273,31 @@ class Referee(Worker):
         super().__init__("referee", run_referee, (Brief(root, problem, gpu, measuring_core(gpu)),), UNLIMITED_BYTES)
 
 
+def _choose_folder_of_sockets() -> None:
+    """multiprocessing's own would stay behind when the run is killed, and nobody could tell whose it was."""
+    config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    if "tempdir" not in config:
+        config["tempdir"] = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-", dir=_folder_of_sockets())
+        atexit.register(shutil.rmtree, config["tempdir"], ignore_errors=True)
+
+
+def _folder_of_sockets() -> str:
+    folder = tempfile.gettempdir()
+    return folder if len(folder) <= LONGEST_FOLDER else "/tmp"
+
+
 def _sweep() -> None:
     """Remove the scratch folders of runs that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+    places = {Path(tempfile.gettempdir()), Path(_folder_of_sockets())}
+    for folder in (each for place in places for each in place.glob(f"{SCRATCH}*")):
         owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def memory_limit_bytes() -> int:
-    """Host memory that one contestant may take: half of what there is here."""
-    return memory.total_bytes() // 2
+def memory_limit_bytes(builders: int = 1) -> int:
+    """Host memory that one contestant may take: half of what there is here; those that build at once share that."""
+    return memory.total_bytes() // 2 // builders
 
 
 def measuring_core(gpu: Gpu) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from harness.errors import InfrastructureError, printable
+from harness.errors import InfrastructureError, explained, printable
 from harness.nvml import Telemetry
 
 SCHEMA: Final = 1
@@ -50,7 +50,8 @@ class Cause(StrEnum):
     CRASH = "crash"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
-    REFEREE = "referee"
+    OUT_OF_DISK = "out_of_disk"
+    REFEREE = "referee"  # the machine or the harness failed: not held against the iteration, and tried again
 
     @property
     def status(self) -> Status:
@@ -63,6 +64,7 @@ class Cause(StrEnum):
             Cause.CRASH,
             Cause.TIMEOUT,
             Cause.OUT_OF_MEMORY,
+            Cause.OUT_OF_DISK,
             Cause.REFEREE,
         }
         return Status.FAILED if self in failed else Status.REJECTED
@@ -303,28 +305,32 @@ def append_made(path: Path, make: Callable[[], R]) -> R:
     """Append what ``make`` gives, such as a record with the file's next number; nobody else appends meanwhile."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+") as file:
+        with path.open("ab+", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             record = make()
             line = msgspec.json.encode(record) + b"\n"
             if file.tell() and not _ends_whole(file.fileno(), file.tell()):
                 line = b"\n" + line  # a torn last line stays torn, and stays alone
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+            _write_whole(file.fileno(), line)
     except OSError as error:
-        raise InfrastructureError(f"{path}: the record cannot be written: {error.strerror}") from error
+        raise InfrastructureError(f"{path}: the record cannot be written: {explained(error)}") from error
     return record
 
 
 def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
     """All records of a file, and one line for each line that is none, with its number."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        content = path.read_bytes()
     except FileNotFoundError:
         return [], []
     except OSError as error:
-        raise InfrastructureError(f"{path}: the records cannot be read: {error.strerror}") from error
+        raise InfrastructureError(f"{path}: the records cannot be read: {explained(error)}") from error
+    return decode(content, kind, str(path))
+
+
+def decode(content: bytes, kind: type[R], name: str) -> tuple[list[R], list[str]]:
+    """All records of a file's content, and one line for each line that is none; ``name`` is the file's."""
+    lines = content.split(b"\n")
     decoder = msgspec.json.Decoder(kind)
     records: list[R] = []
     problems: list[str] = []
@@ -335,7 +341,7 @@ def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
             records.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             torn = "torn last line" if number == len(lines) else _strange(line)
-            problems.append(printable(f"{path}:{number}: {torn}, ignored ({error})"))
+            problems.append(printable(f"{name}:{number}: {torn}, ignored ({error})"))
     return records, problems
 
 
@@ -348,6 +354,18 @@ def _strange(line: bytes) -> str:
     if schema == SCHEMA:
         return f"not a record, though of schema {SCHEMA}"
     return f"made by a tilebench of schema {schema}, and this one reads schema {SCHEMA}"
+
+
+def _write_whole(descriptor: int, line: bytes) -> None:
+    """All of the line, on the disk; or none of it, where there is no room."""
+    size = os.fstat(descriptor).st_size
+    try:
+        while line:
+            line = line[os.write(descriptor, line) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def _ends_whole(descriptor: int, size: int) -> bool:

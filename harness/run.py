@@ -3,6 +3,7 @@
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -13,7 +14,7 @@ from typing import Final
 from harness import builds, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describe, families_sha256, source_sha256
-from harness.errors import ExitCode, InfrastructureError
+from harness.errors import ExitCode, InfrastructureError, explained
 from harness.gpus import Gpu
 from harness.nvml import Device, compute_processes
 from harness.pipeline import advance
@@ -31,11 +32,13 @@ from harness.records import (
     read,
 )
 from harness.static import toolchain
+from harness.stopping import heed
 from harness.tables import result_line
 from harness.tree import Iteration, Misplaced, Tree
 
 CPU_BATCH: Final = 16  # on a CPU building would disturb measuring: so many are built, then measured
 SPARE_CORES: Final = 2  # for the pair that measures
+ABORT_POLL_S: Final = 0.02
 
 Entry = tuple[Candidate, Rejection | None]
 
@@ -91,6 +94,8 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
         else:
             results.records.append(known)
             results.reused += 1
+            if not scripts.complete(plan.tree, iteration):
+                scripts.write(plan.tree, iteration, known)
             reporter.finished(result_line(known, reused=True))
     if not waiting:
         return results
@@ -137,12 +142,15 @@ def _carry_out(
     free = threading.Semaphore(window)
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
+    entered: list[Candidate] = []
 
     def run_ahead(iteration: Iteration) -> Entry:
         free.acquire()
         candidate = Candidate.enter(
             iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
         )
+        candidate.builders = jobs
+        entered.append(candidate)
         if stopped.is_set():
             return candidate, None
         rejection = advance(candidate, plan.upto, on_device=False)
@@ -162,15 +170,20 @@ def _carry_out(
                 for future in futures if apart else ():
                     future.result()
                 for future in futures:
+                    heed()
                     yield _finish(plan, *future.result(), environment, reporter)
                     free.release()
         finally:
             stopped.set()
             referees.leave()
             free.release(len(iterations))
-            for future in futures:
-                if not future.cancel():
-                    future.result()[0].leave()
+            running = [future for future in futures if not future.cancel()]
+            while not all(future.done() for future in running):  # a build that hangs would be waited for else
+                for candidate in entered:
+                    candidate.abort()
+                time.sleep(ABORT_POLL_S)
+            for candidate in entered:
+                candidate.leave()
 
 
 def _finish(
@@ -190,9 +203,7 @@ def _finish(
         iteration = candidate.iteration
         append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
         _keep_baseline(plan.tree, record)
-        scripts.write(plan.tree, iteration)
-        scripts.write_timing(plan.tree, iteration, record)
-        scripts.write_tsv(plan.tree, iteration)
+        scripts.write(plan.tree, iteration, record)
     return record, reused
 
 
@@ -258,7 +269,7 @@ def alone(tree: Tree, gpu: Gpu, device: Device | None) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise InfrastructureError(f"{tree.short(folder)} cannot be written: {error.strerror}") from error
+        raise InfrastructureError(f"{tree.short(folder)} cannot be written: {explained(error)}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -304,7 +304,7 @@ def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iter
             file.write(source)
     except FileExistsError:
         raise UsageError(f"{tree.short(iteration.path)} is there already; nothing was overwritten") from None
-    scripts.write(tree, iteration)
+    scripts.write_commands(tree, iteration)
     return iteration
 
 

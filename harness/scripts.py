@@ -1,8 +1,11 @@
 """The files beside an iteration that its contract names: build and run scripts, its timing, the records as TSV."""
 
 import csv
+import io
+from pathlib import Path
 from typing import Final
 
+from harness.errors import InfrastructureError, explained
 from harness.records import Record, Status, read
 from harness.tree import Iteration, Tree
 
@@ -26,8 +29,20 @@ _FIGURES: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "tim
 _COLUMNS: Final = ("recorded_at", "iteration", "status", "stage", *_FIGURES, "max_abs_err", "reason", "idea", "record")
 
 
-def write(tree: Tree, iteration: Iteration) -> None:
-    """Write ``build_iter<NNN>.sh`` and ``run_iter<NNN>.sh`` where they are missing or out of date."""
+def write(tree: Tree, iteration: Iteration, record: Record) -> None:
+    """Write all that lies beside an iteration with an outcome; each file is there whole, or not at all."""
+    write_commands(tree, iteration)
+    _put(tree.timing(iteration), "\n".join(timing_lines(record)) + "\n")
+    _write_tsv(tree, iteration)
+
+
+def complete(tree: Tree, iteration: Iteration) -> bool:
+    """Whether they were written; a full disk or a kill may have come between the record and them."""
+    return tree.timing(iteration).is_file() and _tsv(tree, iteration).is_file()
+
+
+def write_commands(tree: Tree, iteration: Iteration) -> None:
+    """``build_iter<NNN>.sh`` and ``run_iter<NNN>.sh``, where they are missing or out of date."""
     timing = tree.timing(iteration)
     words = {
         "path": tree.short(iteration.path),
@@ -39,9 +54,7 @@ def write(tree: Tree, iteration: Iteration) -> None:
         content = text.format(**words)
         if script.is_file() and script.read_text() == content:
             continue
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(content)
-        script.chmod(0o755)
+        _put(script, content, 0o755)
 
 
 def timing_lines(record: Record) -> list[str]:
@@ -63,12 +76,6 @@ def timing_lines(record: Record) -> list[str]:
     return lines
 
 
-def write_timing(tree: Tree, iteration: Iteration, record: Record) -> None:
-    path = tree.timing(iteration)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(timing_lines(record)) + "\n")
-
-
 def _worst_error(record: Record) -> str:
     if not record.verification:
         return "nan"
@@ -76,15 +83,32 @@ def _worst_error(record: Record) -> str:
     return "nan" if None in errors else f"{max(error for error in errors if error is not None):.3g}"
 
 
-def write_tsv(tree: Tree, iteration: Iteration) -> None:
+def _tsv(tree: Tree, iteration: Iteration) -> Path:
+    return tree.records(iteration.gpu, iteration.shape_key, iteration.model).with_suffix(".tsv")
+
+
+def _write_tsv(tree: Tree, iteration: Iteration) -> None:
     """``results.tsv`` beside ``results.jsonl``: derived from it, for people and spreadsheets, never read back."""
-    path = tree.records(iteration.gpu, iteration.shape_key, iteration.model)
-    records, _ = read(path, Record)
-    with path.with_suffix(".tsv").open("w", newline="") as file:
-        writer = csv.writer(file, dialect="excel-tab")
-        writer.writerow(_COLUMNS)
-        for record in records:
-            measured = record.measurement
-            figures = [getattr(measured, name) if measured else "" for name in _FIGURES]
-            told = (record.recorded_at, record.iteration, record.status, record.stage)
-            writer.writerow([*told, *figures, _worst_error(record), record.reason or "", record.idea or "", record.id])
+    path = _tsv(tree, iteration)
+    records, _ = read(path.with_suffix(".jsonl"), Record)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, dialect="excel-tab")
+    writer.writerow(_COLUMNS)
+    for record in records:
+        measured = record.measurement
+        figures = [getattr(measured, name) if measured else "" for name in _FIGURES]
+        told = (record.recorded_at, record.iteration, record.status, record.stage)
+        writer.writerow([*told, *figures, _worst_error(record), record.reason or "", record.idea or "", record.id])
+    _put(path, text.getvalue())
+
+
+def _put(path: Path, text: str, mode: int = 0o644) -> None:
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(text, newline="")
+        unfinished.chmod(mode)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InfrastructureError(f"{path} cannot be written: {explained(error)}") from error

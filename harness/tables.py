@@ -1,9 +1,11 @@
 """Tables: the leaderboard and one-line results, for a terminal."""
 
+from collections import Counter
 from typing import Final
 
 from tabulate import tabulate, tabulate_formats
 
+from harness.comparison import Comparison, Verdict
 from harness.errors import UsageError
 from harness.leaderboard import Board, Row
 from harness.records import Record, Status
@@ -42,6 +44,46 @@ def leaderboard(board: Board, table_format: str = "simple") -> str:
         colalign=("right", "left", "left", "right", "right", "right", "left", "right", "left", "left", "left"),
     )
     return f"{title}\n{where}\n\n{body}\n"
+
+
+def comparisons(found: list[Comparison], table_format: str = "simple") -> str:
+    """What changed between two runs, what did not below it, and what cannot be compared last."""
+    if table_format not in tabulate_formats:
+        raise UsageError(f"unknown table format '{table_format}'; known: {', '.join(tabulate_formats)}")
+    order = list(Verdict)
+    body = tabulate(
+        [
+            (
+                each.problem,
+                each.model,
+                each.iteration,
+                each.verdict.value,
+                "" if each.quotient is None else f"{100 * (each.quotient - 1):+.2f}%",
+                "" if each.low is None or each.high is None else f"[{each.low:.4f}, {each.high:.4f}]",
+                "" if each.ratio_a is None else f"{each.ratio_a:.4f}",
+                "" if each.ratio_b is None else f"{each.ratio_b:.4f}",
+                each.why or "; ".join(each.notes),
+            )
+            for each in sorted(found, key=lambda each: (order.index(each.verdict), each.problem))
+        ],
+        headers=(
+            "problem",
+            "model",
+            "iteration",
+            "verdict",
+            "change",
+            "95% interval of B / A",
+            "ratio A",
+            "ratio B",
+            "notes",
+        ),
+        tablefmt=table_format,
+        disable_numparse=True,
+        colalign=("left", "left", "left", "left", "right", "left", "right", "right", "left"),
+    )
+    counts = Counter(each.verdict for each in found)
+    told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in order if counts[verdict])
+    return f"{body}\n\n{told}"
 
 
 def chosen(selection: Selection) -> str:

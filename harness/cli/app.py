@@ -1,17 +1,15 @@
 """The command line itself, and the one place that turns errors into exit codes."""
 
-import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import NoReturn
 
 import cyclopts
 import msgspec
 from cyclopts import App
 
-from harness import __version__
-from harness.errors import ExitCode, TilebenchError, printable
+from harness import __version__, stopping
+from harness.errors import ExitCode, TilebenchError, explained, printable
 from harness.progress import console
 
 app = App(
@@ -23,6 +21,9 @@ app = App(
 )
 
 
+STOPPED = "stopped; what was measured is recorded, and the same command continues"
+
+
 def main() -> NoReturn:
     """Entry point of ``tilebench`` and of ``python -m harness``."""
     sys.exit(int(guarded(lambda: app(exit_on_error=False, print_error=False, result_action="return_value"))))
@@ -30,7 +31,7 @@ def main() -> NoReturn:
 
 def guarded(command: Callable[[], object]) -> ExitCode:
     """Run a command; every error that a person can cause or cure becomes one line on stderr and an exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    stopping.listen()
     try:
         code = command()
     except cyclopts.CycloptsError as error:
@@ -38,12 +39,10 @@ def guarded(command: Callable[[], object]) -> ExitCode:
     except TilebenchError as error:
         return _complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _complain(
-            "stopped; what was measured is recorded, and the same command continues", ExitCode.INFRASTRUCTURE
-        )
+        return _complain(STOPPED, ExitCode.INFRASTRUCTURE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}", ExitCode.INFRASTRUCTURE)
+        return _complain(f"{where}{explained(error)}", ExitCode.INFRASTRUCTURE)
     return code if isinstance(code, ExitCode) else ExitCode.PASSED
 
 
@@ -56,7 +55,3 @@ def emit(document: object) -> None:
 def _complain(text: str, code: ExitCode) -> ExitCode:
     console.print(f"tilebench: {printable(text)}", markup=False)
     return code
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

@@ -1,6 +1,6 @@
 """Verbs that look at the harness and its machine: selftest, doctor."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -12,16 +12,21 @@ from harness.nvml import Device
 from harness.progress import reporting
 from harness.tree import Selection, Tree
 
+SMALL: Final = "matmul_f32fp32_128x128x128"
+LARGE: Final = "matmul_bf16fp32_4096x4096x4096"
+
 
 @app.command(name="selftest")
 def measure_itself(
     choice: Choice = Choice(),
     *,
     runs: Annotated[int, Parameter(help="Measurements of the library against itself, of each problem.")] = 10,
-    kills: Annotated[int, Parameter(help="Runs to kill at a random moment.")] = 5,
+    kills: Annotated[int, Parameter(help="Runs to kill at a random moment, by SIGKILL.")] = 5,
+    stops: Annotated[int, Parameter(help="Runs to stop at a random moment, by SIGINT or SIGTERM.")] = 2,
     adversaries: Annotated[
         bool, Parameter(negative="", help="Try every trick of tests/samples/evil, and no other test.")
     ] = (False),
+    faults: Annotated[bool, Parameter(negative="", help="Cause the faults of a GPU, and do no other test.")] = False,
     only: Annotated[str | None, Parameter(help="Of the adversaries, those whose name holds this.")] = None,
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
 ) -> ExitCode:
@@ -30,14 +35,16 @@ def measure_itself(
     gpu, device = gpus.resolve(choice.gpu)
     if adversaries:
         return _confront(tree, gpu, device, choice, only)
+    if faults:
+        return _break(tree, gpu, device, choice)
     iterations, _ = tree.scan(gpu.key, Selection(choice.shape, choice.model, "0"))
     if not iterations:
         raise UsageError(f"no iter000 under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
     first = iterations[0]
     findings: dict[str, object] = {}
     with reporting(3) as reporter:
-        if kills:
-            broken = selftest.interruption.interrupt(tree, gpu.key, first.shape_key, kills, reporter)
+        if kills or stops:
+            broken = selftest.interruption.interrupt(tree, gpu.key, first.shape_key, kills, stops, reporter)
             findings["interruption"] = broken
             reporter.finished(selftest.interruption.line(broken))
         if pace:
@@ -52,11 +59,21 @@ def measure_itself(
         emit(findings)
     elif runs:
         print(selftest.agreement.table(agreed))
-    return ExitCode.REJECTED if kills and not broken.sound else ExitCode.PASSED
+    return ExitCode.REJECTED if (kills or stops) and not broken.sound else ExitCode.PASSED
+
+
+def _break(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice) -> ExitCode:
+    with reporting(1) as reporter:
+        finding = selftest.faults.cause(tree, gpu, device, choice.shape or LARGE, reporter)
+    if choice.json:
+        emit(finding)
+    else:
+        print(selftest.faults.table(finding))
+    return ExitCode.PASSED if finding.sound else ExitCode.REJECTED
 
 
 def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:
-    shape = choice.shape or ("matmul_f32fp32_128x128x128" if gpu.is_cpu else "matmul_bf16fp32_4096x4096x4096")
+    shape = choice.shape or (SMALL if gpu.is_cpu else LARGE)
     with reporting(len(selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu))) as reporter:
         findings = selftest.adversaries.confront(tree, gpu, device, shape, only, reporter)
     if choice.json:

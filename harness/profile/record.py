@@ -69,4 +69,4 @@ def newest(
         and each.source_sha256 == source_sha256
         and each.families_sha256 == families_sha256
     ]
-    return max(fitting, key=lambda each: each.recorded_at, default=None)
+    return fitting[-1] if fitting else None

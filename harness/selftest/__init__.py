@@ -1,5 +1,5 @@
-"""The harness measured by itself: does it agree with the truth, see through tricks, survive kills, save time?"""
+"""The harness measured by itself: does it agree with the truth, see through tricks, survive faults, save time?"""
 
-from harness.selftest import adversaries, agreement, interruption, pace
+from harness.selftest import adversaries, agreement, faults, interruption, pace
 
-__all__ = ["adversaries", "agreement", "interruption", "pace"]
+__all__ = ["adversaries", "agreement", "faults", "interruption", "pace"]

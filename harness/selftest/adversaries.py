@@ -65,7 +65,7 @@ def samples(root: Path, *, cpu: bool) -> list[Sample]:
     """The samples for this kind of device: the honest controls, then the tricks in the list's order."""
     found = []
     for path in [*sorted((root / GOOD[cpu]).glob("*.py")), *sorted((root / EVIL).glob("*.py"))]:
-        terms = _constants(path)
+        terms = constants(path)
         if path.stem == HONEST or ("cpu" if cpu else "cuda") not in terms.get("RUNS_ON", ("cpu", "cuda")):
             continue
         found.append(Sample(path, int(terms.get("TRICK", 0)), tuple(terms.get("VERDICT", PASSED).split())))
@@ -185,7 +185,7 @@ def _judge(candidate: Candidate) -> Measurement | Rejection:
     return candidate.measurement
 
 
-def _constants(path: Path) -> dict[str, Any]:
+def constants(path: Path) -> dict[str, Any]:
     """What a sample says of itself: TRICK, RUNS_ON, VERDICT."""
     return {
         node.targets[0].id: ast.literal_eval(node.value)

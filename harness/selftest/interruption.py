@@ -1,7 +1,7 @@
-"""Interruption: kill a run at random moments, run it again, and count records lost or doubled and processes left."""
+"""Interruption: stop runs at random moments, run them again, and count records lost or doubled and what is left."""
 
-import os
 import random
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
+from harness.errors import ExitCode
 from harness.progress import Reporter
 from harness.records import Record, read
-from harness.selftest.scratch import checkout, start
+from harness.selftest.scratch import checkout, processes, scratch_folder, start
 from harness.tree import Selection, Tree
 
 SETTLE_S: Final = 5.0
@@ -19,30 +20,36 @@ LONGEST_S: Final = 600.0
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What ``kills`` interruptions did to one problem's records."""
+    """What stopping runs did to one problem's records: ``kills`` by SIGKILL, ``stops`` by SIGINT or SIGTERM."""
 
     problem: str
     kills: int
-    lost: int  # reported as done before a kill, and not on the disk after it
+    stops: int
+    lost: int  # reported as done before a signal, and not on the disk after it
     doubled: int
     unreadable: int
+    unanswered: int  # stops that did not end with the exit code of one
     left_processes: int
-    continued: bool  # the last run, not killed, completed every iteration
+    left_files: int  # in the temporary folder, after a run to the end
+    continued: bool  # the last run, not stopped, completed every iteration
 
     @property
     def sound(self) -> bool:
-        return self.continued and not (self.lost or self.doubled or self.unreadable or self.left_processes)
+        wrong = (self.lost, self.doubled, self.unreadable, self.unanswered, self.left_processes, self.left_files)
+        return self.continued and not any(wrong)
 
 
-def interrupt(tree: Tree, gpu: str, shape: str, kills: int, reporter: Reporter) -> Finding:
-    """SIGKILL ``kills`` runs of one problem, each at a random moment of its life, starting afresh when all is done."""
-    lost = doubled = unreadable = left = 0
+def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter: Reporter) -> Finding:
+    """Stop runs of one problem, each at a random moment of its life, starting afresh when all is done."""
+    lost = doubled = unreadable = unanswered = left = 0
+    signals = [signal.SIGKILL] * kills + [random.choice((signal.SIGINT, signal.SIGTERM)) for _ in range(stops)]
+    random.shuffle(signals)
     with checkout(tree, gpu, shape) as copy:
         total = len(copy.scan(gpu, Selection(shape=shape))[0])
         command = ("-m", "harness", "bench", "--gpu", gpu, "--shape", shape, "--budget", "0.2")
         life_s = 20.0
-        for number in range(kills):
-            reporter.doing(f"kill {number + 1} of {kills}")
+        for number, each in enumerate(signals, start=1):
+            reporter.doing(f"{each.name}, {number} of {len(signals)}")
             log = copy.root / f"output-{number}.txt"
             run = start(copy, *command, output=log)
             began = time.monotonic()
@@ -50,8 +57,10 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, reporter: Reporter) 
                 run.wait(random.uniform(0.1, life_s))
                 life_s = max(4.0, time.monotonic() - began)  # it ended by itself: aim earlier
             except subprocess.TimeoutExpired:
-                run.kill()  # the parent alone: the others must find out by themselves
-                run.wait()
+                ready = log.stat().st_size > 0  # before it says anything, Python is still starting
+                run.send_signal(each)  # to the parent alone: the others must find out by themselves
+                code = run.wait(LONGEST_S)
+                unanswered += ready and each is not signal.SIGKILL and code not in (0, ExitCode.INFRASTRUCTURE)
             left += _left(copy)
             records, problems = _records(copy, gpu)
             unreadable += len([line for line in problems if "torn last line" not in line])
@@ -61,16 +70,18 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, reporter: Reporter) 
             if len(set(names)) == total:
                 for path in copy.all_records(gpu):
                     path.unlink()
-        reporter.doing("the run after the last kill")
+        reporter.doing("the run after the last signal")
         last = start(copy, *command)
         continued = last.wait(LONGEST_S) in (0, 1) and len({r.iteration for r in _records(copy, gpu)[0]}) == total
-    return Finding(shape, kills, lost, doubled, unreadable, left, continued)
+        files = len(list(scratch_folder(copy).iterdir()))
+    return Finding(shape, kills, stops, lost, doubled, unreadable, unanswered, left, files, continued)
 
 
 def line(finding: Finding) -> str:
     return (
-        f"{finding.problem}: {finding.kills} kills, {finding.lost} records lost, {finding.doubled} doubled, "
-        f"{finding.unreadable} unreadable, {finding.left_processes} processes left; "
+        f"{finding.problem}: {finding.kills} kills, {finding.stops} stops, {finding.lost} records lost, "
+        f"{finding.doubled} doubled, {finding.unreadable} unreadable, {finding.unanswered} stops unanswered, "
+        f"{finding.left_processes} processes and {finding.left_files} files left; "
         f"{'continues' if finding.continued else 'DOES NOT CONTINUE'}"
     )
 
@@ -94,19 +105,6 @@ def _reported(log: Path) -> set[str]:
 def _left(tree: Tree) -> int:
     """Processes of the scratch checkout that are alive a while after the kill."""
     until = time.monotonic() + SETTLE_S
-    mark = f"TILEBENCH_ROOT={tree.root}".encode()
-    while (alive := _marked(mark)) and time.monotonic() < until:
+    while (alive := processes(tree)) and time.monotonic() < until:
         time.sleep(0.05)
     return alive
-
-
-def _marked(mark: bytes) -> int:
-    count = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                zombie = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-                count += not zombie and mark in (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-    return count

@@ -24,12 +24,19 @@ def checkout(tree: Tree, gpu: str, shape: str | None) -> Iterator[Tree]:
         copy = Tree(root)
         if shape is not None:
             shutil.copytree(tree.folder(gpu) / "srcs" / shape, copy.folder(gpu) / "srcs" / shape)
+        scratch_folder(copy).mkdir()
         yield copy
 
 
-def start(tree: Tree, *arguments: str, output: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start Python in a scratch checkout, what it prints in a file or nowhere."""
-    environment = {**os.environ, "TILEBENCH_ROOT": str(tree.root), "PYTHONPATH": _python_path(tree)}
+def scratch_folder(copy: Tree) -> Path:
+    """Where its commands have their temporary files."""
+    return copy.root / "tmp"
+
+
+def start(tree: Tree, *arguments: str, output: Path | None = None, quiet: bool = False) -> subprocess.Popen[bytes]:
+    """Start Python in a scratch checkout, what it prints in a file or nowhere; ``quiet`` drops what is on stderr."""
+    own = {"TILEBENCH_ROOT": str(tree.root), "PYTHONPATH": _python_path(tree), "TMPDIR": str(scratch_folder(tree))}
+    environment = os.environ | own
     stream = output.open("ab") if output else subprocess.DEVNULL
     return subprocess.Popen(
         [sys.executable, *arguments],
@@ -37,9 +44,23 @@ def start(tree: Tree, *arguments: str, output: Path | None = None) -> subprocess
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=stream,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.DEVNULL if quiet else subprocess.STDOUT,
         start_new_session=True,
     )
+
+
+def processes(tree: Tree) -> int:
+    """How many processes that a scratch checkout started are alive."""
+    mark = f"TILEBENCH_ROOT={tree.root}".encode()
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                zombie = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+                count += not zombie and mark in (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+    return count
 
 
 def _python_path(tree: Tree) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from harness.candidate import Settings
 from harness.environment import describe, families_sha256
+from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.judge.statistics import Estimate
 from harness.nvml import Device, compute_processes
@@ -26,6 +27,7 @@ from harness.tune.survey import Entry, Surveyed, survey
 
 ENGINE = "tilebench"
 RELEASE_S: Final = 10.0
+TRIES: Final = 2  # of what the machine kept from being measured
 EXHAUSTIVE = "exhaustive"  # the race with its last rung alone
 
 
@@ -121,8 +123,26 @@ class _Course:
 
     def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
         """One rung through the judge; what is known of it already is not measured again."""
-        waiting = [key for key in keys if (key, rung) not in self.known]
+        waiting = self._waiting(rung, keys)
         self.reused += len(keys) - len(waiting)
+        for _ in range(TRIES):
+            if waiting:
+                self._judge(rung, waiting, len(keys))
+                waiting = self._waiting(rung, keys)
+        if waiting:
+            reason = self.known[waiting[0], rung].reason
+            raise InfrastructureError(f"{self.plan.problem}: {reason}; the race stands still, the same command goes on")
+        for key in keys:
+            trial = self.known[key, rung]
+            yield key, trial.measurement.blocks if trial.measurement is not None else None
+
+    def _waiting(self, rung: int, keys: Sequence[str]) -> list[str]:
+        """Those without an outcome of their own; a fault of the machine is held against no candidate."""
+        known = ((key, self.known.get((key, rung))) for key in keys)
+        return [key for key, trial in known if trial is None or trial.cause is Cause.REFEREE]
+
+    def _judge(self, rung: int, waiting: Sequence[str], left: int) -> None:
+        """Candidates through the line, each outcome kept before the next is measured."""
         by_name = {self.iterations[key].model: key for key in waiting}
 
         def keep(record: Record) -> None:
@@ -143,21 +163,17 @@ class _Course:
             self.measured += 1
             self.narrator.heard(entry, trial)
 
-        if waiting:
-            judged = Plan(
-                tree=self.yard,
-                gpu=self.plan.gpu,
-                device=self.plan.device,
-                iterations=tuple(self.iterations[key] for key in waiting),
-                settings=self.plan.rungs[rung].settings(self.plan.settings),
-                again=True,
-            )
-            released(self.plan.device)
-            with self.narrator.rung(rung, len(self.plan.rungs), len(keys), len(waiting)) as reporter:
-                run(judged, reporter, keep)
-        for key in keys:
-            trial = self.known[key, rung]
-            yield key, trial.measurement.blocks if trial.measurement is not None else None
+        judged = Plan(
+            tree=self.yard,
+            gpu=self.plan.gpu,
+            device=self.plan.device,
+            iterations=tuple(self.iterations[key] for key in waiting),
+            settings=self.plan.rungs[rung].settings(self.plan.settings),
+            again=True,
+        )
+        released(self.plan.device)
+        with self.narrator.rung(rung, len(self.plan.rungs), left, len(waiting)) as reporter:
+            run(judged, reporter, keep)
 
 
 def tune(plan: TunePlan) -> Tuned:

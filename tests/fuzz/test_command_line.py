@@ -20,7 +20,8 @@ from harness.static import toolchain
 from harness.tree import Tree
 
 VERBS: Final = [
-    *("check", "verify", "bench", "build", "profile", "leaderboard", "new", "doctor", "selftest", "image"),
+    *("check", "verify", "bench", "build", "profile", "leaderboard", "report", "new", "doctor", "selftest", "image"),
+    *("compare", "reproduce", "export"),
     *("run-in-docker", "run", "bnech", "", "tune", "tuning", "overhead"),
 ]
 OPTIONS: Final = [

@@ -112,7 +112,7 @@ def test_the_spreadsheet_has_a_row_for_each_record(folder: Path, reason: str, id
     text = {"reason": reason, "idea": idea}
     append(records, msgspec.structs.replace(record(), **_encodable(text)))
     append(records, record())
-    scripts.write_tsv(tree, tree.parse(path))
+    scripts.write(tree, tree.parse(path), record())
     with records.with_suffix(".tsv").open(newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
     assert len(rows) == 3

@@ -32,6 +32,7 @@ BAD = {
     "hangs_in_build": ("failed", "build", "timeout", "did not answer within 25 s"),
     "exits_in_build": ("failed", "build", "crash", "exited with code 0"),
     "killed_in_build": ("failed", "build", "crash", "killed by SIGSEGV"),
+    "fills_its_scratch": ("failed", "build", "out_of_disk", "made more than 10,000 files"),
     "takes_all_memory": ("failed", "build", "out_of_memory", "took more than 1536 MiB of memory"),
     "drops_one_k": ("rejected", "verify", "wrong_result", "random trial: max_abs_err="),
     "writes_part": ("rejected", "verify", "wrong_result", UNWRITTEN),
@@ -41,6 +42,8 @@ BAD = {
     "raises_in_launch": ("failed", "verify", "runtime", "RuntimeError: not today"),
     "hangs_in_launch": ("failed", "verify", "timeout", "no answer within 8 s"),
     "segfault_in_launch": ("failed", "verify", "crash", "killed by SIGSEGV"),
+    "hangs_when_timed": ("failed", "bench", "timeout", "no answer within 8 s"),
+    "aborts_in_launch": ("failed", "verify", "crash", "killed by SIGABRT"),
     "exits_in_launch": ("failed", "verify", "crash", "exited with code 3"),
     "takes_all_memory_in_launch": ("failed", "verify", "out_of_memory", "took more than 1536 MiB of memory"),
 }  # fmt: skip
@@ -52,7 +55,7 @@ MISPLACED = {
 }
 # The first build waits for torch and TileLang to be imported.
 DEADLINES = ("--build-deadline", "25", "--deadline", "8")
-SETTINGS = "import harness.processes; harness.processes.memory_limit_bytes = lambda: 1536 << 20"
+SETTINGS = "import harness.processes; harness.processes.memory_limit_bytes = lambda builders=1: 1536 << 20"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -102,6 +102,25 @@ def test_the_second_gpu_is_found_by_its_key(monkeypatch: pytest.MonkeyPatch) -> 
     assert gpus.resolve("h200") == (gpus.find("h200"), second)
 
 
+@pytest.mark.parametrize(
+    ("said", "indices"),
+    [(None, [0, 1]), ("1", [1]), ("1,0", [1, 0]), ("GPU-1", [1]), ("", []), ("1,7,0", [1]), ("0,0", [0]), ("-1", [])],
+)
+def test_only_the_visible_devices_are_used(
+    monkeypatch: pytest.MonkeyPatch, said: str | None, indices: list[int]
+) -> None:
+    found = present(monkeypatch, "NVIDIA A100-SXM4-80GB", "NVIDIA H200")
+    assert gpus.visible(found, said) == [found[index] for index in indices]
+
+
+def test_a_gpu_that_is_hidden_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    present(monkeypatch, "NVIDIA A100-SXM4-80GB", "NVIDIA H200")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert gpus.detect() == "a100"
+    with pytest.raises(UsageError, match="'h200' was asked for, but this machine's GPU is 'NVIDIA A100"):
+        gpus.resolve("h200")
+
+
 def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     present(monkeypatch)
     with pytest.raises(InfrastructureError, match="this machine has no NVIDIA GPU"):

@@ -217,6 +217,21 @@ def test_the_latest_record_wins_even_where_it_is_worse(ladder: Ladder) -> None:
     assert [row.status for row in ladder.rows()] == ["failed"]
 
 
+def test_the_last_of_the_file_is_the_newest_whatever_its_clock_said(ladder: Ladder) -> None:
+    ladder.measured(1, 2.0, 2.1, recorded_at="2026-11-20T12:00:00+00:00")
+    ladder.measured(1, 1.0, 1.1, recorded_at="1970-01-01T00:00:00+00:00")
+    assert [row.ratio_low for row in ladder.rows()] == [1.0]
+
+
+def test_a_fault_of_the_machine_hides_no_measurement_of_the_same_source(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    ladder.failed(1, cause=Cause.REFEREE, stage=Stage.BENCH)
+    assert [(row.ratio_low, row.status) for row in ladder.rows()] == [(1.0, "passed")]
+    ladder.write(1, source="import kernels.family  # changed\n")
+    ladder.failed(1, cause=Cause.REFEREE, stage=Stage.BENCH)
+    assert [(row.ratio_low, row.status) for row in ladder.rows()] == [(None, "failed")]
+
+
 def test_a_verification_hides_a_measurement_only_of_another_source(ladder: Ladder) -> None:
     ladder.measured(1, 1.0, 1.1)
     ladder.made(1, stage=Stage.VERIFY, measurement=None)
