@@ -48,7 +48,7 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify build profile check check-all leaderboard report selftest doctor test fuzz lint lint-rules \
+.PHONY: help bench verify tune build profile check check-all leaderboard report selftest doctor test fuzz lint lint-rules \
         lint-format lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
@@ -63,6 +63,9 @@ verify: $(RUNTIME) ## Prove the iterations right, without timing them
 
 profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
 	@$(PY) -m harness profile $(CHOICE)
+
+tune: $(RUNTIME) ## Search a family's space for SHAPE= under MODEL= and pin the winner as the next iteration
+	@$(PY) -m harness tune $(CHOICE)
 
 build: toolchain ## Compile for GPU=h200 and show registers, shared memory, instructions; needs no GPU
 	@$(PY) -m harness build $(CHOICE)

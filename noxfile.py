@@ -68,6 +68,12 @@ def profile(session: nox.Session) -> None:
 
 
 @nox.session
+def tune(session: nox.Session) -> None:
+    """Search a family's space and pin the winner as the next iteration."""
+    harness(session, "tune")
+
+
+@nox.session
 def leaderboard(session: nox.Session) -> None:
     """Print the leaderboard of what is recorded."""
     harness(session, "leaderboard")

@@ -4,7 +4,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -80,8 +80,8 @@ class Results:
         return ExitCode.PASSED
 
 
-def run(plan: Plan, reporter: Reporter) -> Results:
-    """Carry a plan out. Every outcome of a device is on the disk before the next iteration is measured."""
+def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda record: None) -> Results:
+    """Carry a plan out. Every outcome of a device is on the disk, and told to ``keep``, before the next is measured."""
     environment = describe(plan.tree.root, plan.gpu, plan.device)
     results = Results(misplaced=plan.misplaced)
     for each in plan.misplaced:
@@ -106,6 +106,7 @@ def run(plan: Plan, reporter: Reporter) -> Results:
             reporter.doing("importing torch and TileLang")
             start_forkserver(plan.gpu, plan.device)
         for record, reused in _carry_out(plan, waiting, environment, reporter):
+            keep(record)
             results.records.append(record)
             results.reused += reused
             reporter.finished(result_line(record, reused=reused))

@@ -1,6 +1,19 @@
 """The command line: one verb a function, related verbs a module."""
 
-from harness.cli import compare, container, evidence, itself, line, notebook, profile, report
+from harness.cli import compare, container, evidence, itself, line, notebook, overhead, profile, report, tune
 from harness.cli.app import guarded, main
 
-__all__ = ["compare", "container", "evidence", "guarded", "itself", "line", "main", "notebook", "profile", "report"]
+__all__ = [
+    "compare",
+    "container",
+    "evidence",
+    "guarded",
+    "itself",
+    "line",
+    "main",
+    "notebook",
+    "overhead",
+    "profile",
+    "report",
+    "tune",
+]
