@@ -1,12 +1,13 @@
 """The command line: one verb a function, related verbs a module."""
 
-from harness.cli import compare, container, evidence, itself, line, notebook, overhead, profile, report, tune
+from harness.cli import compare, container, evidence, foreign, itself, line, notebook, overhead, profile, report, tune
 from harness.cli.app import guarded, main
 
 __all__ = [
     "compare",
     "container",
     "evidence",
+    "foreign",
     "guarded",
     "itself",
     "line",
