@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UsageError
+from harness.errors import UsageError, printable
 from harness.operators import OPERATORS
 from harness.problem import ACCUMULATORS, DTYPE_BYTES, DTYPES, MAX_DIMENSION, Problem, parse_shape_key
 
@@ -79,7 +79,7 @@ def test_every_dtype_has_a_size() -> None:
         ("matmul_bf16fp32_-8x8x8", "dimensions '-8x8x8'"),
         ("matmul_bf16fp32_8X8X8", "dimensions '8X8X8'"),
         ("matmul_bf16fp32_8x8x٨", "dimensions '8x8x٨'"),
-        ("matmul_bf16fp32_8x8x8\n", "dimensions '8x8x8\n'"),
+        ("matmul_bf16fp32_8x8x8\n", r"dimensions '8x8x8\n'"),
         ("matmul_bf16fp32_8x8x16777217", "larger than 16777216"),
         (f"matmul_bf16fp32_8x8x{'9' * 5000}", "larger than 16777216"),
     ],
@@ -88,7 +88,7 @@ def test_the_wrong_part_is_named(key: str, names: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_shape_key(key)
     assert names in str(error.value)
-    assert key in str(error.value)
+    assert str(error.value).startswith(printable(f"shape key '{key}")[:500])
 
 
 near_misses = st.lists(
