@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from harness import builds
+from harness import builds, ceiling, gpus
 from harness.profile.record import ProfileRecord
 from harness.profile.record import newest as newest_profile
 from harness.records import Cause, Environment, Measurement, Record, Stage, Status, read
@@ -50,6 +50,8 @@ class Row(msgspec.Struct, frozen=True):
     source_sha256: str
     record: str | None
     environment: Environment | None
+    gbs: float | None = None
+    of_copy: float | None = None  # its bandwidth over that of a copy of as many bytes, where it is memory-bound
     behind: float | None = None  # the leader's ratio over its own, where a play-off between the two decided
 
 
@@ -63,6 +65,7 @@ class Board:
     timer: str | None
     baseline: str
     baseline_tflops: float | None
+    copy_gbs: float | None  # the copy ceiling, where the problem is memory-bound
     rows: tuple[Row, ...]
 
 
@@ -97,7 +100,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         for position, group in enumerate(groups):
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
-            result.append(Board(gpu, shape_key, None, None, "", None, tuple(blank)))
+            result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
     return [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result], complaints
 
 
@@ -151,14 +154,20 @@ def _boards(
             default=None,
         )
         measured = record.measurement if record else None
+        environment = (record or group[0][1]).environment
+        problem, models = group[0][0].problem, sorted({iteration.model for iteration, _ in group})
+        copy_gbs = ceiling.newest_gbs(tree, gpus.find(gpu), problem, models, environment.rank_key)
+        if copy_gbs:
+            ranked = [msgspec.structs.replace(row, of_copy=(row.gbs or 0) / copy_gbs) for row in ranked]
         result.append(
             Board(
                 gpu=gpu,
                 problem=shape_key,
-                environment=(record or group[0][1]).environment,
+                environment=environment,
                 timer=timer,
                 baseline=measured.baseline if measured else "",
                 baseline_tflops=measured.baseline_tflops if measured else None,
+                copy_gbs=copy_gbs,
                 rows=(*ranked, *below),
             )
         )
@@ -260,6 +269,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         rank=None,
         time_ms=measured.time_ms if measured else None,
         tflops=measured.tflops if measured else None,
+        gbs=ceiling.bandwidth_gbs(iteration.problem, measured) if measured else None,
         ratio=measured.ratio if measured else None,
         ratio_low=measured.ratio_low if measured else None,
         ratio_high=measured.ratio_high if measured else None,
