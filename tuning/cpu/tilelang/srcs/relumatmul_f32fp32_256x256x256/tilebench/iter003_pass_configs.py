@@ -1,5 +1,4 @@
-"""The compilers' levers beside the kernel's: no bounds checks by TileLang, fast math and unrolling by the C++
-compiler."""
+"""The compilers' levers beside the kernel's: no vectors by TileLang, fast math and unrolling by the C++ compiler."""
 
 import tilelang
 import tilelang.cpu.language as T
@@ -8,7 +7,7 @@ from harness.iteration import Problem, bench_with, main, verify_with
 
 PARENT = "iter001_prim_func"
 CONFIG = dict(
-    pass_configs={"tl.disable_safe_memory_legalize": True},
+    pass_configs={"tirx.disable_vectorize": True},
     compile_flags=("-O3", "-march=native", "-ffast-math", "-funroll-loops"),
 )
 

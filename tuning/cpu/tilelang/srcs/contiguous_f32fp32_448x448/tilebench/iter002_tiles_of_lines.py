@@ -1,4 +1,4 @@
-"""Tiles of 16 x 16, a cache line wide both ways: every line that is read is used whole."""
+"""Tiles of 16 x 16, a cache line wide both ways, so that every line that is read is used whole."""
 
 from collections.abc import Callable
 
