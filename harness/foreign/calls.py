@@ -68,24 +68,19 @@ class Source:
             raise Undecided(f"it is compiled in {len(ways)} ways, and nothing says which")
         return ways[0]
 
-    def gives_kernel(self, name: str) -> bool:
-        """Whether a function of this name returns a prim_func that stands in it, or what ``tilelang.compile`` gives."""
-        function = self.functions.get(name)
-        if function is None:
-            return False
-        own = {
-            node.name
-            for node in ast.walk(function)
-            if isinstance(node, ast.FunctionDef)
-            and any(ast.unparse(each).endswith("prim_func") for each in node.decorator_list)
-        }
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and self._compiles(node.value):
-                own |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
-        return any((isinstance(each, ast.Name) and each.id in own) or self._compiles(each) for each in returned)
+    def makers(self) -> list[str]:
+        """Functions that return what they compile."""
+        return [name for name, function in self.functions.items() if any(map(self._compiles, _returned(function)))]
 
-    def _compiles(self, node: ast.expr) -> bool:
+    def factories(self) -> list[str]:
+        """Functions that return a prim_func which stands in them."""
+        return [
+            name
+            for name, function in self.functions.items()
+            if any(isinstance(each, ast.FunctionDef) and _is_prim_func(each) for each in _returned(function))
+        ]
+
+    def _compiles(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and _evaluated(node.func, self.names) is tilelang.compile
 
     def _all_calls(self) -> Iterator[tuple[ast.Call, Values]]:
@@ -124,6 +119,25 @@ class Source:
                     if isinstance(each, ast.Name) and stores[each.id] == 1:
                         _bind(scope, each.id, part)
         return scope
+
+
+def _returned(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """What a function returns: expressions, and what the names that it returns were assigned or defined as."""
+    made: dict[str, list[ast.AST]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.FunctionDef):
+            made.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    made.setdefault(target.id, []).append(node.value)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield from made.get(node.value.id, []) if isinstance(node.value, ast.Name) else [node.value]
+
+
+def _is_prim_func(function: ast.FunctionDef) -> bool:
+    return any(ast.unparse(each).endswith("prim_func") for each in function.decorator_list)
 
 
 def _evaluated(node: ast.expr, scope: Values) -> Any:

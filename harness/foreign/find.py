@@ -1,8 +1,10 @@
 """The kernel of a script: loaded, found and traced, in the confined process that will launch it.
 
 A script says in many ways what it would run. What is looked for, in this order: a compiled kernel of the module, a
-PrimFunc of the module, a ``@tilelang.jit`` function, a plain function that returns one of the first two. Functions are
-called with the problem's dimensions, by the names of their parameters, and else as the script itself calls them.
+PrimFunc of the module, a ``@tilelang.jit`` function, a function that returns what it compiles, one that returns its
+PrimFunc. Functions are called with the problem's dimensions, by the names of their parameters, and else as the script
+itself calls them. Where the script leaves open what the first of these is, the others are not asked: they would be
+something else than what it runs.
 """
 
 import ast
@@ -11,7 +13,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -33,6 +35,7 @@ from harness.problem import Problem, parse_shape_key
 
 INPUT_DTYPES: Final = frozenset({"dtype", "in_dtype", "input_dtype", "dtype_in", "ab_dtype"})
 ACCUMULATOR_DTYPES: Final = frozenset({"accum_dtype", "acc_dtype", "accumulator_dtype", "dtype_acc"})
+FUNCTIONS: Final = (FunctionType, functools._lru_cache_wrapper)
 OUTPUT_DTYPES: Final = frozenset({"out_dtype", "output_dtype", "dtype_out", "c_dtype"})
 
 
@@ -73,7 +76,7 @@ def found_in(module: ModuleType, source: ast.Module, problem: Problem, target: A
     """The one program of a loaded module that computes the problem; raises KernelNotFound."""
     search = Search(module, source, problem, target)
     others: list[Found] = []
-    for look in (search.compiled, search.prim_funcs, search.jit_functions, search.factories):
+    for look in (search.compiled, search.prim_funcs, search.jit_functions, search.makers, search.factories):
         found = _distinct(look())
         fitting = [each for each in found if mismatch(each.signature, problem) is None]
         if len(fitting) == 1:
@@ -82,7 +85,9 @@ def found_in(module: ModuleType, source: ast.Module, problem: Problem, target: A
             names = ", ".join(each.name for each in fitting)
             raise KernelNotFound(f"it has several kernels, and nothing says which: {names}")
         others += found
-    if len(others) == 1 and len(others[0].signature) == len(problem.tensors):
+        if search.reasons:
+            break
+    if not search.reasons and len(others) == 1 and len(others[0].signature) == len(problem.tensors):
         return others[0].program  # the judge says in what it differs from the problem
     reasons = [*search.reasons, *(f"{each.name}: {mismatch(each.signature, problem)}" for each in others)]
     raise KernelNotFound("; ".join(reasons) or "no PrimFunc, no compiled kernel, and no function that gives one")
@@ -102,26 +107,28 @@ class Search:
 
     def compiled(self) -> Iterator[Found]:
         """Kernels that the module has compiled when it is loaded."""
-        return self._attempts(tilelang.JITKernel, _of_compiled)
+        return self._attempts(self.names, tilelang.JITKernel, _of_compiled)
 
     def prim_funcs(self) -> Iterator[Found]:
-        return self._attempts(tvm.tirx.PrimFunc, self._of_prim_func)
+        return self._attempts(self.names, tvm.tirx.PrimFunc, self._of_prim_func)
 
     def jit_functions(self) -> Iterator[Found]:
         """Lazy and eager ones."""
-        return self._attempts(JITImpl, self._of_jit)
+        return self._attempts(self.names, JITImpl, self._of_jit)
+
+    def makers(self) -> Iterator[Found]:
+        return self._attempts(self.source.makers(), FUNCTIONS, self._of_function)
 
     def factories(self) -> Iterator[Found]:
-        """Undecorated functions that return a PrimFunc of their own, or a kernel that they compile."""
-        return self._attempts(FunctionType | functools._lru_cache_wrapper, self._of_factory)
+        return self._attempts(self.source.factories(), FUNCTIONS, self._of_function)
 
-    def _attempts(self, kind: Any, make: Callable[[str, Any], Found]) -> Iterator[Found]:
-        for name, value in self.names.items():
-            if not isinstance(value, kind) or (make == self._of_factory and not self.source.gives_kernel(name)):
+    def _attempts(self, names: Iterable[str], kind: Any, make: Callable[[str, Any], Found]) -> Iterator[Found]:
+        for name in names:
+            if not isinstance(self.names.get(name), kind):
                 continue
             try:
                 with self.target:
-                    found = make(name, value)
+                    found = make(name, self.names[name])
             except (KernelNotFound, Undecided) as error:
                 self.reasons.append(f"{name}: {error}")
             else:
@@ -142,8 +149,8 @@ class Search:
         prim_func = function.get_tir(**arguments)
         return _given(name, prim_func, function.out_idx, function.pass_configs, function.compile_flags)
 
-    def _of_factory(self, name: str, factory: Any) -> Found:
-        value = factory(**self._arguments(name, inspect.signature(factory), ()))
+    def _of_function(self, name: str, function: Any) -> Found:
+        value = function(**self._arguments(name, inspect.signature(function), ()))
         if isinstance(value, tilelang.JITKernel):
             return _of_compiled(name, value)
         if not isinstance(value, tvm.tirx.PrimFunc):
