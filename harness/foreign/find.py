@@ -22,6 +22,7 @@ from typing import Any, Final
 import tilelang
 import torch
 from tilelang import tvm
+from tilelang.autotuner.tuner import AutoTuneImpl
 from tilelang.engine.lower import extrac_params
 from tilelang.jit import JITImpl
 
@@ -35,6 +36,7 @@ from harness.problem import Problem, parse_shape_key
 
 INPUT_DTYPES: Final = frozenset({"dtype", "in_dtype", "input_dtype", "dtype_in", "ab_dtype"})
 ACCUMULATOR_DTYPES: Final = frozenset({"accum_dtype", "acc_dtype", "accumulator_dtype", "dtype_acc"})
+DYNAMIC: Final = -1
 FUNCTIONS: Final = (FunctionType, functools._lru_cache_wrapper)
 OUTPUT_DTYPES: Final = frozenset({"out_dtype", "output_dtype", "dtype_out", "c_dtype"})
 
@@ -113,8 +115,8 @@ class Search:
         return self._attempts(self.names, tvm.tirx.PrimFunc, self._of_prim_func)
 
     def jit_functions(self) -> Iterator[Found]:
-        """Lazy and eager ones."""
-        return self._attempts(self.names, JITImpl, self._of_jit)
+        """Lazy and eager ones; what tunes itself is none that could be judged."""
+        return self._attempts(self.names, (JITImpl, AutoTuneImpl), self._of_jit)
 
     def makers(self) -> Iterator[Found]:
         return self._attempts(self.source.makers(), FUNCTIONS, self._of_function)
@@ -129,6 +131,8 @@ class Search:
             try:
                 with self.target:
                     found = make(name, self.names[name])
+                if any(DYNAMIC in shape for shape, _ in found.signature):
+                    raise KernelNotFound("its shapes are known when it is called only")
             except (KernelNotFound, Undecided) as error:
                 self.reasons.append(f"{name}: {error}")
             else:
@@ -139,6 +143,8 @@ class Search:
         return Found(name, Program(prim_func, pass_configs, flags))
 
     def _of_jit(self, name: str, function: Any) -> Found:
+        if isinstance(function, AutoTuneImpl):
+            raise KernelNotFound("it is tuned when it runs")
         tensors: list[str] = list(function.func.tensor_args)  # none where it is lazy
         given = len(self.problem.tensors)
         if tensors and len(tensors) not in (given, given - 1):  # one that makes its output takes the inputs alone
@@ -230,4 +236,4 @@ def _distinct(found: Iterator[Found]) -> list[Found]:
 
 
 def _size(size: Any) -> int:
-    return int(size) if str(size).isdigit() else -1
+    return int(size) if str(size).isdigit() else DYNAMIC

@@ -136,6 +136,11 @@ def test_options_are_those_of_its_own_compilation(find: Find, text: str) -> None
             "kernel: it is compiled in 2 ways",
         ),
         ("kernel = body(64, 32, 16)\ndef f(): return tl.compile(kernel, out_idx=[0])", "is not its last parameter"),
+        ("kernel = body(T.dynamic('m'), 32, 16)", "kernel: its shapes are known when it is called only"),
+        (
+            f"import tilelang.autotuner\n@tilelang.autotune(configs=[dict(block_M=1)]){LAZY}",
+            "matmul: it is tuned when it runs",
+        ),
         (
             "@T.prim_func\ndef copy(A: T.Tensor((64,), 'float32'), C: T.Tensor((64,), 'float32')):\n"
             "    with T.Kernel(1):\n        C[0] = A[0]\ndel body",
