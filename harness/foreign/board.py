@@ -170,7 +170,7 @@ def _self_cells(row: ForeignRow) -> tuple[str, ...]:
         _figure(row.tflops),
         verdict,
         _figure(row.claimed_ms),
-        "; ".join([row.reason or "", *failed]),
+        "; ".join(failed if row.reason == row.ended else [row.reason or "", *failed]),
     )
 
 
