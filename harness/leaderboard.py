@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 from harness import builds
-from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.profile.record import ProfileRecord
 from harness.profile.record import newest as newest_profile
 from harness.records import Cause, Environment, Measurement, Record, Stage, Status, read
+from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.standings import PlayOff, Standing
 from harness.static.report import main_kernel
 from harness.tree import Iteration, Selection, Tree
@@ -292,6 +292,6 @@ def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     checks = (
         ("source", source_sha256(iteration.path) != record.source_sha256),
         ("family", families_sha256(tree.root, iteration.path) != record.families_sha256),
-        ("judge", judge_sha256(tree.root) != record.environment.judge_sha256),
+        ("judge", judge_sha256(tree.root, iteration.problem.operator) != record.environment.judge_sha256),
     )
     return tuple(name for name, changed in checks if changed)

@@ -11,7 +11,6 @@ import msgspec
 
 from harness import blame, builds, contract, plausible
 from harness.candidate import Candidate, Rejection
-from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.judge.limits import complaint
 from harness.judge.messages import (
     Alone,
@@ -33,6 +32,7 @@ from harness.judge.statistics import Estimate, estimate
 from harness.nvml import Monitor, strangers
 from harness.processes import Contestant, Ended, Opponent, Referee
 from harness.records import Block, Build, BuildRecord, Cause, Measurement, Stage, Trial
+from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.static import evidence, toolchain
 
 ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
@@ -299,7 +299,7 @@ def _unchanged(candidate: Candidate) -> None:
     now = (
         source_sha256(candidate.iteration.path),
         families_sha256(candidate.root, candidate.iteration.path),
-        judge_sha256.__wrapped__(candidate.root),
+        judge_sha256.__wrapped__(candidate.root, candidate.iteration.problem.operator),
     )
     if now != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from harness.candidate import Candidate, Referees, Rejection, Settings
-from harness.environment import describe, families_sha256, source_sha256
+from harness.environment import describe
 from harness.errors import InfrastructureError, UsageError
 from harness.gpus import Gpu
 from harness.nvml import Device
@@ -16,6 +16,7 @@ from harness.processes import start_forkserver
 from harness.progress import Reporter
 from harness.records import SCHEMA, Measurement
 from harness.run import alone
+from harness.sources import families_sha256, source_sha256
 from harness.standings import PlayOff, Standing, interval
 from harness.tree import Iteration, Tree
 
@@ -58,7 +59,7 @@ def hold(
         gpu=gpu.key,
         shape_key=leaders[0].shape_key,
         timer=timer,
-        environment=describe(tree.root, gpu, device),
+        environment=describe(tree.root, gpu, device, leaders[0].problem.operator),
         standings=stand(tree, ratios),
     )
 

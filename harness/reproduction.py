@@ -17,19 +17,24 @@ import msgspec
 
 from harness import comparison, revisions
 from harness.candidate import default_budget_s
-from harness.environment import JUDGE
 from harness.errors import InfrastructureError, UsageError
 from harness.gpus import find
 from harness.records import SCHEMA, Record, append, read
+from harness.sources import BASELINES, FAMILIES, JUDGE, OPERATORS
 from harness.tree import Tree
 
 PARTS: Final = ("harness", "kernels", "baselines")
 _HASHES: Final = """
 import sys
 from pathlib import Path
-from harness.environment import families_sha256, judge_sha256, source_sha256
-root, path = map(Path, sys.argv[1:])
-print(source_sha256(path), families_sha256(root, path), judge_sha256(root))
+root, path, operator = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+try:
+    from harness.sources import families_sha256, judge_sha256, source_sha256
+    judge = judge_sha256(root, operator)
+except ImportError:  # an older checkout
+    from harness.environment import families_sha256, judge_sha256, source_sha256
+    judge = judge_sha256(root)
+print(source_sha256(path), families_sha256(root, path), judge)
 """
 
 
@@ -83,7 +88,7 @@ def find_record(tree: Tree, named: str) -> Record:
 def as_recorded(tree: Tree, record: Record) -> Iterator[Found]:
     """A scratch checkout with the iteration, its families and the judge as they were, without records."""
     path = tree.folder(record.gpu) / "srcs" / record.shape_key / record.model / f"{record.iteration}.py"
-    if path.is_file() and _hashes(tree.root, path) == _wanted(record):
+    if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
         with tempfile.TemporaryDirectory(prefix="tilebench-reproduce-") as folder:
             root = Path(folder)
             for part in PARTS:
@@ -159,10 +164,10 @@ def _wanted(record: Record) -> tuple[str, str, str]:
     return record.source_sha256, record.families_sha256, record.environment.judge_sha256
 
 
-def _hashes(root: Path, path: Path) -> tuple[str, str, str]:
+def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
     """Hashes of iteration, families and judge, as the harness of that checkout takes them; empty where it cannot."""
     environment = os.environ | {"PYTHONPATH": _python_path(root)}
-    command = [sys.executable, "-c", _HASHES, str(root), str(path)]
+    command = [sys.executable, "-c", _HASHES, str(root), str(path), record.shape_key.partition("_")[0]]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     words = done.stdout.split()
     return (words[0], words[1], words[2]) if len(words) == 3 else ("", "", "")
@@ -170,7 +175,7 @@ def _hashes(root: Path, path: Path) -> tuple[str, str, str]:
 
 def _commit(tree: Tree, path: Path, record: Record) -> str:
     """The newest commit whose iteration, families and judge are the record's; else one that has the first two."""
-    wanted = [tree.short(path), "kernels", *JUDGE]
+    wanted = [tree.short(path), FAMILIES, OPERATORS, BASELINES, *JUDGE]
     commits = revisions.git(tree.root, "log", "--format=%H", "--", *wanted).decode().split()
     close: str | None = None
     seen: set[bytes] = set()
@@ -180,7 +185,7 @@ def _commit(tree: Tree, path: Path, record: Record) -> str:
             continue
         seen.add(listed)
         with revisions.checked_out(tree.root, commit) as root:
-            hashes = _hashes(root, root / path.relative_to(tree.root))
+            hashes = _hashes(root, root / path.relative_to(tree.root), record)
         if hashes == _wanted(record):
             return commit
         if close is None and hashes[:2] == _wanted(record)[:2]:

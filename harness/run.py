@@ -13,7 +13,7 @@ from typing import Final
 
 from harness import builds, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
-from harness.environment import describe, families_sha256, source_sha256
+from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, explained
 from harness.gpus import Gpu
 from harness.nvml import Device, compute_processes
@@ -31,6 +31,7 @@ from harness.records import (
     append,
     read,
 )
+from harness.sources import families_sha256, source_sha256
 from harness.static import toolchain
 from harness.stopping import heed
 from harness.tables import result_line
@@ -82,7 +83,7 @@ class Results:
 
 def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda record: None) -> Results:
     """Carry a plan out. Every outcome of a device is on the disk, and told to ``keep``, before the next is measured."""
-    environment = describe(plan.tree.root, plan.gpu, plan.device)
+    environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Results(misplaced=plan.misplaced)
     for each in plan.misplaced:
         reporter.finished(f"rejected  {each.reason}", advance=False)
@@ -113,7 +114,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
     return results
 
 
-def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Record | None:
+def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
     """The newest record that a new run of the same thing would only repeat."""
     path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
     source = source_sha256(iteration.path)
@@ -123,7 +124,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
             record.iteration == iteration.name
             and record.source_sha256 == source
             and record.families_sha256 == families
-            and record.environment == environment
+            and record.environment == environment(iteration.problem.operator)
             and record.answers(plan.upto)
             and record.cause not in (Cause.REFEREE, Cause.ATTEMPTS)
         ):
@@ -132,7 +133,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
 
 
 def _carry_out(
-    plan: Plan, iterations: list[Iteration], environment: Environment, reporter: Reporter
+    plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
 ) -> Iterator[tuple[Record, bool]]:
     """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
     cores = len(os.sched_getaffinity(0))
@@ -171,7 +172,9 @@ def _carry_out(
                     future.result()
                 for future in futures:
                     heed()
-                    yield _finish(plan, *future.result(), environment, reporter)
+                    candidate, rejection = future.result()
+                    judged_in = environment(candidate.iteration.problem.operator)
+                    yield _finish(plan, candidate, rejection, judged_in, reporter)
                     free.release()
         finally:
             stopped.set()

@@ -1,10 +1,10 @@
 """The idea of an iteration's newest profile that the next iteration starts from."""
 
-from harness.environment import families_sha256, source_sha256
 from harness.errors import UsageError
 from harness.profile.advice import Idea
 from harness.profile.record import ProfileRecord, newest
 from harness.records import read
+from harness.sources import families_sha256, source_sha256
 from harness.tree import Iteration, Tree
 
 

@@ -33,7 +33,7 @@ def autotune(plan: TunePlan, options: AutotunerOptions, limit_s: float) -> Tuned
     with alone(plan.tree, plan.gpu, plan.device), scratch.scratch(plan.tree) as yard:
         surveyed = look_around(plan)
         iterations = scratch.write(yard, plan.problem, plan.gpu, surveyed.entries)
-        environment = describe(plan.tree.root, plan.gpu, plan.device)
+        environment = describe(plan.tree.root, plan.gpu, plan.device, plan.problem.operator)
         families = hashes(yard, surveyed.entries, iterations)
         history = History.of(plan)
         number = history.race(ENGINE, environment, families, again=True)

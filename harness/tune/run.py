@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from harness.candidate import Settings
-from harness.environment import describe, families_sha256
+from harness.environment import describe
 from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.judge.statistics import Estimate
@@ -17,6 +17,7 @@ from harness.processes import start_forkserver
 from harness.progress import reporting
 from harness.records import Block, Cause, Environment, Record, Status, append, read
 from harness.run import Plan, alone, run
+from harness.sources import families_sha256
 from harness.static import toolchain
 from harness.tree import Iteration, Tree
 from harness.tune import pin, scratch
@@ -182,7 +183,7 @@ def tune(plan: TunePlan) -> Tuned:
     with alone(plan.tree, plan.gpu, plan.device), scratch.scratch(plan.tree) as yard:
         surveyed = look_around(plan)
         iterations = scratch.write(yard, plan.problem, plan.gpu, surveyed.entries)
-        environment = describe(plan.tree.root, plan.gpu, plan.device)
+        environment = describe(plan.tree.root, plan.gpu, plan.device, plan.problem.operator)
         families = hashes(yard, surveyed.entries, iterations)
         history = History.of(plan)
         number = history.race(plan.engine, environment, families, again=plan.again)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from harness import leaderboard
-from harness.environment import families_sha256, source_sha256
 from harness.leaderboard import Row
 from harness.play_off import stand
 from harness.records import append, read
+from harness.sources import families_sha256, source_sha256
 from harness.standings import PlayOff, interval
 from harness.tree import Selection, Tree
 from tests.harness.checkout import SHAPE as SMALL

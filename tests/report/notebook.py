@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.judge.statistics import estimate
 from harness.profile.record import ProfileRecord
 from harness.records import BuildRecord, Measurement, R, Record, Status, append, read
+from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.tree import Tree
 from tests.harness.checkout import CODE, ROOT
 
@@ -89,7 +89,7 @@ class Notebook:
             "parent": None,
             "source_sha256": source_sha256(path),
             "families_sha256": families_sha256(self.tree.root, path),
-            "environment": msgspec.structs.replace(environment, judge_sha256=judge_sha256(self.tree.root)),
+            "environment": msgspec.structs.replace(environment, judge_sha256=judge_sha256(self.tree.root, "matmul")),
             "measurement": None if ratio is None else measurement(ratio),
         }
         made = msgspec.structs.replace(measured(), **fields | changes)

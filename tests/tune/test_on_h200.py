@@ -4,11 +4,11 @@ import pytest
 
 from harness import gpus
 from harness.candidate import Settings
-from harness.environment import families_sha256, judge_sha256
 from harness.problem import parse_shape_key
 from harness.progress import Quiet
 from harness.records import Record, Stage, Status
 from harness.run import Plan, run
+from harness.sources import families_sha256, judge_sha256
 from harness.static import toolchain
 from harness.tree import Tree
 from harness.tune import scratch
@@ -40,7 +40,7 @@ def test_candidates_of_a_space_build(shape: str, family: str) -> None:
     with scratch.scratch(Tree(ROOT)) as yard:
         iterations = scratch.write(yard, problem, H200, chosen)
         first = iterations[carved.key]
-        assert judge_sha256.__wrapped__(yard.root) == judge_sha256.__wrapped__(ROOT)
+        assert judge_sha256.__wrapped__(yard.root, "matmul") == judge_sha256.__wrapped__(ROOT, "matmul")
         assert families_sha256(yard.root, first.path) == families_sha256(ROOT, first.path)
         heard: list[Record] = []
         plan = Plan(yard, H200, None, tuple(iterations.values()), Settings(0.1), upto=Stage.BUILD, again=True)
