@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.candidate import Settings
-from harness.environment import describe, source_sha256
+from harness.environment import describing
 from harness.errors import printable
 from harness.foreign.entries import Entry, entries
 from harness.foreign.itself import run_itself
@@ -20,6 +20,7 @@ from harness.processes import start_forkserver
 from harness.progress import Reporter, reporting
 from harness.records import Cause, Environment, Record, Status, append, read
 from harness.run import Plan, alone, run
+from harness.sources import source_sha256
 from harness.static import toolchain
 from harness.stopping import heed
 from harness.tree import Selection, Tree
@@ -54,7 +55,7 @@ class Outcomes:
 def bench(plan: ForeignPlan) -> Outcomes:
     """Carry a plan out; every outcome is on the disk before the next is measured, and none in the foreign tree."""
     listed = entries(plan.foreign, plan.selection)
-    course = _Course(plan, describe(plan.tree.root, plan.gpu, plan.device), finder_sha256())
+    course = _Course(plan, describing(plan.tree.root, plan.gpu, plan.device), finder_sha256())
     waiting = [entry for entry in listed if plan.again or not course.knows(entry)]
     if waiting:
         with alone(plan.tree, plan.gpu, plan.device), reporting(len(waiting)) as reporter:
@@ -73,7 +74,7 @@ class _Course:
     """A bench as it goes: what is known, and which scripts the judge could not be given."""
 
     plan: ForeignPlan
-    environment: Environment
+    environment: Callable[[str], Environment]
     finder_sha256: str
     known: dict[Path, ForeignRecord] = field(default_factory=dict)
     unfound: list[tuple[Entry, str]] = field(default_factory=list)
@@ -86,7 +87,7 @@ class _Course:
                 record.script == entry.script
                 and record.sources_sha256 == entry.sources_sha256
                 and record.finder_sha256 == self.finder_sha256
-                and record.environment == self.environment
+                and record.environment == self.environment(entry.operator)
             )
             if same and record.cause is not Cause.REFEREE:
                 self.known[entry.path] = record
@@ -164,7 +165,7 @@ class _Course:
             tree=self.plan.foreign.resolve().name,
             sources_sha256=entry.sources_sha256,
             finder_sha256=self.finder_sha256,
-            environment=self.environment,
+            environment=self.environment(entry.operator),
             **outcome,
         )
         append(path_of(self.plan.tree, record.gpu, record.shape_key, record.model), record)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.environment import source_sha256
 from harness.errors import UsageError
 from harness.problem import Problem, parse_shape_key
+from harness.sources import source_sha256
 from harness.tree import Selection
 
 _NAME: Final = re.compile(r"iter_?(?P<number>[0-9]{1,4})(?![0-9])")
@@ -35,6 +35,10 @@ class Entry:
     @property
     def script(self) -> str:
         return self.path.stem
+
+    @property
+    def operator(self) -> str:
+        return self.problem.operator if self.problem is not None else ""
 
     @property
     def results(self) -> tuple[Path, Path]:
