@@ -177,14 +177,17 @@ def _boards(
 def _ranked(rows: list[Row]) -> list[Row]:
     """By ratio; a row whose interval reaches that of the first of a rank shares the rank."""
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
-    ranked: list[Row] = []
+    places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
+    return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
+
+
+def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
+    """The ranks of intervals, low and high, that come best first."""
     rank, lead_low = 0, 0.0
-    for position, row in enumerate(ordered, start=1):
-        assert row.ratio_low is not None and row.ratio_high is not None
-        if position == 1 or row.ratio_high < lead_low:
-            rank, lead_low = position, row.ratio_low
-        ranked.append(msgspec.structs.replace(row, rank=rank))
-    return ranked
+    for position, (low, high) in enumerate(intervals, start=1):
+        if position == 1 or high < lead_low:
+            rank, lead_low = position, low
+        yield rank
 
 
 def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
