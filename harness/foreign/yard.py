@@ -15,6 +15,7 @@ from typing import Final
 from harness import scaffold
 from harness.foreign.entries import Entry
 from harness.gpus import Gpu
+from harness.problem import parse_shape_key
 from harness.processes import SCRATCH
 from harness.tree import Iteration, Tree
 
@@ -68,8 +69,9 @@ def write(tree: Tree, foreign: Path, gpu: Gpu, entries: Sequence[Entry]) -> dict
         model = f"script{number:05d}"
         folder = tree.folder(gpu.key) / "srcs" / entry.shape_key / model
         folder.mkdir(parents=True)
-        parent = folder / f"iter000_{scaffold.BASELINE_TAG}.py"
-        parent.write_text(scaffold.baseline())
+        problem = parse_shape_key(entry.shape_key)
+        parent = folder / f"iter000_{scaffold.baseline_tag(problem)}.py"
+        parent.write_text(scaffold.baseline(problem))
         path = folder / "iter001_foreign.py"
         path.write_text(
             _ITERATION.format(
