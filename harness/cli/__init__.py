@@ -1,6 +1,19 @@
 """The command line: one verb a function, related verbs a module."""
 
-from harness.cli import compare, container, evidence, foreign, itself, line, notebook, overhead, profile, report, tune
+from harness.cli import (
+    compare,
+    container,
+    evidence,
+    foreign,
+    itself,
+    line,
+    notebook,
+    overhead,
+    profile,
+    publish,
+    report,
+    tune,
+)
 from harness.cli.app import guarded, main
 
 __all__ = [
@@ -15,6 +28,7 @@ __all__ = [
     "notebook",
     "overhead",
     "profile",
+    "publish",
     "report",
     "tune",
 ]

@@ -21,7 +21,10 @@ _ANY_PROBLEM = parse_shape_key("matmul_f32fp32_16x16x16")  # a child's brief nam
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One row; µs are None where the way does not exist here, and ``reason`` says why."""
+    """One row; µs are None where the way does not exist here, and ``reason`` says why.
+
+    ``torch_us`` is torch's call for the same: an addition, or a product beside the front's.
+    """
 
     spelling: str
     requested: str
@@ -30,6 +33,7 @@ class Figure(msgspec.Struct, frozen=True):
     spread_us: float | None
     torch_us: float | None
     reason: str | None = None
+    first_ms: float | None = None
 
 
 def measure(tree: Tree, gpu: Gpu, device: Device | None, reporter: Reporter) -> list[Figure]:
@@ -53,7 +57,7 @@ def table(figures: list[Figure], table_format: str = "simple") -> str:
             "" if each.us is None else f"{each.us:.2f}",
             "" if each.spread_us is None else f"{each.spread_us:.2f}",
             "" if each.us is None or each.torch_us is None else f"{each.us / each.torch_us:.2f}",
-            each.reason or "",
+            each.reason or ("" if each.first_ms is None else f"first call {each.first_ms:.0f} ms"),
         )
         for each in figures
     ]
@@ -73,7 +77,7 @@ def _one(tree: Tree, gpu: Gpu, way: Way, folder: Path) -> Figure:
         worker.end()
     if isinstance(said, Refused):
         return Figure(way.spelling, way.backend, "", None, None, None, said.reason)
-    return Figure(way.spelling, way.backend, said.backend, said.us, said.spread_us, said.torch_us)
+    return Figure(way.spelling, way.backend, said.backend, said.us, said.spread_us, said.torch_us, None, said.first_ms)
 
 
 def _line(figure: Figure) -> str:

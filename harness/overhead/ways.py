@@ -1,11 +1,10 @@
-"""The ways to call one addition, and the child process that times one of them beside torch."""
+"""The ways to call one addition, and the front's products, and the child process that times one beside torch."""
 
 import importlib
 import os
 import random
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any, Final, NoReturn
 from harness.errors import printable
 from harness.judge.entry import Brief
 from harness.judge.messages import Message, send
+from harness.overhead import front
+from harness.overhead.case import Call, Case
 
 LENGTH: Final = 256  # floats of each tensor: 1 KiB, which a GPU adds in about 2 µs and a core in less than 0.1
 CALLS: Final = 40  # of a block: fewer than the launches that a GPU queues before a call has to wait (1,024)
@@ -25,8 +26,6 @@ SPELLINGS: Final = ("tilelang.compile", "lazy @tilelang.jit", "eager @tilelang.j
 BACKENDS: Final = ("auto", "tvm_ffi", "cython", "nvrtc")
 RETURNING: Final = "tilelang.compile, out_idx"
 TORCH: Final = "torch.add, out="
-
-Call = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,7 @@ class Took(Message, frozen=True):
     spread_us: float
     torch_us: float
     backend: str
+    first_ms: float | None = None
 
 
 class Refused(Message, frozen=True):
@@ -58,6 +58,7 @@ def ways() -> tuple[Way, ...]:
         Way(TORCH),
         *(Way(spelling, backend) for spelling in SPELLINGS for backend in BACKENDS),
         Way(RETURNING, "auto"),
+        *map(Way, front.SPELLINGS),
     )
 
 
@@ -73,31 +74,22 @@ def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> NoRetur
         for target in (1, 2):
             os.dup2(nothing, target)
         try:
-            send(parent, timed(brief, way))
+            send(parent, timed(brief, way, folder))
         except Exception as error:
             send(parent, Refused(printable(f"{type(error).__name__}: {error}", 200)))
     finally:
         os._exit(0)
 
 
-def timed(brief: Brief, way: Way) -> Took:
+def timed(brief: Brief, way: Way, folder: Path) -> Took:
     """Blocks of calls this way and blocks of torch's, in random order; a GPU is waited for between blocks only."""
     import torch
 
-    cpu = brief.gpu.is_cpu
-    a, b = (torch.randn(LENGTH, device="cpu" if cpu else "cuda") for _ in range(2))
-    ours, theirs = (torch.full_like(a, float("nan")) for _ in range(2))
-    call, backend = _call(brief, way, (a, b, ours))
-
-    def torch_call() -> object:
-        return torch.add(a, b, out=theirs)
-
-    returned = call()
-    found = returned if isinstance(returned, torch.Tensor) else ours
-    torch_call()
-    if not torch.equal(found, theirs):
-        raise ValueError("its sum is wrong")
-    wait: Call = (lambda: None) if cpu else torch.cuda.synchronize
+    case = front.case(brief, way.spelling, folder) if way.spelling in front.SPELLINGS else _addition(brief, way)
+    call, torch_call = case.call, case.torch_call
+    if not case.is_right(call()):
+        raise ValueError("its result is wrong")
+    wait: Call = (lambda: None) if brief.gpu.is_cpu else torch.cuda.synchronize
     taken: dict[Call, list[float]] = {call: [], torch_call: []}
     for block in range(WARM_UP_BLOCKS + BLOCKS):
         for each in random.sample((call, torch_call), 2):
@@ -106,7 +98,7 @@ def timed(brief: Brief, way: Way) -> Took:
                 taken[each].append(us)
     blocks = sorted(taken[call])
     spread_us = (blocks[3 * len(blocks) // 4] - blocks[len(blocks) // 4]) / 2
-    return Took(median(blocks), spread_us, median(taken[torch_call]), backend)
+    return Took(median(blocks), spread_us, median(taken[torch_call]), case.backend, case.first_ms)
 
 
 def _block_us(call: Call, wait: Call) -> float:
@@ -117,6 +109,22 @@ def _block_us(call: Call, wait: Call) -> float:
     us = (time.perf_counter() - started) * 1e6 / CALLS
     wait()
     return us
+
+
+def _addition(brief: Brief, way: Way) -> Case:
+    import torch
+
+    a, b = (torch.randn(LENGTH, device="cpu" if brief.gpu.is_cpu else "cuda") for _ in range(2))
+    ours, theirs = (torch.full_like(a, float("nan")) for _ in range(2))
+    call, backend = _call(brief, way, (a, b, ours))
+
+    def torch_call() -> object:
+        return torch.add(a, b, out=theirs)
+
+    def is_right(returned: object) -> bool:
+        return torch.equal(returned if isinstance(returned, torch.Tensor) else ours, torch_call())  # type: ignore[arg-type]
+
+    return Case(call, torch_call, is_right, backend)
 
 
 def _call(brief: Brief, way: Way, tensors: tuple[Any, Any, Any]) -> tuple[Call, str]:

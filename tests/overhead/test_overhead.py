@@ -8,6 +8,7 @@ from tilelang import tvm
 
 from harness import gpus
 from harness.judge.kernel import target_of
+from harness.overhead import front
 from harness.overhead.kernels import cuda
 from harness.overhead.measure import Figure, table
 from harness.overhead.ways import BACKENDS, LENGTH, SPELLINGS, TORCH, ways
@@ -22,10 +23,12 @@ def test_every_spelling_goes_with_every_backend() -> None:
 
 def test_the_table_says_why_a_figure_lacks() -> None:
     figures = [
+        Figure("kernels.matmul", "", "", 2.0, 0.1, 4.0, None, 1234.5),
         Figure("tilelang.compile", "auto", "cython", 8.0, 0.1, 1.0),
         Figure("tilelang.compile", "nvrtc", "", None, None, None, "not here"),
     ]
-    _, _, first, second = table(figures).splitlines()
+    _, _, ours, first, second = table(figures).splitlines()
+    assert "0.50" in ours.split() and "first call 1234 ms" in ours
     assert "auto: cython" in first and "8.00" in first.split()
     assert "not here" in second
 
@@ -56,6 +59,11 @@ def test_on_a_cpu_the_order_is_what_it_must_be(tmp_path_factory: pytest.TempPath
         assert 0 < torch_us < compiled_us < eager_us < 1000
         assert "Invalid execution backend 'nvrtc'" in figures["tilelang.compile", "nvrtc"]["reason"]
         assert figures["tilelang.compile", "auto"]["backend"] == "cython"
+        into, returning, linear = (figures[spelling, ""] for spelling in front.SPELLINGS)
+        assert 0 < into["us"] < compiled_us
+        assert 0 < returning["us"] < compiled_us
+        assert linear["reason"] is None
+        assert into["first_ms"] > 3 * returning["first_ms"] > 0  # the latter from the disk
         assert not made.leftovers()
     finally:
         made.end()
