@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 
 import torch
 
-from baselines import torch_matmul
+import baselines
 from harness.errors import UsageError
 from harness.problem import Problem
 
@@ -21,15 +23,13 @@ class Baseline:
         self.call(*tensors)
 
 
-_BASELINES = {
-    "matmul": Baseline("torch.matmul", torch_matmul.matmul),
-    "linear": Baseline("torch.matmul", torch_matmul.linear),
-}
-
-
 def library(problem: Problem) -> Baseline:
-    """The library's call for a problem; raises UsageError where none is registered."""
-    try:
-        return _BASELINES[problem.operator]
-    except KeyError:
-        raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/") from None
+    """The function named like the problem's operator, of the module here that has one; raises UsageError.
+
+    The module's name is the baseline's: ``torch_matmul`` holds those of ``torch.matmul``.
+    """
+    for found in iter_modules(baselines.__path__):
+        call = getattr(import_module(f"baselines.{found.name}"), problem.operator, None)
+        if call is not None:
+            return Baseline(found.name.replace("_", ".", 1), call)
+    raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/")

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from harness import builds
+from harness import builds, ceiling, gpus
 from harness.profile.record import ProfileRecord
 from harness.profile.record import newest as newest_profile
 from harness.records import Cause, Environment, Measurement, Record, Stage, Status, read
@@ -50,6 +50,8 @@ class Row(msgspec.Struct, frozen=True):
     source_sha256: str
     record: str | None
     environment: Environment | None
+    gbs: float | None = None
+    of_copy: float | None = None  # its bandwidth over that of a copy of as many bytes, where it is memory-bound
     behind: float | None = None  # the leader's ratio over its own, where a play-off between the two decided
 
 
@@ -63,6 +65,7 @@ class Board:
     timer: str | None
     baseline: str
     baseline_tflops: float | None
+    copy_gbs: float | None  # the copy ceiling, where the problem is memory-bound
     rows: tuple[Row, ...]
 
 
@@ -97,7 +100,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         for position, group in enumerate(groups):
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
-            result.append(Board(gpu, shape_key, None, None, "", None, tuple(blank)))
+            result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
     return [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result], complaints
 
 
@@ -151,14 +154,20 @@ def _boards(
             default=None,
         )
         measured = record.measurement if record else None
+        environment = (record or group[0][1]).environment
+        problem, models = group[0][0].problem, sorted({iteration.model for iteration, _ in group})
+        copy_gbs = ceiling.newest_gbs(tree, gpus.find(gpu), problem, models, environment.rank_key)
+        if copy_gbs:
+            ranked = [msgspec.structs.replace(row, of_copy=(row.gbs or 0) / copy_gbs) for row in ranked]
         result.append(
             Board(
                 gpu=gpu,
                 problem=shape_key,
-                environment=(record or group[0][1]).environment,
+                environment=environment,
                 timer=timer,
                 baseline=measured.baseline if measured else "",
                 baseline_tflops=measured.baseline_tflops if measured else None,
+                copy_gbs=copy_gbs,
                 rows=(*ranked, *below),
             )
         )
@@ -168,14 +177,17 @@ def _boards(
 def _ranked(rows: list[Row]) -> list[Row]:
     """By ratio; a row whose interval reaches that of the first of a rank shares the rank."""
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
-    ranked: list[Row] = []
+    places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
+    return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
+
+
+def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
+    """The ranks of intervals, low and high, that come best first."""
     rank, lead_low = 0, 0.0
-    for position, row in enumerate(ordered, start=1):
-        assert row.ratio_low is not None and row.ratio_high is not None
-        if position == 1 or row.ratio_high < lead_low:
-            rank, lead_low = position, row.ratio_low
-        ranked.append(msgspec.structs.replace(row, rank=rank))
-    return ranked
+    for position, (low, high) in enumerate(intervals, start=1):
+        if position == 1 or high < lead_low:
+            rank, lead_low = position, low
+        yield rank
 
 
 def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
@@ -260,6 +272,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         rank=None,
         time_ms=measured.time_ms if measured else None,
         tflops=measured.tflops if measured else None,
+        gbs=ceiling.bandwidth_gbs(iteration.problem, measured) if measured else None,
         ratio=measured.ratio if measured else None,
         ratio_low=measured.ratio_low if measured else None,
         ratio_high=measured.ratio_high if measured else None,

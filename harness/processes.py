@@ -221,12 +221,13 @@ class Contestant(Side):
     """The process of one iteration."""
 
     side = "contestant"
+    body: Callable[..., object] = staticmethod(run_contestant)
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch)
-        super().__init__(run_contestant, brief, memory_limit_bytes(builders))
+        super().__init__(self.body, brief, memory_limit_bytes(builders))
 
     def resume(self) -> None:
         """Its turn on the device: what the others share while they build, it may now have alone."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from harness import builds, scripts
+from harness import builds, ceiling, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, explained
@@ -46,7 +46,10 @@ Entry = tuple[Candidate, Rejection | None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: iterations of one GPU key, up to a stage."""
+    """What to do: iterations of one GPU key, up to a stage.
+
+    ``ceilings`` measures the library's copy beside what is memory-bound.
+    """
 
     tree: Tree
     gpu: Gpu
@@ -56,6 +59,7 @@ class Plan:
     misplaced: tuple[Misplaced, ...] = ()
     upto: Stage = Stage.BENCH
     again: bool = False
+    ceilings: bool = False
 
     @property
     def uses_device(self) -> bool:
@@ -87,17 +91,16 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
     results = Results(misplaced=plan.misplaced)
     for each in plan.misplaced:
         reporter.finished(f"rejected  {each.reason}", advance=False)
-    waiting = []
-    for iteration in plan.iterations:
-        known = None if plan.again or not plan.uses_device else _reusable(plan, iteration, environment)
-        if known is None:
-            waiting.append(iteration)
-        else:
-            results.records.append(known)
+    known = {each: _reusable(plan, each, environment) for each in plan.iterations}
+    waiting = [iteration for iteration, record in known.items() if record is None]
+    beside = ceiling.iterations(plan.tree, plan.gpu, waiting) if plan.ceilings else []
+    for iteration, record in known.items():
+        if record is not None and iteration not in beside:
+            results.records.append(record)
             results.reused += 1
             if not scripts.complete(plan.tree, iteration):
-                scripts.write(plan.tree, iteration, known)
-            reporter.finished(result_line(known, reused=True))
+                scripts.write(plan.tree, iteration, record)
+            reporter.finished(result_line(record, reused=True))
     if not waiting:
         return results
     with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
@@ -106,16 +109,21 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
                 toolchain.find().require()
             reporter.doing("importing torch and TileLang")
             start_forkserver(plan.gpu, plan.device)
-        for record, reused in _carry_out(plan, waiting, environment, reporter):
-            keep(record)
-            results.records.append(record)
+        planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}
+        ordered = [*(each for each in waiting if each not in beside), *beside]
+        for made, reused in _carry_out(plan, ordered, environment, reporter):
+            keep(made)
+            results.records.append(made)
             results.reused += reused
-            reporter.finished(result_line(record, reused=reused))
+            advance = (made.shape_key, made.model, made.iteration) in planned
+            reporter.finished(result_line(made, reused=reused), advance=advance)
     return results
 
 
 def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
     """The newest record that a new run of the same thing would only repeat."""
+    if plan.again or not plan.uses_device:
+        return None
     path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
     source = source_sha256(iteration.path)
     families = families_sha256(plan.tree.root, iteration.path)

@@ -17,6 +17,7 @@ from harness.gpus import Gpu
 from harness.ladders import Draft
 from harness.problem import Problem, parse_shape_key
 from harness.profile.ideas import suggested
+from harness.sources import baseline_module
 from harness.tree import Iteration, Selection, Tree, check_model
 
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
@@ -24,10 +25,10 @@ DEFAULT_TAG: Final = "next_idea"
 MODEL: Final = "tilebench"  # who tuned the starter ladders
 LAST_NUMBER: Final = 999
 WIDTH: Final = 120
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
 _TAG: Final = re.compile(r"[a-z][a-z0-9_]{1,30}", re.ASCII)
 _NUMBER: Final = re.compile(r"(?:iter)?([0-9]{1,3})", re.ASCII)
-BASELINE_TAG: Final = "torch_matmul"
 
 # Every iteration that tilebench writes has this form; ruff leaves it as it is.
 _TEMPLATE: Final = """\
@@ -91,7 +92,7 @@ def new(
             return _write(tree, folder, number, tag, source).path
         # iter000 calls the library, which no other may: its source cannot be taken over.
         draft = ladders.draft(problem, gpu)
-        base = base or _write(tree, folder, 0, BASELINE_TAG, baseline())
+        base = base or _baseline(tree, folder, problem)
         return _write(tree, folder, number, tag, kernel(draft.family, says, draft.config, base.name)).path
 
 
@@ -115,7 +116,7 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
 def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:
     """iter000 and an iteration a draft, each the parent of the next."""
     folder = _folder(tree, gpu, problem, MODEL)
-    steps = [_write(tree, folder, 0, BASELINE_TAG, baseline())]
+    steps = [_baseline(tree, folder, problem)]
     for number, draft in enumerate(drafts, start=1):
         source = kernel(draft.family, draft.idea, draft.config, steps[-1].name)
         steps.append(_write(tree, folder, number, draft.tag, source))
@@ -142,7 +143,7 @@ def pin(
         if parent is not None:
             base = _named(parent, present, tree.short(folder))
         else:
-            base = present[-1] if present else _write(tree, folder, 0, BASELINE_TAG, baseline())
+            base = present[-1] if present else _baseline(tree, folder, problem)
         number = max((each.number for each in present), default=0) + 1
         if number > LAST_NUMBER:
             raise UsageError(f"{tree.short(folder)} is full: {LAST_NUMBER} is the last number; use another --model")
@@ -156,13 +157,34 @@ def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str
     _named(name, _present(tree, folder, gpu, problem, model), tree.short(folder))
 
 
+def ensure_baseline(tree: Tree, problem: Problem, gpu: Gpu, model: str) -> Iteration:
+    """iter000 of a folder, written where there is none."""
+    folder = _folder(tree, gpu, problem, model)
+    with _alone(tree):
+        present = [each for each in _present(tree, folder, gpu, problem, model) if each.number == 0]
+        return present[0] if present else _baseline(tree, folder, problem)
+
+
+def _baseline(tree: Tree, folder: Path, problem: Problem) -> Iteration:
+    return _write(tree, folder, 0, baseline_tag(problem), baseline(problem))
+
+
 # Source text
 
 
-def baseline() -> str:
+def baseline_tag(problem: Problem) -> str:
+    """The tag of iter000, the name of the baseline's module; raises UsageError where none is registered."""
+    module = baseline_module(CHECKOUT, problem.operator)
+    if module is None:
+        raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/ (docs/operators.md)")
+    return module.stem
+
+
+def baseline(problem: Problem) -> str:
     """iter000, the library's call."""
+    name = baseline_tag(problem).replace("_", ".", 1)
     return _TEMPLATE.format(
-        docstring=_docstring("torch.matmul, which a user would call instead of a kernel of this ladder."),
+        docstring=_docstring(f"{name}, which a user would call instead of a kernel of this ladder."),
         imports="from baselines import library\n"
         "from baselines.interface import Baseline\n"
         "from harness.iteration import Problem, bench_with, main, verify_with",

@@ -34,11 +34,16 @@ def families_sha256(root: Path, path: Path) -> str:
 def judge_sha256(root: Path, operator: str) -> str:
     """Hash of all that decides a verdict or a figure of an operator's problems."""
     files = {file for part in JUDGE for file in _python(root / part)}
-    own = [root / OPERATORS / f"{operator}.py", *_defining(root / BASELINES, operator)]
+    own = (root / OPERATORS / f"{operator}.py", baseline_module(root, operator))
     for module in own:
-        if module.is_file():
+        if module is not None and module.is_file():
             files |= {module, *_closure(root, module, OPERATORS), *_closure(root, module, BASELINES)}
     return _digest(root, sorted(files))
+
+
+def baseline_module(root: Path, operator: str) -> Path | None:
+    """The module that holds an operator's baseline, the function of its name; None where there is none."""
+    return next(iter(_defining(root / BASELINES, operator)), None)
 
 
 def _python(path: Path) -> list[Path]:

@@ -6,9 +6,11 @@ from typing import Final
 
 from tabulate import tabulate, tabulate_formats
 
+from harness.ceiling import bandwidth_gbs
 from harness.comparison import Comparison, Verdict
 from harness.errors import UsageError
 from harness.leaderboard import Board, Row
+from harness.problem import parse_shape_key
 from harness.records import Record, Status
 from harness.standings import PlayOff
 from harness.tree import Selection
@@ -28,6 +30,9 @@ HEADERS: Final = (
 )
 
 
+MEMORY_BOUND: Final = {"TFLOPS": "GB/s, of copy"}
+
+
 def leaderboard(board: Board, table_format: str = "simple") -> str:
     """One problem's table, its environment in a line above it; raises UsageError for an unknown format."""
     if table_format not in tabulate_formats:
@@ -38,9 +43,11 @@ def leaderboard(board: Board, table_format: str = "simple") -> str:
     else:
         versus = f"; ratio to {board.baseline} at {board.baseline_tflops:.4g} TFLOPS" if board.baseline_tflops else ""
         where = f"{board.environment.line()}; timer {board.timer or 'none'}{versus}"
+    if board.copy_gbs is not None:
+        where += f"; memory-bound: a copy of as many bytes reaches {board.copy_gbs:.4g} GB/s"
     body = tabulate(
-        [_cells(row) for row in board.rows],
-        headers=HEADERS,
+        [_cells(row, in_gbs=board.copy_gbs is not None) for row in board.rows],
+        headers=HEADERS if board.copy_gbs is None else tuple(MEMORY_BOUND.get(name, name) for name in HEADERS),
         tablefmt=table_format,
         disable_numparse=True,
         colalign=("right", "left", "left", "right", "right", "right", "left", "right", "left", "left", "left"),
@@ -123,13 +130,16 @@ def result_line(record: Record, *, reused: bool = False) -> str:
     measured = record.measurement
     if measured is None:
         return f"{record.status:<9} {name}: {record.stage}{tail}"
+    problem = parse_shape_key(record.shape_key)
+    moves = problem.flops < problem.bytes
+    rate = f"{bandwidth_gbs(problem, measured):.4g} GB/s" if moves else f"{measured.tflops:.4g} TFLOPS"
     return (
-        f"{record.status:<9} {name}: {measured.time_ms:.4g} ms, {measured.tflops:.4g} TFLOPS, "
+        f"{record.status:<9} {name}: {measured.time_ms:.4g} ms, {rate}, "
         f"ratio {measured.ratio:.4f} [{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]{tail}"
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, *, in_gbs: bool) -> tuple[str, ...]:
     notes = []
     if row.stale:
         notes.append(f"stale: {', '.join(row.stale)}")
@@ -145,7 +155,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.iteration,
         row.model,
         "" if row.time_ms is None else f"{row.time_ms:.4g}",
-        "" if row.tflops is None else f"{row.tflops:.4g}",
+        _bandwidth(row) if in_gbs else "" if row.tflops is None else f"{row.tflops:.4g}",
         "" if row.ratio is None else f"{row.ratio:.4f}",
         interval,
         "" if row.max_abs_err is None else f"{row.max_abs_err:.2g}",
@@ -153,3 +163,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.bound or "",
         "; ".join(notes),
     )
+
+
+def _bandwidth(row: Row) -> str:
+    return "" if row.gbs is None or row.of_copy is None else f"{row.gbs:.4g}, {row.of_copy:4.0%}"

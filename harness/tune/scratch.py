@@ -39,8 +39,8 @@ def write(tree: Tree, problem: Problem, gpu: Gpu, entries: Sequence[Entry]) -> d
     for number, entry in enumerate(entries):
         folder = tree.folder(gpu.key) / "srcs" / problem.shape_key / f"candidate{number:05d}"
         folder.mkdir(parents=True)
-        parent = folder / f"iter000_{scaffold.BASELINE_TAG}.py"
-        parent.write_text(scaffold.baseline())
+        parent = folder / f"iter000_{scaffold.baseline_tag(problem)}.py"
+        parent.write_text(scaffold.baseline(problem))
         path = folder / f"iter001_{_TAG}.py"
         idea = _IDEA.format(number=number)
         path.write_text(scaffold.kernel(entry.family, idea, entry.config, parent.stem, wrapped=entry.wrapped))

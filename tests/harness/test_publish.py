@@ -1,13 +1,14 @@
 """Publishing: what is read from an iteration's source, which rows win, and the file that lies in kernels/."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from harness import leaderboard, published
-from harness.leaderboard import Board, Row
+from harness.leaderboard import Row
 from harness.publication import Call, Unreadable, publication, read_call
 from harness.tree import Selection, Tree
 from tests.harness.checkout import Checkout
@@ -76,9 +77,7 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(board.rows) > 3
 
     def found(rows: tuple[Row, ...]) -> published.Publication:
-        changed = Board(
-            board.gpu, board.problem, board.environment, board.timer, board.baseline, board.baseline_tflops, rows
-        )
+        changed = replace(board, rows=rows)
         monkeypatch.setattr("harness.leaderboard.boards", lambda *_: ([changed], []))
         return publication(h200, "h200")[0]
 

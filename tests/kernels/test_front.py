@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kernels
+from harness.errors import UsageError
 from harness.iteration import Program, Workspace
 from harness.problem import DTYPE_BYTES, Problem, parse_shape_key
 from kernels import linear, matmul, warm_up
@@ -215,6 +216,14 @@ def test_warm_up_compiles_ahead_and_says_what_it_took(compilations: list[Problem
     assert len(compilations) == 1
     matmul(normal(56, 48), normal(48, 32))
     assert len(compilations) == 1
+
+
+@pytest.mark.parametrize(
+    "key", ["matmul_f32fp32_8x8", "add_f32fp32_64", "linear_e4m3fp32_64x64x64", "linear_bf16fp32f32_8x8x8"]
+)
+def test_warm_up_takes_what_a_call_could_use(key: str) -> None:
+    with pytest.raises(UsageError, match=key):
+        warm_up(key, device="cpu")
 
 
 def test_nothing_compiles_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:

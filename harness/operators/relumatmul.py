@@ -1,0 +1,27 @@
+"""``relumatmul``: relu(A[M,K]) · B[K,N] -> C[M,N], a product with an elementwise function of A in front."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.operators.operator import Operator, Times
+
+
+def _reference(a: Any, b: Any) -> Any:
+    return a.relu() @ b
+
+
+def _sketch(inputs: Sequence[Any], output: Any, signs: Any, times: Times) -> tuple[Any, Any]:
+    a, b = inputs
+    return times(output, signs), times(a.relu(), times(b, signs))
+
+
+OPERATOR = Operator(
+    name="relumatmul",
+    dims=("M", "N", "K"),
+    inputs=lambda dims: ((dims[0], dims[2]), (dims[2], dims[1])),
+    output=lambda dims: (dims[0], dims[1]),
+    flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
+    terms=lambda dims: dims[2],
+    reference=_reference,
+    sketch=_sketch,
+)
