@@ -10,8 +10,10 @@ import torch
 from tilelang import tvm
 from torch import Tensor
 
+from harness.errors import UsageError
 from harness.iteration import Program, Workspace
 from harness.problem import Problem, parse_shape_key
+from kernels.front.arguments import DTYPES, SECOND
 from kernels.front.choice import Choice
 from kernels.front.defaults import default
 from kernels.front.pinned import pinned
@@ -31,9 +33,12 @@ def warm_up(*shape_keys: str, device: torch.device | str | int | None = None) ->
     """Compile ahead for problems such as ``matmul_bf16fp32_4096x4096x4096``, as a CUDA graph needs it.
 
     Returns what was taken for each, and why. ``device``: the current GPU where not given, the CPU where there is none.
-    Raises UsageError for a shape key that does not parse.
+    Raises UsageError for a shape key that does not parse, or names another operator.
     """
     problems = [parse_shape_key(key) for key in shape_keys]
+    for problem in problems:
+        if problem.operator not in SECOND or problem.input not in DTYPES.values() or problem.output != problem.input:
+            raise UsageError(f"'{problem}' is no problem of the front, which is matmul and linear in one dtype")
     where = resolved(device)
     for problem in problems:
         launch_of(problem, where)

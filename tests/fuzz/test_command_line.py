@@ -21,7 +21,7 @@ from harness.tree import Tree
 
 VERBS: Final = [
     *("check", "verify", "bench", "build", "profile", "leaderboard", "report", "new", "doctor", "selftest", "image"),
-    *("compare", "reproduce", "export", "play-off", "tune", "tuning", "overhead", "audit"),
+    *("compare", "reproduce", "export", "play-off", "tune", "tuning", "overhead", "audit", "publish"),
     *("run-in-docker", "run", "bnech", ""),
 ]
 OPTIONS: Final = [

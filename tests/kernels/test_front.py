@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kernels
+from harness.errors import UsageError
 from harness.iteration import Program, Workspace
 from harness.problem import DTYPE_BYTES, Problem, parse_shape_key
 from kernels import linear, matmul, warm_up
@@ -217,6 +218,14 @@ def test_warm_up_compiles_ahead_and_says_what_it_took(compilations: list[Problem
     assert len(compilations) == 1
 
 
+@pytest.mark.parametrize(
+    "key", ["matmul_f32fp32_8x8", "add_f32fp32_64", "linear_e4m3fp32_64x64x64", "linear_bf16fp32f32_8x8x8"]
+)
+def test_warm_up_takes_what_a_call_could_use(key: str) -> None:
+    with pytest.raises(UsageError, match=key):
+        warm_up(key, device="cpu")
+
+
 def test_nothing_compiles_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches, "place", lambda device: HOPPER)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
@@ -301,6 +310,7 @@ def test_a_winner_of_this_gpu_comes_before_the_default() -> None:
         ("linear_bf16fp32_1024x1024x4096", "kernels.gemm.warp_specialized", {"block_N": 64, "num_sms": None}),
         ("linear_bf16fp32_32x8192x4096", "kernels.gemm.pipelined", {"num_stages": 6}),
         ("linear_bf16fp32_1x8192x4096", None, {}),
+        ("matmul_bf16fp32_2048x2304x2048", None, {}),  # 128x64 would fill 87%, in five waves
         ("matmul_bf16fp32_512x512x4096", None, {}),  # 16 tiles: the library splits K
         ("matmul_bf16fp32_4096x4100x4096", None, {}),  # a pitch of 8200 bytes
         ("matmul_f32fp32_4096x4096x4096", None, {}),
