@@ -18,6 +18,10 @@ def ratio(value: float | None) -> str:
     return NONE if value is None else f"{value:.4f}"
 
 
+def percent(value: float | None) -> str:
+    return NONE if value is None else f"{value:.0%}"
+
+
 def interval(bounds: tuple[float | None, float | None]) -> str:
     low, high = bounds
     return NONE if low is None or high is None else f"[{low:.4f}, {high:.4f}]"

@@ -20,7 +20,7 @@ from harness.report.gather import Entry, Report, Shape, Sheet
 from harness.report.roofline import Roofline, roofline
 
 _ASSETS: Final = resources.files("harness.report") / "assets"
-_FILTERS: Final = ("number", "ratio", "interval", "size", "day")
+_FILTERS: Final = ("number", "ratio", "interval", "percent", "size", "day")
 
 
 def render(report: Report) -> str:
