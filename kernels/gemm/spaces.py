@@ -71,3 +71,27 @@ def stream_k(problem: Problem) -> list[dict[str, Any]]:
         for cluster_M in (1, 2)
         for group_M in (8, 16)
     ]
+
+
+def ping_pong(problem: Problem) -> list[dict[str, Any]]:
+    """The widest tiles that one consumer group can hold, with and without clusters."""
+    unit = 64 * 2 // DTYPE_BYTES[problem.input]
+    return [
+        {
+            "block_M": 128,
+            "block_N": block_N,
+            "block_K": unit,
+            "num_stages": num_stages,
+            "cluster_M": cluster_M,
+            "cluster_N": cluster_N,
+            "group_M": group_M,
+            "wgmma_in_flight": in_flight,
+            "epilogue_buffers": buffers,
+        }
+        for block_N in (128, 192)
+        for num_stages in (3, 4, 5)
+        for cluster_M, cluster_N in ((1, 1), (2, 1), (1, 2))
+        for group_M in (8, 16)
+        for in_flight in (1, 0)
+        for buffers in (1, 2)
+    ]

@@ -64,6 +64,7 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
         (CPU, SMALL, "kernels.cpu.register_blocked"),
         (H200, parse_shape_key("matmul_bf16fp32_1024x1024x1024"), "kernels.gemm.warp_specialized"),
         (H200, parse_shape_key("matmul_bf16fp32_8192x8192x8192"), "kernels.gemm.stream_k"),
+        (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.ping_pong"),
     ],
 )
 def test_every_space_of_the_checkout_has_candidates(gpu: gpus.Gpu, problem: object, family: str) -> None:
