@@ -60,8 +60,9 @@ def ping_pong(
     Levers: those of ``warp_specialized``, without ``consumer_groups``, ``persistent`` and ``epilogue``.
     ``epilogue_buffers`` are of each group.
 
-    Limits: those of ``warp_specialized``; block_M is 128. Not measured yet: it compiles without spills, and its barriers
-    are run on a CPU (tests/kernels/test_protocol.py).
+    Limits: those of ``warp_specialized``; block_M is 128.
+
+    Not measured yet: it compiles without spills, and its barriers are run on a CPU (tests/kernels/test_protocol.py).
     """
     operands = Operands.of(problem)
     require(block_M == 128, f"block_M={block_M}: a consumer group takes 128 rows, two WGMMAs high")

@@ -1,6 +1,8 @@
 """Every operator: its baseline is right by its own trials, and a result that is wrong in one place is not."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from harness.judge.limits import complaint, sketch_limit
 from harness.operators import OPERATORS
 from harness.problem import Problem, parse_shape_key
 from harness.sources import baseline_module
-from tests.harness.checkout import ROOT
+from tests.harness.checkout import BASELINE, BUDGET, ROOT, Checkout
 
 SIZES = {"add": "4096", "addscalar": "4096", "copy": "48x64", "contiguous": "48x64"}
 KEYS = [f"{name}_{dtypes}_{SIZES.get(name, '48x64x96')}" for name in OPERATORS for dtypes in ("f32fp32", "bf16fp32")]
@@ -72,3 +74,19 @@ def test_shapes_and_work_are_positive_and_consistent(key: str) -> None:
     assert problem.terms >= 1
     assert problem.flops >= 0
     assert problem.bytes == sum(each.nbytes for each in (*inputs, output))
+
+
+@pytest.mark.slow
+def test_the_operator_that_the_docs_add_is_one(tmp_path: Path) -> None:
+    operator, call = re.findall(r"```python\n(.*?)```", (ROOT / "docs/operators.md").read_text(), re.DOTALL)
+    checkout = Checkout.create(tmp_path / "checkout")
+    try:
+        (checkout.root / "harness/operators/scale.py").write_text(operator)
+        (checkout.root / "baselines/torch_mul.py").write_text(f"import torch\n\n\n{call}")
+        checkout.write("iter000_torch_mul", BASELINE, "scale_f32fp32_4096")
+        done = checkout.run("bench", "--gpu", "cpu", *BUDGET)
+        assert done.returncode == 0, done.stderr
+        assert "ratio to torch.mul" in done.stdout
+        assert "memory-bound" in done.stdout
+    finally:
+        checkout.end()
