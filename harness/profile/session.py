@@ -22,6 +22,7 @@ from harness.profile.bottleneck import judge
 from harness.profile.case import Case, parse_config
 from harness.profile.children import Children, Done
 from harness.profile.figures import Figures, figures
+from harness.profile.ideas import untried
 from harness.profile.launch import Job, Launched
 from harness.profile.ncu import Ncu, NcuError, complaint, trouble
 from harness.profile.record import KernelTime, Outcome, ProfileRecord
@@ -208,7 +209,7 @@ class Session:
             confidence=verdict.confidence,
             limiter=verdict.limiter,
             evidence=verdict.evidence,
-            ideas=advise(Case(longest, verdict, problem, self.gpu, config)),
+            ideas=untried(self.tree, iteration, advise(Case(longest, verdict, problem, self.gpu, config))),
             metrics=longest.metrics,
             csv_sha256=csv_sha256,
             seconds=seconds,
