@@ -50,5 +50,5 @@ def newest_gbs(
 
 
 def bandwidth_gbs(problem: Problem, measured: Measurement) -> float:
-    """The problem's bytes, each input once and the output once, over the time of a launch."""
-    return problem.bytes / (measured.time_ms * 1e6)
+    """The problem's bytes, each input once and the output once, over the time of a launch; 0 where that is odd."""
+    return problem.bytes / (measured.time_ms * 1e6) if measured.time_ms > 0 else 0.0

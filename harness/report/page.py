@@ -91,6 +91,7 @@ def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
         "specs": {
             "forest": plots.forest(len(forest)),
             "blocks": plots.blocks(),
+            "chip": plots.chip(),
             "roofline": plots.roofline(),
             "ladder-ratio": plots.ladder("ratio"),
             "ladder-tflops": plots.ladder("tflops"),
@@ -99,6 +100,7 @@ def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
         "ladders": {name: rows.ladder(sheet) for name, (_, sheet) in sheets.items()},
         "rooflines": {name: rows.roofline(found) for name, found in rooflines.items()},
         "metrics": _metrics(report),
+        "chip": {entry.page: _trace(entry) for entry in report.entries if _trace(entry)},
         "blocks": {entry.page: _blocks(entry) for entry in report.entries if _blocks(entry)},
     }
 
@@ -115,6 +117,11 @@ def _sheets(report: Report) -> dict[str, tuple[Shape, Sheet]]:
 def _blocks(entry: Entry) -> Any:
     measured = entry.record.measurement if entry.record else None
     return measured.blocks if measured else None
+
+
+def _trace(entry: Entry) -> Any:
+    measured = entry.record.measurement if entry.record else None
+    return measured.telemetry.trace if measured and measured.telemetry else None
 
 
 def _metrics(report: Report) -> dict[str, Any]:

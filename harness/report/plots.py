@@ -281,3 +281,31 @@ def blocks() -> Spec:
         ],
         height=220,
     )
+
+
+def chip() -> Spec:
+    """SM clock and power over one measurement, each on an axis of its own; the power's line is dashed."""
+    x = {"field": "seconds", "type": "quantitative", "title": "seconds", "scale": {"nice": False}}
+    x |= {"axis": {"grid": False}}
+    tooltip = [
+        {"field": "seconds", "title": "seconds", "format": ".2f"},
+        {"field": "sm_clock_mhz", "title": "SM clock, MHz"},
+        {"field": "power_w", "title": "power, W"},
+    ]
+
+    def line(field: str, title: str, colour: str, **mark: Any) -> Spec:
+        scale = {"zero": False, "nice": True, "padding": 6}
+        axis = {"titleColor": variable(colour), "labelColor": variable(colour)}
+        y = {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
+        style = {"type": "line", "interpolate": "step-after", "stroke": variable(colour), "strokeWidth": 2}
+        return {"mark": style | {"point": False} | mark, "encoding": {"x": x, "y": y, "tooltip": tooltip}}
+
+    return _spec(
+        "SM clock and power while the blocks were measured",
+        [
+            line("sm_clock_mhz", "SM clock, MHz", "accent"),
+            line("power_w", "power, W (dashed)", "soft", strokeDash=[6, 4]),
+        ],
+        resolve={"scale": {"y": "independent"}},
+        height=180,
+    )

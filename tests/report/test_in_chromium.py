@@ -157,6 +157,10 @@ def test_an_iteration_shows_what_is_behind_it(reader: Reader) -> None:
         *("SM clock", "power", "torch", "driver", "bit for bit", "main_kernel", "Earlier records", "num_stages=2"),
     ):
         assert part in text, part
+    chip = reader.page.locator("[data-plot=chip] svg")
+    expect(chip.locator("path[stroke-dasharray='6,4']")).to_have_count(1)
+    expect(chip).to_contain_text("power, W (dashed)")
+    expect(chip).to_contain_text("1,900")
     reader.page.get_by_text("The blocks as figures").click()
     expect(reader.page.locator("details[data-fill=blocks] tbody tr")).to_have_count(48)
     reader.page.get_by_text(re.compile("[0-9]+ metrics of")).click()

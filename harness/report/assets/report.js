@@ -160,8 +160,11 @@
       return [{ ...spec, layer }, { rows, baseline: [{ at: baseline }] }, { lowest }];
     },
     roofline: (place) => [data.specs.roofline, data.rooflines[place.dataset.of]],
+    chip: (place) => [data.specs.chip, { rows: data.chip[place.dataset.of].map(moment) }],
     blocks: (place) => [data.specs.blocks, { rows: data.blocks[place.dataset.of].map(round) }],
   };
+
+  const moment = ([seconds, sm_clock_mhz, power_w]) => ({ seconds, sm_clock_mhz, power_w });
 
   function round([placement, baseline_ms, contestant_ms], at, all) {
     const first = at > 0 && all[at - 1][0] !== placement;
