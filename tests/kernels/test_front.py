@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kernels
@@ -18,7 +18,7 @@ from harness.problem import DTYPE_BYTES, Problem, parse_shape_key
 from kernels import linear, matmul, warm_up
 from kernels.front import launches, op
 from kernels.front.choice import Choice
-from kernels.front.defaults import LEAST_FILL, default
+from kernels.front.defaults import LEAST_FILL, UNMEASURED, default
 from kernels.front.pinned import pinned
 from kernels.front.places import Place, place, recognise
 
@@ -322,12 +322,26 @@ def test_defaults_on_hopper(shape_key: str, family: str | None, levers: dict[str
     assert {name: chosen.levers.get(name) for name in levers} == levers
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100a"])
+def test_where_nothing_is_measured_the_library_is_called(arch: str) -> None:
+    chosen = default(parse_shape_key("matmul_bf16fp32_4096x4096x4096"), Place(torch.device("cuda", 0), None, arch, 108))
+    assert chosen.family is None
+    assert f"nothing is measured on {arch}; {UNMEASURED}=1 takes" in chosen.why
+
+
 PLACES = [
     Place(torch.device("cuda", 0), None, arch, sms)
     for arch, sms in (("sm_80", 108), ("sm_86", 84), ("sm_89", 128), ("sm_90a", 132), ("sm_90a", 60), ("sm_100a", 148))
 ]
 
 
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNMEASURED, "1")
+
+
+@pytest.mark.usefixtures("unmeasured")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(("matmul", "linear")),
     st.sampled_from(("bfloat16", "float16", "float32")),
