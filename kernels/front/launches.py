@@ -115,7 +115,9 @@ def _function(kernel: Any) -> Callable[..., object]:
     """The compiled function itself, which takes torch's current stream; TileLang looks it up anew in each call."""
     if kernel.execution_backend != "tvm_ffi":
         return kernel  # type: ignore[no-any-return]
-    function: Callable[..., object] = kernel.adapter.get_exportable_executable().jit().main
+    executable = kernel.adapter.get_exportable_executable()
+    loaded = executable.jit() if isinstance(executable, tvm.runtime.Executable) else executable  # else from the disk
+    function: Callable[..., object] = loaded.main
     return function
 
 
