@@ -33,9 +33,10 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-co
 LOCKER := 26.3
 TORCH = $(shell sed -n 's/.*"torch==\([^"]*\)".*/\1/p' pyproject.toml)
 
-# What talks to Docker needs neither torch nor TileLang, so that a GPU machine with Docker is ready in seconds.
+# What talks to Docker needs none of what is large, so that a GPU machine with Docker is ready in seconds.
 TALKER := $(VENV)-docker
-TALKS  = $(shell sed -n '/^dependencies/,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml | grep -vE '^(torch|tilelang)=')
+LARGE  := torch|tilelang|vl-convert-python
+TALKS  = $(shell sed -n '/^dependencies/,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml | grep -vE '^($(LARGE))=')
 
 # Both environments need these of the machine's Python.
 define VENV_CHECK
@@ -47,8 +48,8 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify build profile check check-all leaderboard selftest doctor test fuzz lint lint-rules lint-format \
-        lint-types format toolchain runtime dev image docker-bench lock clean
+.PHONY: help bench verify tune build profile check check-all leaderboard report selftest doctor test fuzz lint lint-rules \
+        lint-format lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +63,9 @@ verify: $(RUNTIME) ## Prove the iterations right, without timing them
 
 profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
 	@$(PY) -m harness profile $(CHOICE)
+
+tune: $(RUNTIME) ## Search a family's space for SHAPE= under MODEL= and pin the winner as the next iteration
+	@$(PY) -m harness tune $(CHOICE)
 
 build: toolchain ## Compile for GPU=h200 and show registers, shared memory, instructions; needs no GPU
 	@$(PY) -m harness build $(CHOICE)
@@ -77,6 +81,9 @@ check-all: $(RUNTIME) ## Check the contract on every GPU key under tuning/
 
 leaderboard: $(RUNTIME) ## Print the leaderboard of what is recorded
 	@$(PY) -m harness leaderboard $(CHOICE)
+
+report: $(RUNTIME) ## Write what is recorded as one HTML file, tuning/<gpu>/report.html
+	@$(PY) -m harness report $(CHOICE)
 
 selftest: $(RUNTIME) ## Measure the harness: the library against itself
 	@$(PY) -m harness selftest $(CHOICE)

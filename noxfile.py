@@ -68,9 +68,21 @@ def profile(session: nox.Session) -> None:
 
 
 @nox.session
+def tune(session: nox.Session) -> None:
+    """Search a family's space and pin the winner as the next iteration."""
+    harness(session, "tune")
+
+
+@nox.session
 def leaderboard(session: nox.Session) -> None:
     """Print the leaderboard of what is recorded."""
     harness(session, "leaderboard")
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """Write what is recorded as one HTML file."""
+    harness(session, "report")
 
 
 @nox.session

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from pkgutil import iter_modules
 
 import torch
 
-from baselines import torch_matmul
-from baselines.torch_attention import Attention
+import baselines
 from harness.errors import UsageError
 from harness.problem import Problem
 
@@ -39,17 +41,15 @@ class Baseline:
         return result
 
 
-_BASELINES = {
-    "matmul": Baseline("torch.matmul", torch_matmul.matmul),
-    "linear": Baseline("torch.matmul", torch_matmul.linear),
-    "attention": Baseline("torch sdpa", Attention(causal=False), returns=True),
-    "causalattention": Baseline("torch sdpa", Attention(causal=True), returns=True),
-}
-
-
 def library(problem: Problem) -> Baseline:
-    """The library's call for a problem; raises UsageError where none is registered."""
-    try:
-        return _BASELINES[problem.operator]
-    except KeyError:
-        raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/") from None
+    """The function named like the problem's operator, of the module here that has one; raises UsageError.
+
+    The module's name is the baseline's: ``torch_matmul`` holds those of ``torch.matmul``. One that takes no output to
+    write to returns it.
+    """
+    for found in iter_modules(baselines.__path__):
+        call = getattr(import_module(f"baselines.{found.name}"), problem.operator, None)
+        if call is not None:
+            returns = "out" not in signature(call).parameters
+            return Baseline(found.name.replace("_", ".", 1), call, returns)
+    raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final
 
 from harness import contract
-from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.errors import InfrastructureError, printable
 from harness.gpus import Gpu
 from harness.judge.messages import Seated, Trouble
@@ -13,6 +12,7 @@ from harness.nvml import Device
 from harness.problem import Problem
 from harness.processes import Contestant, Ended, Opponent, Referee
 from harness.records import Build, BuildRecord, Cause, Measurement, Stage, Trial
+from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.tree import Iteration
 
 SEAT_DEADLINE_S: Final = 180.0
@@ -97,7 +97,7 @@ class Candidate:
             settings,
             source_sha256(iteration.path),
             families_sha256(root, iteration.path),
-            judge_sha256(root),
+            judge_sha256(root, iteration.problem.operator),
             referees,
             launches=launches,
         )

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from harness.environment import source_sha256
 from harness.errors import printable
+from harness.sources import source_sha256
 from harness.tree import Iteration
 
 ALLOWED_IMPORTS: Final = frozenset(

@@ -1,10 +1,9 @@
-"""The environment of a record: versions, device, and the hashes that say whether a result still holds."""
+"""The environment of a record: versions, device, image, and what judged it."""
 
-import ast
-import hashlib
 import os
 import platform
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -12,14 +11,18 @@ from typing import Final
 from harness.gpus import Gpu, key_of
 from harness.nvml import Device
 from harness.records import Environment
+from harness.sources import judge_sha256, source_sha256
 
-JUDGE: Final = ("harness/judge", "harness/operators", "harness/plausible.py", "harness/problem.py", "baselines")
-FAMILIES: Final = ("kernels", "baselines")
 IMAGE_VARIABLE: Final = "TILEBENCH_IMAGE"
 
 
-def describe(root: Path, gpu: Gpu, device: Device | None) -> Environment:
-    """The environment of a run on this machine; imports neither torch nor TileLang."""
+def describing(root: Path, gpu: Gpu, device: Device | None) -> Callable[[str], Environment]:
+    """The environment on this machine by operator, each described once."""
+    return cache(partial(describe, root, gpu, device))
+
+
+def describe(root: Path, gpu: Gpu, device: Device | None, operator: str) -> Environment:
+    """Where an operator's problems are judged on this machine, and by what; imports neither torch nor TileLang."""
     return Environment(
         gpu=gpu.key,
         device=device.name if device else _cpu_name(),
@@ -29,7 +32,7 @@ def describe(root: Path, gpu: Gpu, device: Device | None) -> Environment:
         torch=_version("torch"),
         tilelang=_version("tilelang"),
         tvm_ffi=_version("apache-tvm-ffi"),
-        judge_sha256=judge_sha256(root),
+        judge_sha256=judge_sha256(root, operator),
         image=image(),
         forced=device is not None and key_of(device.name) != gpu.key,
     )
@@ -41,68 +44,6 @@ def image() -> str | None:
     if named and named.startswith("/"):
         return f"contents:{source_sha256(Path(named))}"
     return named or None
-
-
-@cache
-def judge_sha256(root: Path) -> str:
-    """Hash of all that decides a verdict or a figure; a change of it makes older results stale."""
-    files = []
-    for part in JUDGE:
-        path = root / part
-        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    return _digest(root, files)
-
-
-def source_sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def families_sha256(root: Path, path: Path) -> str:
-    """Hash of the modules under kernels/ and baselines/ that a file imports, directly or through another."""
-    seen: dict[Path, None] = {}
-    waiting = [path]
-    while waiting:
-        for module in _local_imports(root, waiting.pop()):
-            if module not in seen:
-                seen[module] = None
-                waiting.append(module)
-    return _digest(root, sorted(seen))
-
-
-def _local_imports(root: Path, path: Path) -> list[Path]:
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
-        return []
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.ImportFrom) and path.is_relative_to(root):
-            package = path.parent.relative_to(root).parts[: len(path.parent.relative_to(root).parts) - node.level + 1]
-            base = ".".join((*package, *([node.module] if node.module else [])))
-            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    found = []
-    for name in names:
-        parts = name.split(".")
-        if parts[0] not in FAMILIES:
-            continue
-        # importing a.b.c runs a/__init__.py and a/b/__init__.py too
-        for depth in range(1, len(parts) + 1):
-            module = root.joinpath(*parts[:depth])
-            found += [file for file in (module / "__init__.py", module.with_suffix(".py")) if file.is_file()]
-    return found
-
-
-def _digest(root: Path, files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def _version(package: str) -> str:

@@ -31,9 +31,9 @@ def explained(error: OSError) -> str:
 
 
 def printable(text: str, most: int = 1000) -> str:
-    """Text of anybody's as one line that a terminal may show: no control characters, and no more of it than that."""
+    """Text of anybody's as one line that a terminal may show: no control characters, and of a long one both ends."""
     if len(text) > most:
-        text = f"{text[:most]}…"
+        text = f"{text[: most // 2]} … {text[-most // 2 :]}"
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

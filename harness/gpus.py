@@ -54,6 +54,16 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         memory_ms = problem.bytes / (self.bandwidth_gbs * 1e6) if self.bandwidth_gbs else 0.0
         return max(compute_ms, memory_ms)
 
+    def is_memory_bound(self, problem: Problem) -> bool:
+        """Whether its bytes at peak bandwidth take longer than its flops at peak rate.
+
+        Where a peak is not known: whether it has fewer flops than bytes.
+        """
+        peak_tflops = self.peak_tflops(problem)
+        if not peak_tflops or not self.bandwidth_gbs:
+            return problem.flops < problem.bytes
+        return problem.bytes / (self.bandwidth_gbs * 1e9) > problem.flops / (peak_tflops * 1e12)
+
     def timer(self, problem: Problem) -> str:
         """The clock for this problem, the same for each of its iterations, so that all of them can be ranked."""
         if self.is_cpu:

@@ -6,11 +6,12 @@ from typing import Final
 
 import msgspec
 
-from harness import builds
-from harness.environment import families_sha256, judge_sha256, source_sha256
+from harness import builds, ceiling, gpus
 from harness.profile.record import ProfileRecord
 from harness.profile.record import newest as newest_profile
 from harness.records import Cause, Environment, Measurement, Record, Stage, Status, read
+from harness.sources import families_sha256, judge_sha256, source_sha256
+from harness.standings import PlayOff, Standing
 from harness.static.report import main_kernel
 from harness.tree import Iteration, Selection, Tree
 
@@ -49,6 +50,9 @@ class Row(msgspec.Struct, frozen=True):
     source_sha256: str
     record: str | None
     environment: Environment | None
+    gbs: float | None = None
+    of_copy: float | None = None  # its bandwidth over that of a copy of as many bytes, where it is memory-bound
+    behind: float | None = None  # the leader's ratio over its own, where a play-off between the two decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,13 @@ class Board:
     timer: str | None
     baseline: str
     baseline_tflops: float | None
+    copy_gbs: float | None  # the copy ceiling, where the problem is memory-bound
     rows: tuple[Row, ...]
 
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
     """Every problem's boards, the newest environment first, and what could not be read."""
+    decided: dict[str, list[PlayOff]] = {}
     iterations, misplaced = tree.scan(gpu, selection)
     complaints = [each.reason for each in misplaced]
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
@@ -85,6 +91,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
                 newest.setdefault(shape_key, {}).setdefault(key, []).append((iteration, record))
     result = []
     for shape_key in dict.fromkeys(iteration.shape_key for iteration in iterations):
+        decided[shape_key], problems = read(tree.play_offs(gpu, shape_key), PlayOff)
+        complaints += problems
         groups = sorted(
             newest.get(shape_key, {}).values(), key=lambda group: max(r.recorded_at for _, r in group), reverse=True
         )
@@ -92,8 +100,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         for position, group in enumerate(groups):
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
-            result.append(Board(gpu, shape_key, None, None, "", None, tuple(blank)))
-    return [_with_bounds(board, bounds) for board in result], complaints
+            result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
+    return [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result], complaints
 
 
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
@@ -146,14 +154,20 @@ def _boards(
             default=None,
         )
         measured = record.measurement if record else None
+        environment = (record or group[0][1]).environment
+        problem, models = group[0][0].problem, sorted({iteration.model for iteration, _ in group})
+        copy_gbs = ceiling.newest_gbs(tree, gpus.find(gpu), problem, models, environment.rank_key)
+        if copy_gbs:
+            ranked = [msgspec.structs.replace(row, of_copy=(row.gbs or 0) / copy_gbs) for row in ranked]
         result.append(
             Board(
                 gpu=gpu,
                 problem=shape_key,
-                environment=(record or group[0][1]).environment,
+                environment=environment,
                 timer=timer,
                 baseline=measured.baseline if measured else "",
                 baseline_tflops=measured.baseline_tflops if measured else None,
+                copy_gbs=copy_gbs,
                 rows=(*ranked, *below),
             )
         )
@@ -163,14 +177,45 @@ def _boards(
 def _ranked(rows: list[Row]) -> list[Row]:
     """By ratio; a row whose interval reaches that of the first of a rank shares the rank."""
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
-    ranked: list[Row] = []
+    places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
+    return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
+
+
+def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
+    """The ranks of intervals, low and high, that come best first."""
     rank, lead_low = 0, 0.0
-    for position, row in enumerate(ordered, start=1):
-        assert row.ratio_low is not None and row.ratio_high is not None
-        if position == 1 or row.ratio_high < lead_low:
-            rank, lead_low = position, row.ratio_low
-        ranked.append(msgspec.structs.replace(row, rank=rank))
-    return ranked
+    for position, (low, high) in enumerate(intervals, start=1):
+        if position == 1 or high < lead_low:
+            rank, lead_low = position, low
+        yield rank
+
+
+def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
+    """The rows that share the first rank, in the order of the newest play-off among all of them, if there was one."""
+    first = {(row.model, row.iteration): row for row in board.rows if row.rank == 1}
+    for held in reversed(play_offs):
+        standings = {(each.model, each.iteration): each for each in held.standings}
+        if len(first) < 2 or not first.keys() <= standings.keys():
+            continue
+        if all(_played(row, held, standings[name]) for name, row in first.items()):
+            return replace(board, rows=(*_in_order(first, standings), *board.rows[len(first) :]))
+    return board
+
+
+def _played(row: Row, held: PlayOff, standing: Standing) -> bool:
+    """Whether a row is of the very code, judge and kind of machine that played."""
+    assert row.environment is not None and row.timer is not None
+    unchanged = row.source_sha256 == standing.source_sha256 and not {"source", "family"} & set(row.stale)
+    return unchanged and held.applies(row.environment, row.timer)
+
+
+def _in_order(first: dict[tuple[str, str], Row], standings: dict[tuple[str, str], Standing]) -> Iterator[Row]:
+    """Who is not behind for sure shares the first rank."""
+    rank = 1
+    for position, (name, standing) in enumerate(((n, s) for n, s in standings.items() if n in first), start=1):
+        if standing.low > 1 and rank == 1:
+            rank = position
+        yield msgspec.structs.replace(first[name], rank=rank, behind=standing.behind)
 
 
 def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
@@ -227,6 +272,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         rank=None,
         time_ms=measured.time_ms if measured else None,
         tflops=measured.tflops if measured else None,
+        gbs=ceiling.bandwidth_gbs(iteration.problem, measured) if measured else None,
         ratio=measured.ratio if measured else None,
         ratio_low=measured.ratio_low if measured else None,
         ratio_high=measured.ratio_high if measured else None,
@@ -256,6 +302,6 @@ def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     checks = (
         ("source", source_sha256(iteration.path) != record.source_sha256),
         ("family", families_sha256(tree.root, iteration.path) != record.families_sha256),
-        ("judge", judge_sha256(tree.root) != record.environment.judge_sha256),
+        ("judge", judge_sha256(tree.root, iteration.problem.operator) != record.environment.judge_sha256),
     )
     return tuple(name for name, changed in checks if changed)

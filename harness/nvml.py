@@ -12,6 +12,7 @@ import msgspec
 import pynvml
 
 SAMPLE_INTERVAL_S: Final = 0.05
+MOST_MOMENTS: Final = 120
 
 # Reasons that slow a chip down; idle and application clocks are not among them.
 _THROTTLE_REASONS: Final = {
@@ -39,8 +40,16 @@ class Device:
     power_limit_w: float | None
 
 
+class Moment(msgspec.Struct, frozen=True, array_like=True):
+    """One sample of the chip, so long after the measurement began."""
+
+    seconds: float
+    sm_clock_mhz: int
+    power_w: float
+
+
 class Telemetry(msgspec.Struct, frozen=True):
-    """What the chip did during one measurement, sampled from outside."""
+    """What the chip did during one measurement, sampled from outside; ``trace`` holds evenly chosen samples."""
 
     samples: int
     sm_clock_mhz: float
@@ -49,6 +58,7 @@ class Telemetry(msgspec.Struct, frozen=True):
     power_w: float
     temperature_c: float
     throttle: tuple[str, ...]
+    trace: tuple[Moment, ...] | None = None  # older records have none
 
 
 @contextmanager
@@ -126,6 +136,7 @@ class Monitor:
 
     device: Device | None
     _samples: list[tuple[int, float, int, int]] = field(default_factory=list)
+    _seconds: list[float] = field(default_factory=list)
     _done: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -157,6 +168,10 @@ class Monitor:
             power_w=round(median(power for _, power, _, _ in samples), 1),
             temperature_c=max(temperature for _, _, temperature, _ in samples),
             throttle=tuple(name for bit, name in _THROTTLE_REASONS.items() if seen & bit),
+            trace=tuple(
+                Moment(round(at, 3), clock, round(power, 1))
+                for at, (clock, power, _, _) in list(zip(self._seconds, samples, strict=False))[:: _stride(samples)]
+            ),
         )
 
     def _sample(self, device: Device) -> None:
@@ -164,8 +179,10 @@ class Monitor:
             if not alive:
                 return
             handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
+            began = time.monotonic()
             while not self._done.is_set():
                 try:
+                    self._seconds.append(time.monotonic() - began)
                     self._samples.append(
                         (
                             pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
@@ -177,6 +194,10 @@ class Monitor:
                 except pynvml.NVMLError:
                     return  # a device that stops answering leaves the samples it gave
                 time.sleep(SAMPLE_INTERVAL_S)
+
+
+def _stride(samples: list[tuple[int, float, int, int]]) -> int:
+    return -(-len(samples) // MOST_MOMENTS)
 
 
 def _device(index: int, driver: str) -> Device:

@@ -2,7 +2,6 @@
 
 import random
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -10,29 +9,23 @@ from typing import Final, TypeVar
 import msgspec
 
 from harness import blame, builds, contract, plausible
+from harness.asking import ask, judge_trials, last_words
 from harness.candidate import Candidate, Rejection
-from harness.environment import families_sha256, judge_sha256, source_sha256
-from harness.judge.limits import complaint
 from harness.judge.messages import (
     Alone,
     Baseline,
     Broken,
     Built,
-    Measure,
-    Measured,
     Message,
-    Pace,
-    Paced,
-    Trouble,
-    Verdict,
     Verified,
     Verify,
 )
 from harness.judge.signature import mismatch
-from harness.judge.statistics import Estimate, estimate
-from harness.nvml import Monitor, strangers
-from harness.processes import Contestant, Ended, Opponent, Referee
-from harness.records import Block, Build, BuildRecord, Cause, Measurement, Stage, Trial
+from harness.measuring import measurements
+from harness.nvml import strangers
+from harness.processes import Contestant, Ended, Opponent
+from harness.records import Build, BuildRecord, Cause, Stage
+from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.static import evidence, toolchain
 
 ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
@@ -72,7 +65,7 @@ def build(candidate: Candidate) -> Candidate:
     try:
         built = contestant.hear(Built | Broken, candidate.settings.build_deadline_s)
     except Ended as ended:
-        raise Rejection(ended.cause, f"{ended.reason}{_last_words(contestant)}") from None
+        raise Rejection(ended.cause, f"{ended.reason}{last_words(contestant)}") from None
     if isinstance(built, Broken):
         said = _error_line(contestant) if built.cause is Cause.COMPILE else None
         raise Rejection(built.cause, said or built.reason)
@@ -117,9 +110,9 @@ def verify(candidate: Candidate) -> Candidate:
             side.introduce(referee, candidate.settings.launch_deadline_s)
     except Ended as ended:
         raise Rejection(Cause.REFEREE, ended.reason) from None
-    answer = _ask(candidate, referee, Verify(library=candidate.iteration.number == 0), Verified)
+    answer = ask(candidate, referee, Verify(library=candidate.iteration.number == 0), Verified)
     candidate.verification = answer.trials
-    _judge(answer.trials)
+    judge_trials(answer.trials)
     candidate.contestant.end_children()  # and it can start no others from here on
     return candidate
 
@@ -128,44 +121,18 @@ def bench(candidate: Candidate) -> Candidate:
     """Paired blocks over many placements, until the interval is narrow enough or the budget ends."""
     candidate.stage = Stage.BENCH
     assert candidate.contestant is not None, "bench before build"
-    referee = candidate.referees.seat(candidate.iteration.problem)
-    settings = candidate.settings
-    paced: Paced = _ask(candidate, referee, Pace(), Paced)
-    blocks: list[Block] = []
-    trials: list[Trial] = []
-    late_ms: list[tuple[float, float]] = []
-    untimed = candidate.verification
-    seconds = 0.0
-    repaced = 0
-    with Monitor(candidate.device) as monitor:
-        for placement in range(1 << 30):
-            measured: Measured = _ask(candidate, referee, Measure(settings.rounds_per_placement, placement), Measured)
-            trials += measured.trials
-            candidate.verification = (*untimed, _worst(trials))
-            _judge(measured.trials)
-            if not measured.blocks:
-                repaced += 1
-                if repaced > MOST_REPACED:
-                    raise Rejection(Cause.CLOCK, "its launches take times too different for blocks of equal length")
-                continue
-            blocks += measured.blocks
-            late_ms.append(measured.late_ms)
-            seconds += measured.device_s
-            launches = measured.launches
-            if len(late_ms) < settings.min_placements or len(blocks) * launches < settings.min_launches:
-                continue
-            found = estimate(blocks)
-            if found.half_width <= settings.target_half_width or seconds >= settings.budget_s:
-                break
-    paced = Paced(launches, paced.baseline_launches)
-    measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
-    candidate.measurement = measurement = _late(measurement, late_ms)
+    for measured in measurements(candidate):
+        candidate.measurement = measurement = measured
+        late = plausible.time(measurement, candidate.gpu)
+        if late is None:
+            break
     _alone(candidate)
     _believe(plausible.speed(measurement, candidate.iteration.problem, candidate.gpu), Cause.ROOFLINE)
-    _believe(plausible.time(measurement, candidate.gpu), Cause.CLOCK)
+    _believe(late, Cause.CLOCK)
     if not candidate.gpu.is_cpu:  # where noise would hide it
         candidate.contestant.end()
-        alone: Baseline = _ask(candidate, referee, Alone(ALONE_ROUNDS), Baseline)
+        referee = candidate.referees.seat(candidate.iteration.problem)
+        alone: Baseline = ask(candidate, referee, Alone(ALONE_ROUNDS), Baseline)
         candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone.time_ms)
         _believe(plausible.baseline(measurement), Cause.SABOTAGE)
     _unchanged(candidate)
@@ -201,88 +168,9 @@ def advance(candidate: Candidate, upto: Stage, *, on_device: bool) -> Rejection 
     return None
 
 
-def _ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) -> M:
-    assert candidate.contestant is not None
-    try:
-        referee.tell(order)
-        answer = referee.hear(kind | Verdict | Trouble, ORDER_DEADLINE_S, beside=candidate.contestant)
-    except Ended as ended:
-        candidate.referees.leave()  # dead, or still waiting for an answer that will not come
-        cause = ended.cause if ended.cause in (Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK) else Cause.REFEREE
-        raise Rejection(cause, ended.reason) from None
-    if isinstance(answer, Trouble):
-        candidate.referees.leave()
-        full = "OutOfMemory" in answer.reason  # its own buffers were there before: what is new took the rest
-        cause = Cause.OUT_OF_MEMORY if full else Cause.REFEREE
-        raise Rejection(cause, f"the referee gave up: {answer.reason}")
-    if isinstance(answer, Verdict):
-        reason = answer.reason
-        if answer.cause is Cause.CRASH:
-            reason = f"{reason}: the contestant {candidate.contestant.fate()}{_last_words(candidate.contestant)}"
-        raise Rejection(answer.cause, reason)
-    assert isinstance(answer, kind)
-    return answer
-
-
-def _judge(trials: tuple[Trial, ...]) -> None:
-    for trial in trials:
-        wrong = complaint(trial)
-        if wrong is not None:
-            raise Rejection(Cause.WRONG_RESULT, wrong)
-
-
 def _believe(wrong: str | None, cause: Cause) -> None:
     if wrong is not None:
         raise Rejection(cause, wrong)
-
-
-def _worst(trials: list[Trial]) -> Trial:
-    """The timed trial with the largest error, to stand for all of them in the record."""
-    return max(trials, key=lambda trial: float("inf") if trial.max_abs_err is None else trial.max_abs_err)
-
-
-def _measurement(
-    candidate: Candidate,
-    found: Estimate,
-    paced: Paced,
-    blocks: list[Block],
-    verified: int,
-    seconds: float,
-    monitor: Monitor,
-) -> Measurement:
-    problem = candidate.iteration.problem
-    time_ms = _median([block.contestant_ms for block in blocks])
-    baseline_ms = _median([block.baseline_ms for block in blocks])
-    return Measurement(
-        timer=candidate.gpu.timer(problem),
-        baseline=candidate.referees.baseline,
-        ratio=found.ratio,
-        ratio_low=found.low,
-        ratio_high=found.high,
-        stable=found.half_width <= candidate.settings.target_half_width,
-        time_ms=time_ms,
-        tflops=problem.flops / (time_ms * 1e9),
-        baseline_ms=baseline_ms,
-        baseline_tflops=problem.flops / (baseline_ms * 1e9),
-        rounds=len(blocks),
-        placements=len({block.placement for block in blocks}),
-        launches=paced.launches,
-        baseline_launches=paced.baseline_launches,
-        verified_blocks=verified,
-        seconds=round(seconds, 3),
-        blocks=tuple(
-            Block(b.placement, float(f"{b.baseline_ms:.6g}"), float(f"{b.contestant_ms:.6g}")) for b in blocks
-        ),
-        telemetry=monitor.telemetry(),
-    )
-
-
-def _late(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:
-    return msgspec.structs.replace(
-        measured,
-        baseline_late_ms=round(_median([baseline for baseline, _ in late_ms]), 4),
-        late_ms=round(_median([contestant for _, contestant in late_ms]), 4),
-    )
 
 
 def _alone(candidate: Candidate) -> None:
@@ -299,7 +187,7 @@ def _unchanged(candidate: Candidate) -> None:
     now = (
         source_sha256(candidate.iteration.path),
         families_sha256(candidate.root, candidate.iteration.path),
-        judge_sha256.__wrapped__(candidate.root),
+        judge_sha256.__wrapped__(candidate.root, candidate.iteration.problem.operator),
     )
     if now != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")
@@ -309,15 +197,3 @@ def _error_line(contestant: Contestant) -> str | None:
     """What a compiler, which writes to the terminal and not into the exception, complained of."""
     lines = [line.strip() for line in contestant.output().splitlines()]
     return next((line[:400] for line in lines if re.search(r"\berror: ", line)), None)
-
-
-def _last_words(contestant: Contestant) -> str:
-    time.sleep(0.05)  # a dying process's last line may still be on its way
-    lines = [line for line in contestant.output().splitlines() if line.strip()]
-    return f" (it printed: {lines[-1][:160]})" if lines else ""
-
-
-def _median(values: list[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -214,19 +214,20 @@ class Opponent(Side):
     side = "baseline"
 
     def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
-        super().__init__(run_opponent, Brief(root, problem, gpu, _measuring_core(gpu)), UNLIMITED_BYTES)
+        super().__init__(run_opponent, Brief(root, problem, gpu, measuring_core(gpu)), UNLIMITED_BYTES)
 
 
 class Contestant(Side):
     """The process of one iteration."""
 
     side = "contestant"
+    body: Callable[..., object] = staticmethod(run_contestant)
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
-        brief = Brief(root, problem, gpu, _measuring_core(gpu), path, self.scratch)
-        super().__init__(run_contestant, brief, memory_limit_bytes(builders))
+        brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch)
+        super().__init__(self.body, brief, memory_limit_bytes(builders))
 
     def resume(self) -> None:
         """Its turn on the device: what the others share while they build, it may now have alone."""
@@ -270,7 +271,7 @@ class Referee(Worker):
 
     def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
         self.problem = problem
-        super().__init__("referee", run_referee, (Brief(root, problem, gpu, _measuring_core(gpu)),), UNLIMITED_BYTES)
+        super().__init__("referee", run_referee, (Brief(root, problem, gpu, measuring_core(gpu)),), UNLIMITED_BYTES)
 
 
 def _choose_folder_of_sockets() -> None:
@@ -300,7 +301,7 @@ def memory_limit_bytes(builders: int = 1) -> int:
     return memory.total_bytes() // 2 // builders
 
 
-def _measuring_core(gpu: Gpu) -> int | None:
+def measuring_core(gpu: Gpu) -> int | None:
     """On ``cpu`` both sides take turns on one core, the last, and leave the first to the parent."""
     return max(os.sched_getaffinity(0)) if gpu.is_cpu else None
 

@@ -320,11 +320,17 @@ def append_made(path: Path, make: Callable[[], R]) -> R:
 def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
     """All records of a file, and one line for each line that is none, with its number."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        content = path.read_bytes()
     except FileNotFoundError:
         return [], []
     except OSError as error:
         raise InfrastructureError(f"{path}: the records cannot be read: {explained(error)}") from error
+    return decode(content, kind, str(path))
+
+
+def decode(content: bytes, kind: type[R], name: str) -> tuple[list[R], list[str]]:
+    """All records of a file's content, and one line for each line that is none; ``name`` is the file's."""
+    lines = content.split(b"\n")
     decoder = msgspec.json.Decoder(kind)
     records: list[R] = []
     problems: list[str] = []
@@ -335,7 +341,7 @@ def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
             records.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             torn = "torn last line" if number == len(lines) else _strange(line)
-            problems.append(printable(f"{path}:{number}: {torn}, ignored ({error})"))
+            problems.append(printable(f"{name}:{number}: {torn}, ignored ({error})"))
     return records, problems
 
 

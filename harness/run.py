@@ -4,16 +4,16 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from harness import builds, scripts
+from harness import builds, ceiling, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
-from harness.environment import describe, families_sha256, source_sha256
+from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, explained
 from harness.gpus import Gpu
 from harness.nvml import Device, compute_processes
@@ -31,6 +31,7 @@ from harness.records import (
     append,
     read,
 )
+from harness.sources import families_sha256, source_sha256
 from harness.static import toolchain
 from harness.stopping import heed
 from harness.tables import result_line
@@ -45,7 +46,10 @@ Entry = tuple[Candidate, Rejection | None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: iterations of one GPU key, up to a stage."""
+    """What to do: iterations of one GPU key, up to a stage.
+
+    ``ceilings`` measures the library's copy beside what is memory-bound.
+    """
 
     tree: Tree
     gpu: Gpu
@@ -55,6 +59,7 @@ class Plan:
     misplaced: tuple[Misplaced, ...] = ()
     upto: Stage = Stage.BENCH
     again: bool = False
+    ceilings: bool = False
 
     @property
     def uses_device(self) -> bool:
@@ -80,23 +85,22 @@ class Results:
         return ExitCode.PASSED
 
 
-def run(plan: Plan, reporter: Reporter) -> Results:
-    """Carry a plan out. Every outcome of a device is on the disk before the next iteration is measured."""
-    environment = describe(plan.tree.root, plan.gpu, plan.device)
+def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda record: None) -> Results:
+    """Carry a plan out. Every outcome of a device is on the disk, and told to ``keep``, before the next is measured."""
+    environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Results(misplaced=plan.misplaced)
     for each in plan.misplaced:
         reporter.finished(f"rejected  {each.reason}", advance=False)
-    waiting = []
-    for iteration in plan.iterations:
-        known = None if plan.again or not plan.uses_device else _reusable(plan, iteration, environment)
-        if known is None:
-            waiting.append(iteration)
-        else:
-            results.records.append(known)
+    known = {each: _reusable(plan, each, environment) for each in plan.iterations}
+    waiting = [iteration for iteration, record in known.items() if record is None]
+    beside = ceiling.iterations(plan.tree, plan.gpu, waiting) if plan.ceilings else []
+    for iteration, record in known.items():
+        if record is not None and iteration not in beside:
+            results.records.append(record)
             results.reused += 1
             if not scripts.complete(plan.tree, iteration):
-                scripts.write(plan.tree, iteration, known)
-            reporter.finished(result_line(known, reused=True))
+                scripts.write(plan.tree, iteration, record)
+            reporter.finished(result_line(record, reused=True))
     if not waiting:
         return results
     with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
@@ -105,15 +109,21 @@ def run(plan: Plan, reporter: Reporter) -> Results:
                 toolchain.find().require()
             reporter.doing("importing torch and TileLang")
             start_forkserver(plan.gpu, plan.device)
-        for record, reused in _carry_out(plan, waiting, environment, reporter):
-            results.records.append(record)
+        planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}
+        ordered = [*(each for each in waiting if each not in beside), *beside]
+        for made, reused in _carry_out(plan, ordered, environment, reporter):
+            keep(made)
+            results.records.append(made)
             results.reused += reused
-            reporter.finished(result_line(record, reused=reused))
+            advance = (made.shape_key, made.model, made.iteration) in planned
+            reporter.finished(result_line(made, reused=reused), advance=advance)
     return results
 
 
-def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Record | None:
+def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
     """The newest record that a new run of the same thing would only repeat."""
+    if plan.again or not plan.uses_device:
+        return None
     path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
     source = source_sha256(iteration.path)
     families = families_sha256(plan.tree.root, iteration.path)
@@ -122,7 +132,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
             record.iteration == iteration.name
             and record.source_sha256 == source
             and record.families_sha256 == families
-            and record.environment == environment
+            and record.environment == environment(iteration.problem.operator)
             and record.answers(plan.upto)
             and record.cause not in (Cause.REFEREE, Cause.ATTEMPTS)
         ):
@@ -131,7 +141,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Environment) -> Rec
 
 
 def _carry_out(
-    plan: Plan, iterations: list[Iteration], environment: Environment, reporter: Reporter
+    plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
 ) -> Iterator[tuple[Record, bool]]:
     """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
     cores = len(os.sched_getaffinity(0))
@@ -170,7 +180,9 @@ def _carry_out(
                     future.result()
                 for future in futures:
                     heed()
-                    yield _finish(plan, *future.result(), environment, reporter)
+                    candidate, rejection = future.result()
+                    judged_in = environment(candidate.iteration.problem.operator)
+                    yield _finish(plan, candidate, rejection, judged_in, reporter)
                     free.release()
         finally:
             stopped.set()

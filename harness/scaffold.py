@@ -17,6 +17,7 @@ from harness.gpus import Gpu
 from harness.ladders import Draft
 from harness.problem import Problem, parse_shape_key
 from harness.profile.ideas import suggested
+from harness.sources import baseline_module
 from harness.tree import Iteration, Selection, Tree, check_model
 
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
@@ -24,10 +25,10 @@ DEFAULT_TAG: Final = "next_idea"
 MODEL: Final = "tilebench"  # who tuned the starter ladders
 LAST_NUMBER: Final = 999
 WIDTH: Final = 120
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
 _TAG: Final = re.compile(r"[a-z][a-z0-9_]{1,30}", re.ASCII)
 _NUMBER: Final = re.compile(r"(?:iter)?([0-9]{1,3})", re.ASCII)
-_BASELINE_TAG: Final = "torch_matmul"
 
 # Every iteration that tilebench writes has this form; ruff leaves it as it is.
 _TEMPLATE: Final = """\
@@ -78,9 +79,7 @@ def new(
     folder = _folder(tree, gpu, problem, model)
     where = tree.short(folder)
     with _alone(tree):
-        present = [
-            each for each in tree.scan(gpu.key, Selection(problem.shape_key, model))[0] if each.path.parent == folder
-        ]
+        present = _present(tree, folder, gpu, problem, model)
         base = _named(parent, present, where) if parent is not None else present[-1] if present else None
         number = max((each.number for each in present), default=0) + 1
         if number > LAST_NUMBER:
@@ -93,8 +92,8 @@ def new(
             return _write(tree, folder, number, tag, source).path
         # iter000 calls the library, which no other may: its source cannot be taken over.
         draft = ladders.draft(problem, gpu)
-        base = base or _write(tree, folder, 0, _BASELINE_TAG, _baseline())
-        return _write(tree, folder, number, tag, _kernel(draft.family, says, draft.config, base.name)).path
+        base = base or _baseline(tree, folder, problem)
+        return _write(tree, folder, number, tag, kernel(draft.family, says, draft.config, base.name)).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:
@@ -117,20 +116,75 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
 def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:
     """iter000 and an iteration a draft, each the parent of the next."""
     folder = _folder(tree, gpu, problem, MODEL)
-    steps = [_write(tree, folder, 0, _BASELINE_TAG, _baseline())]
+    steps = [_baseline(tree, folder, problem)]
     for number, draft in enumerate(drafts, start=1):
-        source = _kernel(draft.family, draft.idea, draft.config, steps[-1].name)
+        source = kernel(draft.family, draft.idea, draft.config, steps[-1].name)
         steps.append(_write(tree, folder, number, draft.tag, source))
     return [step.path for step in steps]
+
+
+def pin(
+    tree: Tree,
+    problem: Problem,
+    gpu: Gpu,
+    model: str,
+    draft: Draft,
+    *,
+    wrapped: bool = False,
+    parent: str | None = None,
+) -> Iteration:
+    """Write the next iteration of a folder, one that pins a family with the draft's configuration.
+
+    The parent is the named one, else the folder's newest; an empty folder gets iter000 first. Raises UsageError.
+    """
+    folder = _folder(tree, gpu, problem, model)
+    with _alone(tree):
+        present = _present(tree, folder, gpu, problem, model)
+        if parent is not None:
+            base = _named(parent, present, tree.short(folder))
+        else:
+            base = present[-1] if present else _baseline(tree, folder, problem)
+        number = max((each.number for each in present), default=0) + 1
+        if number > LAST_NUMBER:
+            raise UsageError(f"{tree.short(folder)} is full: {LAST_NUMBER} is the last number; use another --model")
+        source = kernel(draft.family, draft.idea, draft.config, base.name, wrapped=wrapped)
+        return _write(tree, folder, number, draft.tag, source)
+
+
+def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str) -> None:
+    """Raise UsageError where a name means no iteration of a folder; for who pins only after a long search."""
+    folder = _folder(tree, gpu, problem, model)
+    _named(name, _present(tree, folder, gpu, problem, model), tree.short(folder))
+
+
+def ensure_baseline(tree: Tree, problem: Problem, gpu: Gpu, model: str) -> Iteration:
+    """iter000 of a folder, written where there is none."""
+    folder = _folder(tree, gpu, problem, model)
+    with _alone(tree):
+        present = [each for each in _present(tree, folder, gpu, problem, model) if each.number == 0]
+        return present[0] if present else _baseline(tree, folder, problem)
+
+
+def _baseline(tree: Tree, folder: Path, problem: Problem) -> Iteration:
+    return _write(tree, folder, 0, baseline_tag(problem), baseline(problem))
 
 
 # Source text
 
 
-def _baseline() -> str:
+def baseline_tag(problem: Problem) -> str:
+    """The tag of iter000, the name of the baseline's module; raises UsageError where none is registered."""
+    module = baseline_module(CHECKOUT, problem.operator)
+    if module is None:
+        raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/ (docs/operators.md)")
+    return module.stem
+
+
+def baseline(problem: Problem) -> str:
     """iter000, the library's call."""
+    name = baseline_tag(problem).replace("_", ".", 1)
     return _TEMPLATE.format(
-        docstring=_docstring("torch.matmul, which a user would call instead of a kernel of this ladder."),
+        docstring=_docstring(f"{name}, which a user would call instead of a kernel of this ladder."),
         imports="from baselines import library\n"
         "from baselines.interface import Baseline\n"
         "from harness.iteration import Problem, bench_with, main, verify_with",
@@ -141,17 +195,18 @@ def _baseline() -> str:
     )
 
 
-def _kernel(family: str, idea: str, config: Mapping[str, object], parent: str) -> str:
-    """An iteration that pins a family."""
+def kernel(family: str, idea: str, config: Mapping[str, object], parent: str, *, wrapped: bool = False) -> str:
+    """An iteration that pins a family; ``wrapped`` where CONFIG holds what goes to the compiler, not to the family."""
     module, _, function = family.rpartition(".")
+    wrapper = "from kernels.compiled import compiled\n" if wrapped else ""
     return _TEMPLATE.format(
         docstring=_docstring(idea),
         imports="from harness.iteration import Problem, Program, bench_with, main, verify_with\n"
-        f"from {module} import {function}",
+        f"{wrapper}from {module} import {function}",
         parent=_literal(parent),
         config=_pinned(config),
         returns="Program",
-        result=f"{function}(problem, **CONFIG)",
+        result=f"compiled({function}, problem, **CONFIG)" if wrapped else f"{function}(problem, **CONFIG)",
     )
 
 
@@ -242,6 +297,12 @@ def _is_head(node: ast.stmt) -> bool:
 
 def _folder(tree: Tree, gpu: Gpu, problem: Problem, model: str) -> Path:
     return tree.folder(gpu.key) / "srcs" / problem.shape_key / model
+
+
+def _present(tree: Tree, folder: Path, gpu: Gpu, problem: Problem, model: str) -> list[Iteration]:
+    """The iterations of one folder, in order."""
+    found, _ = tree.scan(gpu.key, Selection(problem.shape_key, model))
+    return [each for each in found if each.path.parent == folder]
 
 
 def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:

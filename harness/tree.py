@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from harness.errors import UsageError
 from harness.problem import Problem, parse_shape_key
@@ -46,6 +46,19 @@ class Misplaced:
     reason: str
 
 
+class Named(Protocol):
+    """What a record says of which iteration it is."""
+
+    @property
+    def shape_key(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def number(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Selection:
     """What narrows a run: shape key, model, iteration; None takes all."""
@@ -60,6 +73,12 @@ class Selection:
         if self.model is not None and iteration.model != self.model:
             return False
         return self.iteration is None or iteration.number == self._number
+
+    def takes_record(self, record: "Named") -> bool:
+        """The same of a record, whose file may be gone."""
+        if (self.shape or record.shape_key) != record.shape_key or (self.model or record.model) != record.model:
+            return False
+        return self.iteration is None or record.number == self._number
 
     def may_mean(self, parts: tuple[str, ...]) -> bool:
         """Whether a file that is no iteration could be one that was meant; ``parts`` are its path below ``srcs/``."""
@@ -158,6 +177,10 @@ class Tree:
 
     def builds(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("builds.jsonl")
+
+    def play_offs(self, gpu: str, shape_key: str) -> Path:
+        """Of all models: a play-off may be between two."""
+        return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"
 
     def all_records(self, gpu: str) -> list[Path]:
         return sorted((self.folder(gpu) / "logs").glob("*/*/results.jsonl"))

@@ -1,6 +1,34 @@
 """The command line: one verb a function, related verbs a module."""
 
-from harness.cli import container, evidence, itself, line, notebook, profile
+from harness.cli import (
+    compare,
+    container,
+    evidence,
+    foreign,
+    itself,
+    line,
+    notebook,
+    overhead,
+    profile,
+    publish,
+    report,
+    tune,
+)
 from harness.cli.app import guarded, main
 
-__all__ = ["container", "evidence", "guarded", "itself", "line", "main", "notebook", "profile"]
+__all__ = [
+    "compare",
+    "container",
+    "evidence",
+    "foreign",
+    "guarded",
+    "itself",
+    "line",
+    "main",
+    "notebook",
+    "overhead",
+    "profile",
+    "publish",
+    "report",
+    "tune",
+]

@@ -60,6 +60,7 @@ def carry_out(choice: Choice, upto: Stage, manner: Manner | Building = Manner())
         upto=upto,
         settings=manner.settings(gpu),
         again=manner.again,
+        ceilings=upto is Stage.BENCH,
     )
     with reporting(len(iterations)) as reporter:
         return run(plan, reporter)

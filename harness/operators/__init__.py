@@ -1,11 +1,14 @@
-"""The operators a problem can name: one small module each, registered here."""
+"""The operators a problem can name: each module of this package that has an OPERATOR, whose name is the module's."""
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
-from harness.operators import attention, linear, matmul
 from harness.operators.operator import Operator
 
-_ALL: Final = (matmul.OPERATOR, linear.OPERATOR, attention.ATTENTION, attention.CAUSAL)
-OPERATORS: Final[dict[str, Operator]] = {operator.name: operator for operator in _ALL}
+_MODULES: Final = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+OPERATORS: Final[dict[str, Operator]] = {
+    module.OPERATOR.name: module.OPERATOR for module in _MODULES if hasattr(module, "OPERATOR")
+}
 
 __all__ = ["OPERATORS", "Operator"]

@@ -1,4 +1,4 @@
-"""``attention`` and ``causalattention``: O = softmax(Q·Kᵀ / sqrt(D))·V, as ``scaled_dot_product_attention`` has it.
+"""``attention``: O = softmax(Q·Kᵀ / sqrt(D))·V, as ``scaled_dot_product_attention`` has it; and its causal kin.
 
 Dimensions are batch B, heads H, key and value heads G (H / G heads share one), tokens S, depth D of Q and K, width W
 of V: Q[B,H,S,D], K[B,G,S,D], V[B,G,S,W] -> O[B,H,S,W].
@@ -102,7 +102,8 @@ def _fill_exact(inputs: Sequence[Any], dice: Any, *, causal: bool) -> None:
     v.copy_(torch.randint(-2, 3, v.shape, device=v.device, generator=dice, dtype=torch.int8))
 
 
-def _operator(name: str, *, causal: bool) -> Operator:
+def operator(name: str, *, causal: bool) -> Operator:
+    """The operator with or without a causal mask."""
     return Operator(
         name=name,
         dims=("B", "H", "G", "S", "D", "W"),
@@ -119,5 +120,4 @@ def _operator(name: str, *, causal: bool) -> Operator:
     )
 
 
-ATTENTION: Final = _operator("attention", causal=False)
-CAUSAL: Final = _operator("causalattention", causal=True)
+OPERATOR = operator("attention", causal=False)

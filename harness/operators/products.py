@@ -1,4 +1,4 @@
-"""What the matrix products share: inputs of one scale, small integers, and Freivalds' check."""
+"""What operators share: scales of their inputs, small integers, and Freivalds' check."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -37,3 +37,20 @@ def freivalds(of_inputs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch:
         return times(output, signs), of_inputs(inputs, signs, times)
 
     return sketch
+
+
+def signed(of_inputs: Callable[[Sequence[Any], Any], Any]) -> Sketch:
+    """The same for an output of rows that no product makes: in float64, in which all sums are exact enough."""
+
+    def sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
+        import torch
+
+        signs = torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice).double().mul_(2).sub_(1)
+        return (output.double() @ signs).view(-1), of_inputs([each.double() for each in inputs], signs).view(-1)
+
+    return sketch
+
+
+def unscaled(inputs: int) -> Callable[[Dims], tuple[float, ...]]:
+    """A sum of so many inputs has the output's scale."""
+    return lambda dims: (OUTPUT_SCALE / math.sqrt(inputs),) * inputs

@@ -11,6 +11,7 @@ from harness.profile.case import GROUP, Case
 MOST_IDEAS: Final = 5
 GOOD_FILL: Final = 0.9  # of the last wave and those before it together
 CONFLICTS: Final = 0.05  # of all passes through shared memory
+SHORT_LOOP: Final = 16  # steps of K, under which an epilogue weighs
 TRAFFIC: Final = 1.5  # times the bytes that must move at least
 TILE_SIZES: Final = ((64, 128, 256), (64, 128, 192, 256))  # rows, columns: what WGMMA takes without narrow instructions
 
@@ -194,6 +195,22 @@ def less_overhead(case: Case) -> Iterator[Idea]:
             "resident blocks that walk the tiles, as in kernels.gemm.warp_specialized with persistent=True",
             f"{case.figures.get('waves'):.3g} waves of blocks each pay their own start and epilogue, with the tensor "
             f"pipe busy {tensor:.0f}% of the time",
+        )
+
+
+def turns(case: Case) -> Iterator[Idea]:
+    """One group's epilogue under the other's main loop, where the main loop is short."""
+    tile, tensor = case.tile, case.figures.get("tensor_pct")
+    if tile is None or tensor is None or case.dims is None or case.config.get("persistent") is not True:
+        return
+    steps = -(-case.dims[2] // tile[2])
+    if case.number("consumer_groups") == 2 and steps <= SHORT_LOOP:
+        yield Idea(
+            "ping_pong",
+            "consumer groups that take tiles in turns, as in kernels.gemm.ping_pong, so that one stores while the "
+            "other multiplies",
+            f"a tile has only {steps} steps of K before its epilogue, and the tensor pipe is busy {tensor:.0f}% of the "
+            "time",
         )
 
 
@@ -398,8 +415,8 @@ def _wait(case: Case) -> str:
 # The contract's table: what to try for each bound, in this order.
 TABLE: Final[dict[Bound, tuple[Suggest, ...]]] = {
     Bound.MEMORY: (larger_tile, locality, wide_wgmma, multicast, more_stages),
-    Bound.COMPUTE: (tensor_cores, more_threads, less_overhead, larger_tile, prefetch, multicast, more_stages),
-    Bound.LATENCY: (tensor_cores, more_stages, prefetch, more_threads, occupancy, less_overhead, larger_tile),
+    Bound.COMPUTE: (tensor_cores, more_threads, less_overhead, turns, larger_tile, prefetch, multicast, more_stages),
+    Bound.LATENCY: (tensor_cores, more_stages, prefetch, more_threads, occupancy, less_overhead, turns, larger_tile),
     Bound.LAUNCH: (smaller_tile, one_wave, more_stages),
-    Bound.MIXED: (tensor_cores, larger_tile, wide_wgmma, locality, less_overhead, prefetch),
+    Bound.MIXED: (tensor_cores, larger_tile, wide_wgmma, locality, less_overhead, turns, prefetch),
 }

@@ -105,12 +105,12 @@ def parse_config(config: str | None) -> dict[str, object]:
     """CONFIG as a record holds it, ``block_M=128, policy='square'``; parts that are no literals are left out."""
     try:
         call = ast.parse(f"dict({config or ''})", mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found = {}
     for keyword in call.keywords if isinstance(call, ast.Call) else ():
         try:
             found[keyword.arg or ""] = ast.literal_eval(keyword.value)
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             continue
     return found

@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from typing import Final
 
 from harness import contract, leaderboard
 from harness.candidate import Settings
-from harness.environment import describe, families_sha256, source_sha256
+from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.gpus import Gpu
 from harness.nvml import Device
@@ -25,6 +25,7 @@ from harness.profile.words import line
 from harness.progress import Reporter
 from harness.records import Environment, Record, Stage, Status, append, read
 from harness.run import Plan, alone, run
+from harness.sources import families_sha256, source_sha256
 from harness.tree import Iteration, Selection, Tree
 
 CORES_PER_LANE: Final = 4  # one is counted while others are imported and built
@@ -82,7 +83,7 @@ def leaders(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[Iteration, ...]
 
 def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
     """Profile each iteration that is verified; every outcome is on the disk as soon as it is known."""
-    environment = describe(plan.tree.root, plan.gpu, plan.device)
+    environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Profiles()
     waiting = []
     for iteration in plan.iterations:
@@ -117,10 +118,10 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
     return results
 
 
-def _reusable(tree: Tree, iteration: Iteration, environment: Environment) -> ProfileRecord | None:
+def _reusable(tree: Tree, iteration: Iteration, environment: Callable[[str], Environment]) -> ProfileRecord | None:
     """The newest profile of the same thing, whose report still lies beside it."""
     profiles, _ = read(tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
-    same = [each for each in profiles if each.environment == environment]
+    same = [each for each in profiles if each.environment == environment(iteration.problem.operator)]
     sources = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
     known = newest(same, iteration.name, *sources)
     table = tree.ncu(iteration, "csv")

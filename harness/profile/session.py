@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from harness import contract
-from harness.environment import families_sha256, source_sha256
 from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.nvml import Device
@@ -23,10 +22,12 @@ from harness.profile.bottleneck import judge
 from harness.profile.case import Case, parse_config
 from harness.profile.children import Children, Done
 from harness.profile.figures import Figures, figures
+from harness.profile.ideas import untried
 from harness.profile.launch import Job, Launched
 from harness.profile.ncu import Ncu, NcuError, complaint, trouble
 from harness.profile.record import KernelTime, Outcome, ProfileRecord
 from harness.records import SCHEMA, Environment
+from harness.sources import families_sha256, source_sha256
 from harness.tree import Iteration, Tree
 
 WORDS_OF_A_CRASH: Final = 160
@@ -43,7 +44,7 @@ class Session:
     tree: Tree
     gpu: Gpu
     device: Device | None
-    environment: Environment
+    environment: Callable[[str], Environment]
     children: Children
     scratch: Path
     deadline_s: float
@@ -108,7 +109,7 @@ class Session:
             outcome=Outcome.FAILED,
             source_sha256=source_sha256(iteration.path),
             families_sha256=families_sha256(self.tree.root, iteration.path),
-            environment=self.environment,
+            environment=self.environment(iteration.problem.operator),
         )
 
     def _launch(
@@ -208,7 +209,7 @@ class Session:
             confidence=verdict.confidence,
             limiter=verdict.limiter,
             evidence=verdict.evidence,
-            ideas=advise(Case(longest, verdict, problem, self.gpu, config)),
+            ideas=untried(self.tree, iteration, advise(Case(longest, verdict, problem, self.gpu, config))),
             metrics=longest.metrics,
             csv_sha256=csv_sha256,
             seconds=seconds,

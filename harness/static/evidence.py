@@ -89,16 +89,8 @@ def _of_one(
         limited_by=limited_by,
         remarks=remarks,
         conflicts=conflicts.get(launch.name, ()),
-        compute_bound=_compute_bound(problem, gpu),
+        compute_bound=not gpu.is_memory_bound(problem),
     )
-
-
-def _compute_bound(problem: Problem, gpu: Gpu) -> bool:
-    """Whether the problem's flops at peak rate take longer than its bytes at peak bandwidth."""
-    peak_tflops = gpu.peak_tflops(problem)
-    if not peak_tflops or not gpu.bandwidth_gbs:
-        return True
-    return problem.flops / (peak_tflops * 1e12) > problem.bytes / (gpu.bandwidth_gbs * 1e9)
 
 
 def _weight(facts: Facts) -> tuple[int, int]:

@@ -20,7 +20,8 @@ from harness.static import toolchain
 from harness.tree import Tree
 
 VERBS: Final = [
-    *("check", "verify", "bench", "build", "profile", "leaderboard", "new", "doctor", "selftest", "image"),
+    *("check", "verify", "bench", "build", "profile", "leaderboard", "report", "new", "doctor", "selftest", "image"),
+    *("compare", "reproduce", "export", "play-off", "tune", "tuning", "overhead", "audit", "publish"),
     *("run-in-docker", "run", "bnech", ""),
 ]
 OPTIONS: Final = [
@@ -70,7 +71,10 @@ def test_command_lines_are_taken_or_refused(capsys: pytest.CaptureFixture[str], 
     answered(code, capsys, ExitCode.USAGE)
 
 
-@given(verb=st.sampled_from(["check", "leaderboard"]), rest=st.lists(st.sampled_from(OPTIONS) | words, max_size=6))
+@given(
+    verb=st.sampled_from(["check", "leaderboard", "tuning"]),
+    rest=st.lists(st.sampled_from(OPTIONS) | words, max_size=6),
+)
 def test_commands_that_only_read(
     verb: str, rest: list[str], tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from harness.judge import trials
-from harness.judge.limits import OUTPUT_SCALE, complaint, sketch_limit
+from harness.judge.limits import complaint, sketch_limit
 from harness.operators import OPERATORS
+from harness.operators.operator import OUTPUT_SCALE
 from harness.problem import Problem, parse_shape_key
 
 KEYS = [

@@ -20,7 +20,7 @@ FAILED = Rejection(Cause.COMPILE, "it does not compile")
 @pytest.fixture(autouse=True)
 def tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "find", lambda: TOOLS)
-    monkeypatch.setattr("harness.candidate.judge_sha256", lambda _: "judge")
+    monkeypatch.setattr("harness.candidate.judge_sha256", lambda *_: "judge")
 
 
 def candidate(tree: Tree, source: str = "a", name: str = "iter001_idea", **changes: Any) -> Candidate:

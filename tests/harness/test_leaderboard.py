@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from harness import leaderboard
-from harness.environment import families_sha256, judge_sha256, source_sha256
 from harness.leaderboard import Board, Row
 from harness.records import Cause, Environment, Record, Stage, Status, append
+from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.tables import leaderboard as table
 from harness.tree import Selection, Tree
 from tests.harness.examples import ENVIRONMENT, measurement, record
 
 SHAPE = "matmul_f32fp32_8x8x8"
 JUDGE = (
-    "harness/judge/judge.py", "harness/operators/operators.py", "harness/plausible.py", "harness/problem.py",
-    "baselines/__init__.py",
+    "harness/judge/judge.py", "harness/operators/operator.py", "harness/operators/matmul.py", "harness/plausible.py",
+    "harness/problem.py",
 )  # fmt: skip
 
 
@@ -29,7 +29,7 @@ class Ladder:
             path = tree.root / part
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-        self.environment = msgspec.structs.replace(ENVIRONMENT, judge_sha256=judge_sha256(tree.root))
+        self.environment = msgspec.structs.replace(ENVIRONMENT, judge_sha256=judge_sha256(tree.root, "matmul"))
         self.clock = 0
 
     def write(self, number: int, model: str = "me", source: str = "import kernels.family\n") -> None:

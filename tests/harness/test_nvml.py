@@ -39,6 +39,23 @@ def test_a_chip_that_throttles_is_recorded_with_its_reasons(monkeypatch: pytest.
     assert (found.sm_clock_max_mhz, found.sm_clock_min_mhz) == (1980, 1300)
     assert (found.power_w, found.temperature_c) == (700.0, 61)
     assert found.throttle == ("power cap", "hardware thermal")
+    assert found.trace is not None
+    assert [each.sm_clock_mhz for each in found.trace[:4]] == [1980, 1980, 1400, 1300]
+    assert {each.power_w for each in found.trace} == {700.0}
+    moments = [each.seconds for each in found.trace]
+    assert moments == sorted(moments)
+    assert moments[0] < 0.05
+
+
+def test_a_long_trace_keeps_evenly_chosen_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.nvml.SAMPLE_INTERVAL_S", 0.0)
+    Driver(monkeypatch, answers=1000)
+    with Monitor(H200) as monitor:
+        assert until(lambda: (found := monitor.telemetry()) is not None and found.samples >= 900)
+    found = monitor.telemetry()
+    assert found is not None
+    assert found.trace is not None
+    assert 100 <= len(found.trace) <= 120
 
 
 def test_a_chip_that_stops_answering_leaves_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UsageError
+from harness.errors import UsageError, printable
 from harness.operators import OPERATORS
 from harness.problem import ACCUMULATORS, DTYPE_BYTES, DTYPES, MAX_DIMENSION, Problem, parse_shape_key
 
+sized = st.sampled_from(sorted(OPERATORS)).flatmap(
+    lambda name: st.tuples(st.just(name), st.tuples(*[st.integers(1, MAX_DIMENSION)] * len(OPERATORS[name].dims)))
+)
 problems = st.builds(
-    Problem,
-    operator=st.sampled_from(sorted(OPERATORS)),
+    lambda operator, **dtypes: Problem(operator=operator[0], dims=operator[1], **dtypes),
+    operator=sized,
     input=st.sampled_from(sorted(DTYPES.values())),
     accumulator=st.sampled_from(sorted(ACCUMULATORS.values())),
     output=st.sampled_from(sorted(DTYPES.values())),
-    dims=st.tuples(*[st.integers(1, MAX_DIMENSION)] * 3),
 )
 
 
@@ -24,16 +26,16 @@ def test_every_problem_comes_back_from_its_key(problem: Problem) -> None:
 
 
 @given(
-    st.sampled_from(sorted(OPERATORS)),
+    sized,
     st.sampled_from(sorted(DTYPES)),
     st.sampled_from(sorted(ACCUMULATORS)),
     st.sampled_from(["", *sorted(DTYPES)]),
-    st.tuples(*[st.integers(1, MAX_DIMENSION)] * 3),
 )
 def test_every_key_comes_back_from_its_problem(
-    operator: str, source: str, accumulator: str, output: str, dims: tuple[int, int, int]
+    operator: tuple[str, tuple[int, ...]], source: str, accumulator: str, output: str
 ) -> None:
-    key = f"{operator}_{source}{accumulator}{'' if output == source else output}_{dims[0]}x{dims[1]}x{dims[2]}"
+    name, dims = operator
+    key = f"{name}_{source}{accumulator}{'' if output == source else output}_{'x'.join(map(str, dims))}"
     assert parse_shape_key(key).shape_key == key
 
 
@@ -66,7 +68,7 @@ def test_every_dtype_has_a_size() -> None:
         ("", "does not have the form"),
         ("matmul_bf16fp32", "does not have the form"),
         ("matmul_bf16fp32_8x8x8_extra", "does not have the form"),
-        ("conv_bf16fp32_8x8x8", "unknown operator 'conv'; known: matmul, linear"),
+        ("conv_bf16fp32_8x8x8", f"unknown operator 'conv'; known: {', '.join(OPERATORS)}"),
         ("Matmul_bf16fp32_8x8x8", "unknown operator 'Matmul'"),
         ("matmul_int8fp32_8x8x8", "unknown dtypes 'int8fp32'"),
         ("matmul_bf16fp64_8x8x8", "unknown dtypes 'bf16fp64'"),
@@ -79,7 +81,7 @@ def test_every_dtype_has_a_size() -> None:
         ("matmul_bf16fp32_-8x8x8", "dimensions '-8x8x8'"),
         ("matmul_bf16fp32_8X8X8", "dimensions '8X8X8'"),
         ("matmul_bf16fp32_8x8x٨", "dimensions '8x8x٨'"),
-        ("matmul_bf16fp32_8x8x8\n", "dimensions '8x8x8\n'"),
+        ("matmul_bf16fp32_8x8x8\n", r"dimensions '8x8x8\n'"),
         ("matmul_bf16fp32_8x8x16777217", "larger than 16777216"),
         (f"matmul_bf16fp32_8x8x{'9' * 5000}", "larger than 16777216"),
     ],
@@ -88,7 +90,7 @@ def test_the_wrong_part_is_named(key: str, names: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_shape_key(key)
     assert names in str(error.value)
-    assert key in str(error.value)
+    assert str(error.value).startswith(printable(f"shape key '{key}")[:500])
 
 
 near_misses = st.lists(

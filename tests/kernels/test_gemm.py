@@ -9,7 +9,7 @@ from tilelang import tvm
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.gemm import pipelined, stream_k, warp_specialized
+from kernels.gemm import ping_pong, pipelined, stream_k, warp_specialized
 from kernels.gemm.raster import Raster
 from kernels.gemm.stream_k import Split
 
@@ -47,6 +47,15 @@ def test_pipelined_stores_by_tma_when_asked() -> None:
 def test_pipelined_takes_shapes_that_tma_cannot() -> None:
     source = cuda(build(pipelined, "matmul_bf16fp32_130x129x67", **TILE, threads=256))
     assert "tl::tma_load" not in source
+
+
+@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+def test_ping_pong_gives_each_consumer_group_a_whole_tile(key: str) -> None:
+    source = cuda(build(ping_pong, key, **TILE | dict(block_N=192), cluster_M=2, num_sms=4))
+    assert len(re.findall(r"wgmma_ss<[^>]*64, 192, 16", source)) == 2
+    assert "float v[192]" in source
+    assert re.findall(r"turn\[(\d)\]\.arrive", source) == ["1", "0"]
+    assert "tl::tma_store(C_desc" in source
 
 
 @pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
@@ -153,6 +162,9 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
         ),
         (warp_specialized, "matmul_bf16fp32_512x500x256", {}, "row pitch in multiples of 16 bytes; that of B is 1000"),
         (warp_specialized, "matmul_e4m3fp32bf16_512x512x256", {}, "K-major only; use operator linear"),
+        (ping_pong, MATMUL, dict(block_M=256), "block_M=256: a consumer group takes 128 rows"),
+        (ping_pong, MATMUL, dict(block_N=256), "128 x 256 accumulators take 256 registers"),
+        (ping_pong, MATMUL, dict(num_stages=7), "bytes of shared memory"),
         (stream_k, MATMUL, dict(cluster_M=4), "cluster_M=4 is not 1 or 2"),
         (stream_k, MATMUL, dict(num_sms=1), "num_sms=1 does not hold a cluster"),
         (pipelined, MATMUL, dict(threads=100), "threads=100 is not a whole number of warp groups"),

@@ -11,6 +11,7 @@ from harness.problem import parse_shape_key
 from harness.profile.advice import TABLE, Idea, advise
 from harness.profile.bottleneck import Bound, judge
 from harness.profile.case import Case, parse_config
+from tests.harness.checkout import ROOT
 from tests.harness.profile.reports import (
     PERSISTENT,
     PERSISTENT_CONFIG,
@@ -49,6 +50,18 @@ def test_a_saturated_tensor_pipe_is_not_told_to_load_further_ahead() -> None:
     tags = {each.tag for each in advise(case(PERSISTENT, PERSISTENT_CONFIG))}
     assert "drain_each_step" in tags, "what the leader of 4096³ did next"
     assert not tags & {"more_stages", "finer_stages", "tensor_cores", "persistent"}
+
+
+def test_a_short_main_loop_is_told_to_take_turns() -> None:
+    """The leader of 16384x16384x512 has 8 steps of K a tile; at 4096³ there are 64."""
+    config = PERSISTENT_CONFIG.replace("cluster_M=1", "cluster_M=2").replace("wgmma_in_flight=1", "wgmma_in_flight=0")
+    shape = "matmul_fp16fp32_16384x16384x512"
+    found = read_figures(ROOT / f"tuning/h200/tilelang/perf/{shape}/tilebench/ncu_iter009.csv")
+    short = parse_shape_key(shape)
+    ideas = advise(Case(found, judge(found, short, h200()), short, h200(), parse_config(config)))
+    because = idea("ping_pong", ideas).because
+    assert re.fullmatch(r"a tile has only 8 steps of K .* the tensor pipe is busy 8\d% of the time", because)
+    assert "ping_pong" not in {each.tag for each in advise(case(PERSISTENT, PERSISTENT_CONFIG))}
 
 
 def test_stages_are_added_only_while_they_fit() -> None:

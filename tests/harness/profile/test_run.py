@@ -10,7 +10,6 @@ import pytest
 
 from harness import leaderboard, scaffold, tables
 from harness.candidate import Settings
-from harness.environment import source_sha256
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.gpus import detect, find
 from harness.profile import run as profile_run
@@ -23,6 +22,7 @@ from harness.profile.run import ProfilePlan, leaders, profile
 from harness.profile.session import Refusal, Session
 from harness.progress import Quiet
 from harness.records import append, read
+from harness.sources import source_sha256
 from harness.tree import Iteration, Selection
 from tests.harness.checkout import BASELINE, MODEL, SHAPE, Checkout, one_line
 

@@ -11,7 +11,7 @@ import msgspec
 import psutil
 import pytest
 
-from harness.environment import describe
+from harness.environment import describing
 from harness.errors import InfrastructureError
 from harness.gpus import find
 from harness.profile import ncu as ncu_module
@@ -76,7 +76,7 @@ def session(tree: Tree, tmp_path: Path) -> Session:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     gpu = find("h200")
-    return Session(tree, gpu, None, describe(ROOT, gpu, None), Children(), scratch, deadline_s=20)
+    return Session(tree, gpu, None, describing(ROOT, gpu, None), Children(), scratch, deadline_s=20)
 
 
 def test_a_profile(iteration: Iteration, session: Session, fake: Fake, tree: Tree, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_program_runs_under_it_for_real(checkout: Checkout, fake: Fake, tmp_
     fake("runs")
     gpu = find("cpu")
     iteration = checkout.tree.parse(checkout.write("iter001_tiles", SCALAR.format(block=16)))
-    session = Session(checkout.tree, gpu, None, describe(ROOT, gpu, None), Children(), tmp_path, deadline_s=60)
+    session = Session(checkout.tree, gpu, None, describing(ROOT, gpu, None), Children(), tmp_path, deadline_s=60)
     with pytest.raises(Refusal, match="the launch ran main_kernel, where the iteration's source has none"):
         session.count(iteration, require())
     (outcome,) = tmp_path.glob("*/outcome.json")

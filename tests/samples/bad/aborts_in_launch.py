@@ -20,6 +20,6 @@ def build(problem):
                 C[i, j] = 0.0
                 for k in T.serial(K):
                     C[i, j] += A[i, k] * B[k, j]
-            T.evaluate(T.call_extern("int32", "abort"))
+            T.evaluate(T.call_extern("void", "abort"))
 
     return kernel

@@ -3,8 +3,8 @@
 from kernels.honest import compiled
 
 TRICK = 12
-RUNS_ON = ("cpu",)
-VERDICT = "worthless"
+RUNS_ON = ("cpu", "cuda")
+VERDICT = "worthless runtime foreign_kernel"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
 

@@ -12,7 +12,7 @@ BACKENDS: Final = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBa
 TRIES: Final = 5
 
 
-class Attention:
+class _Attention:
     """The library's attention; its result is a tensor of its own, since no backend takes one to write to."""
 
     def __init__(self, *, causal: bool) -> None:
@@ -50,3 +50,16 @@ def _seconds(call: Callable[[], object]) -> float:
         torch.cuda.synchronize()
         best = min(best, time.perf_counter() - started)
     return best
+
+
+_plain, _causal = _Attention(causal=False), _Attention(causal=True)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """O[B,H,S,W] = softmax(Q[B,H,S,D] · K[B,G,S,D]ᵀ / sqrt(D)) · V[B,G,S,W]."""
+    return _plain(q, k, v)
+
+
+def causalattention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """The same, where a query sees the keys up to its own position."""
+    return _causal(q, k, v)

@@ -1,0 +1,157 @@
+"""Verbs that look back at records: compare, reproduce, play-off, export."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from harness import comparison, exports, gpus, leaderboard, play_off, reproduction, revisions, tables
+from harness.candidate import Settings
+from harness.cli.app import app, emit
+from harness.cli.options import Choice
+from harness.comparison import Comparison, Verdict
+from harness.errors import ExitCode, UsageError
+from harness.progress import console, reporting
+from harness.records import Record, append
+from harness.tree import Iteration, Selection, Tree
+
+
+@app.command
+def compare(
+    a: Annotated[str, Parameter(help="Before: a git revision, a file or folder of records, last, or previous.")],
+    b: Annotated[str, Parameter(help="After: as A.")] = revisions.LAST,
+    /,
+    *,
+    choice: Choice = Choice(),
+    fail_on: Annotated[str | None, Parameter(help="Exit with 1 for this verdict, as slower or slower:1%.")] = None,
+    margin: Annotated[float, Parameter(help="Kernels closer than this are the same; relative.")] = comparison.MARGIN,
+    format: Annotated[str, Parameter(help="A tabulate format; github is ready for a pull request.")] = "simple",
+) -> ExitCode:
+    """Say for each iteration whether it became faster or slower between two runs; measures nothing."""
+    limit = _limit(fail_on)
+    tree, key = Tree.here(), choice.key
+    choice.selection.check()
+    before, after = (_taken(tree, key, named, choice.selection) for named in (a, b))
+    found = comparison.pair(before, after, margin)
+    if not found:
+        raise UsageError(f"neither {a} nor {b} holds a record of {key} that matches {tables.chosen(choice.selection)}")
+    if choice.json:
+        emit(found)
+    else:
+        print(tables.comparisons(found, format))
+    return ExitCode.REJECTED if any(_fails(each, *limit) for each in found if limit) else ExitCode.PASSED
+
+
+@app.command
+def reproduce(
+    record: Annotated[str, Parameter(help="A record's short id or its beginning, or a file of records: its last.")],
+    /,
+    *,
+    in_image: Annotated[bool, Parameter(negative="", help="Measure in the container's image that it names.")] = False,
+    json: Annotated[bool, Parameter(negative="", help="One JSON document on stdout, all else on stderr.")] = False,
+) -> ExitCode:
+    """Measure an iteration once more as it was recorded, and say whether the two agree."""
+    tree = Tree.here()
+    original = reproduction.find_record(tree, record)
+    gpus.resolve(original.gpu)  # before anything is checked out
+    measured = original.measurement
+    assert measured is not None
+    console.print(
+        f"record {original.id}: {original.shape_key} {original.model} {original.iteration}, ratio {measured.ratio:.4f} "
+        f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]",
+        markup=False,
+    )
+    with reproduction.as_recorded(tree, original) as found:
+        console.print(f"its code is that of {found.source}", markup=False)
+        verdict = reproduction.judge(found, reproduction.again(found, in_image=in_image))
+    kept = reproduction.keep(tree, verdict)
+    if json:
+        emit(verdict)
+    else:
+        for each in verdict.differences or ("nothing",):
+            print(f"differs: {each}")
+        print(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
+    return ExitCode.PASSED if verdict.agrees else ExitCode.REJECTED
+
+
+@app.command(name="play-off")
+def play(
+    choice: Choice = Choice(),
+    *,
+    rounds: Annotated[int, Parameter(help="How often each leader is measured.")] = play_off.ROUNDS,
+    top: Annotated[int | None, Parameter(help="The first so many rows; else those that share the first rank.")] = None,
+    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = 1.0,
+) -> ExitCode:
+    """Measure the leaders of a problem in turns; the leaderboard takes the verdict."""
+    if choice.shape is None:
+        raise UsageError("play-off needs --shape, e.g. --shape matmul_bf16fp32_4096x4096x4096")
+    tree = Tree.here()
+    gpu, device = gpus.resolve(choice.gpu)
+    leaders = _leaders(tree, gpu.key, choice.selection, top)
+    settings = Settings(budget_s=budget)
+    with reporting(rounds) as reporter:
+        held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter)
+    append(tree.play_offs(gpu.key, choice.shape), held)
+    if choice.json:
+        emit(held)
+    else:
+        print(tables.standings(held))
+    return ExitCode.PASSED
+
+
+def _leaders(tree: Tree, key: str, selection: Selection, top: int | None) -> list[Iteration]:
+    """Whom the newest board of a problem puts first, but for those that have changed since."""
+    boards, _ = leaderboard.boards(tree, key, selection)
+    ranked = [row for row in boards[0].rows if row.rank is not None] if boards else []
+    rows = ranked[:top] if top else [row for row in ranked if row.rank == 1 or row.behind is not None]
+    names = {(row.model, row.iteration) for row in rows if not {"source", "family"} & set(row.stale)}
+    iterations, _ = tree.scan(key, selection)
+    return [each for each in iterations if (each.model, each.name) in names]
+
+
+@app.command
+def export(
+    choice: Choice = Choice(),
+    *,
+    output: Annotated[
+        Path | None, Parameter(name=("--output", "-o"), help="A file; stdout where not given, but for Parquet.")
+    ] = None,
+    format: Annotated[str | None, Parameter(help="csv, json or parquet; else by the file's name, else csv.")] = None,
+) -> ExitCode:
+    """Write every record as one row, with units in the names of the columns (docs/export.md)."""
+    tree, key = Tree.here(), choice.key
+    choice.selection.check()
+    rows = exports.rows(_taken(tree, key, str(tree.folder(key) / "logs"), choice.selection))
+    exports.write(rows, exports.chosen(format, output), output)
+    if output is not None:
+        console.print(f"{len(rows)} records in {output}", markup=False)
+    return ExitCode.PASSED
+
+
+def _taken(tree: Tree, key: str, named: str, selection: Selection) -> list[Record]:
+    found, problems = revisions.records(tree, key, named)
+    for problem in problems:
+        console.print(problem, markup=False)
+    return [record for record in found if record.gpu == key and selection.takes_record(record)]
+
+
+def _limit(fail_on: str | None) -> tuple[Verdict, float] | None:
+    """A verdict, and from how much on it counts."""
+    if fail_on is None:
+        return None
+    word, _, size = fail_on.partition(":")
+    try:
+        verdict = Verdict(word)
+        least = float(size.removesuffix("%")) / 100 if size else 0.0
+    except ValueError:
+        raise UsageError(f"--fail-on '{fail_on}' is not a verdict and a size, such as slower:1%") from None
+    if verdict not in (Verdict.FASTER, Verdict.SLOWER) or not 0 <= least < 1:
+        raise UsageError(f"--fail-on '{fail_on}': it takes faster or slower, and a size from 0% up to 100%")
+    return verdict, least
+
+
+def _fails(found: Comparison, verdict: Verdict, least: float) -> bool:
+    """Whether the verdict is given, and by at least that much for sure: the near end of the interval counts."""
+    if found.verdict is not verdict or found.low is None or found.high is None:
+        return False
+    return found.high <= 1 - least if verdict is Verdict.SLOWER else found.low >= 1 + least

@@ -1,0 +1,165 @@
+"""How a script calls its functions and compiles its kernels: arguments and options, as far as its source tells."""
+
+import ast
+import inspect
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import tilelang
+
+Values = dict[str, Any]
+Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
+
+UNKNOWN: Final = object()  # only a run would tell
+
+
+class Undecided(Exception):
+    """What the source leaves open, in words."""
+
+
+class Source:
+    """A script's syntax tree beside the names that its module holds once it is loaded."""
+
+    def __init__(self, module: ast.Module, names: Mapping[str, Any]) -> None:
+        self.module = module
+        self.names = dict(names)
+        self.functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+
+    def calls(self, name: str, signature: inspect.Signature) -> Iterator[Values]:
+        """Every call of a function of this name, its arguments by parameter; UNKNOWN where only a run would tell."""
+        for call, scope in self._all_calls():
+            if not isinstance(call.func, ast.Name) or call.func.id != name:
+                continue
+            keywords: Values = {}
+            for keyword in call.keywords:
+                value = _evaluated(keyword.value, scope)
+                if keyword.arg is not None:
+                    keywords[keyword.arg] = value
+                elif isinstance(value, Mapping):
+                    keywords |= value
+                else:
+                    keywords |= dict.fromkeys(set(signature.parameters) - set(keywords), UNKNOWN)
+            try:
+                yield signature.bind_partial(*(_evaluated(each, scope) for each in call.args), **keywords).arguments
+            except TypeError:
+                continue
+
+    def options(self, name: str, parameters: int) -> Options:
+        """Pass configs and compile flags of the script's own compilation of what ``name`` is or gives."""
+        found: list[Options] = []
+        named: list[Options] = []
+        for call, scope in self._all_calls():
+            if _evaluated(call.func, scope) is not tilelang.compile:
+                continue
+            options = {each.arg: _evaluated(each.value, scope) for each in call.keywords}
+            configs, flags = options.get("pass_configs"), options.get("compile_flags")
+            if configs is UNKNOWN or flags is UNKNOWN or None in options:
+                raise Undecided("the options that it is compiled with are decided when it runs")
+            if not is_last(options.get("out_idx"), parameters):
+                raise Undecided("its output is not its last parameter")
+            pair = (dict(configs or {}), flags_of(flags))
+            mentioned = {node.id for each in call.args for node in ast.walk(each) if isinstance(node, ast.Name)}
+            for options_of in (found, named) if name in mentioned else (found,):
+                if pair not in options_of:
+                    options_of.append(pair)
+        ways = named or found or [({}, ())]
+        if len(ways) > 1:
+            raise Undecided(f"it is compiled in {len(ways)} ways, and nothing says which")
+        return ways[0]
+
+    def makers(self) -> list[str]:
+        """Functions that return what they compile."""
+        return [name for name, function in self.functions.items() if any(map(self._compiles, _returned(function)))]
+
+    def factories(self) -> list[str]:
+        """Functions that return a prim_func which stands in them."""
+        return [
+            name
+            for name, function in self.functions.items()
+            if any(isinstance(each, ast.FunctionDef) and _is_prim_func(each) for each in _returned(function))
+        ]
+
+    def _compiles(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and _evaluated(node.func, self.names) is tilelang.compile
+
+    def _all_calls(self) -> Iterator[tuple[ast.Call, Values]]:
+        """Every call of the source, with the names that it can see, as far as the source tells their values."""
+        for top in self.module.body:
+            scope = self._scope(top) if isinstance(top, ast.FunctionDef) else self.names
+            for node in ast.walk(top):
+                if isinstance(node, ast.Call):
+                    yield node, scope
+
+    def _scope(self, function: ast.FunctionDef) -> Values:
+        """The module's names, and the function's own where they have one value that the source tells."""
+        stores = Counter(
+            node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+        parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        hidden = {*stores, *(each.arg for each in parameters)}
+        scope = {name: value for name, value in self.names.items() if name not in hidden}
+        positional = [*function.args.posonlyargs, *function.args.args]
+        defaults = [*zip(reversed(positional), reversed(function.args.defaults), strict=False)]
+        defaults += [
+            (arg, value)
+            for arg, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+            if value
+        ]
+        for argument, default in defaults:
+            _bind(scope, argument.arg, _evaluated(default, self.names))
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+                continue
+            target, value = node.targets[0], _evaluated(node.value, scope)
+            if isinstance(target, ast.Name) and stores[target.id] == 1:
+                _bind(scope, target.id, value)
+            elif isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
+                for each, part in zip(target.elts, value, strict=True):
+                    if isinstance(each, ast.Name) and stores[each.id] == 1:
+                        _bind(scope, each.id, part)
+        return scope
+
+
+def _returned(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """What a function returns: expressions, and what the names that it returns were assigned or defined as."""
+    made: dict[str, list[ast.AST]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.FunctionDef):
+            made.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    made.setdefault(target.id, []).append(node.value)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield from made.get(node.value.id, []) if isinstance(node.value, ast.Name) else [node.value]
+
+
+def _is_prim_func(function: ast.FunctionDef) -> bool:
+    return any(ast.unparse(each).endswith("prim_func") for each in function.decorator_list)
+
+
+def _evaluated(node: ast.expr, scope: Values) -> Any:
+    """The value of an expression without calls, UNKNOWN where it has none here."""
+    if any(isinstance(each, ast.Call | ast.Await | ast.NamedExpr | ast.Starred) for each in ast.walk(node)):
+        return UNKNOWN
+    try:
+        return eval(compile(ast.Expression(node), "<argument>", "eval"), dict(scope))
+    except Exception:
+        return UNKNOWN
+
+
+def _bind(scope: Values, name: str, value: Any) -> None:
+    if value is not UNKNOWN:
+        scope[name] = value
+
+
+def flags_of(flags: Any) -> tuple[str, ...]:
+    return (flags,) if isinstance(flags, str) else tuple(flags or ())
+
+
+def is_last(out_idx: Any, parameters: int) -> bool:
+    """Whether what a kernel is told to return is its last parameter, or nothing."""
+    indices = [] if out_idx is None else list(out_idx) if isinstance(out_idx, list | tuple) else [out_idx]
+    return indices in ([], [-1], [parameters - 1])

@@ -1,0 +1,5 @@
+"""``causalattention``: as ``attention``, where a query sees the keys up to its own position."""
+
+from harness.operators.attention import operator
+
+OPERATOR = operator("causalattention", causal=True)

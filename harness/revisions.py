@@ -1,0 +1,94 @@
+"""Revisions: records and sources as they were, from git or from files, without touching the working tree."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from harness.errors import InfrastructureError, UsageError
+from harness.records import Record, decode, read
+from harness.tree import Tree
+
+LAST: Final = "last"
+PREVIOUS: Final = "previous"
+
+
+def records(tree: Tree, gpu: str, named: str) -> tuple[list[Record], list[str]]:
+    """The records that a name stands for, and what could not be read.
+
+    ``last`` is the newest of each iteration in the tree and ``previous`` the one before; else a file or a folder of
+    records, or a git revision.
+    """
+    if named in (LAST, PREVIOUS):
+        return _newest(tree, gpu, back=0 if named == LAST else 1)
+    path = Path(named)
+    if path.exists():
+        files = sorted(path.rglob("results.jsonl")) if path.is_dir() else [path]
+        if not files:
+            raise UsageError(f"{path} holds no results.jsonl")
+        return _joined(read(file, Record) for file in files)
+    commit = resolve(tree.root, named)
+    folder = tree.short(tree.folder(gpu) / "logs")
+    names = git(tree.root, "ls-tree", "-r", "--name-only", commit, "--", f"{folder}/").decode().splitlines()
+    files_there = [name for name in names if name.endswith("/results.jsonl")]
+    if not files_there:
+        raise UsageError(f"revision {named} has no records under {folder}")
+    return _joined(
+        decode(git(tree.root, "show", f"{commit}:{name}"), Record, f"{named}:{name}") for name in files_there
+    )
+
+
+def resolve(root: Path, revision: str) -> str:
+    """The commit that a revision names; raises UsageError."""
+    try:
+        return (
+            git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
+        )
+    except InfrastructureError:
+        raise UsageError(
+            f"'{revision}' is neither {LAST} nor {PREVIOUS}, nor a file or folder of records, nor a git revision"
+        ) from None
+
+
+def git(root: Path, *words: str) -> bytes:
+    """What git prints; raises InfrastructureError with its last line where it fails."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
+    except FileNotFoundError:
+        raise InfrastructureError("git was not found, and history is in git: install git") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise InfrastructureError(f"git {words[0]}: {said[-1] if said else 'failed'}")
+    return done.stdout
+
+
+@contextmanager
+def checked_out(root: Path, commit: str) -> Iterator[Path]:
+    """A scratch worktree of a commit; gone afterwards, however it ends."""
+    with tempfile.TemporaryDirectory(prefix="tilebench-revision-") as folder:
+        place = Path(folder) / "tree"
+        git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
+        try:
+            yield place
+        finally:
+            git(root, "worktree", "remove", "--force", str(place))
+
+
+def _newest(tree: Tree, gpu: str, back: int) -> tuple[list[Record], list[str]]:
+    found, problems = _joined(read(file, Record) for file in tree.all_records(gpu))
+    measured: dict[tuple[str, str, str], list[Record]] = {}
+    for record in found:
+        if record.measurement is not None:
+            measured.setdefault((record.shape_key, record.model, record.iteration), []).append(record)
+    return [each[-1 - back] for each in measured.values() if len(each) > back], problems
+
+
+def _joined(parts: Iterator[tuple[list[Record], list[str]]]) -> tuple[list[Record], list[str]]:
+    found: list[Record] = []
+    problems: list[str] = []
+    for records, complaints in parts:
+        found += records
+        problems += complaints
+    return found, problems

@@ -1,0 +1,144 @@
+"""Records of tuning: what every candidate gave, and what was picked; one line of JSON each, beside the results."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.judge.statistics import Estimate, estimate
+from harness.records import Block, Cause, Environment, Measurement, Record, Status
+from harness.tree import Tree
+from harness.tune.space import frozen, text
+
+
+class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One candidate on one rung of a race, or under TileLang's autotuner, which has no rungs and gives a latency.
+
+    ``race`` counts the races of a problem under one model's name; ``families_sha256`` is of the modules under kernels/
+    that the candidate imports.
+    """
+
+    schema: Literal[1]
+    recorded_at: str
+    gpu: str
+    shape_key: str
+    model: str
+    engine: str
+    race: int
+    rung: int
+    family: str
+    config: dict[str, Any]
+    origin: str
+    families_sha256: str
+    environment: Environment
+    status: Status
+    cause: Cause | None = None
+    reason: str | None = None
+    measurement: Measurement | None = None
+    latency_ms: float | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.family} {text(self.config)}"
+
+
+class Pick(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The outcome of one tuning: what it pinned, against how many, and which others tie with it."""
+
+    schema: Literal[1]
+    recorded_at: str
+    gpu: str
+    shape_key: str
+    model: str
+    engine: str
+    race: int
+    family: str
+    config: dict[str, Any]
+    iteration: str
+    candidates: int
+    failed: int
+    refused: int
+    ties: tuple[str, ...]
+    seconds: float
+    environment: Environment
+    families_sha256: str
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of one candidate: its newest outcome, and the estimate over all blocks of its race."""
+
+    trial: Trial
+    blocks: tuple[Block, ...]
+    estimate: Estimate | None
+
+    @property
+    def time_ms(self) -> float | None:
+        """Of one launch, the median over all blocks; of the autotuner its own latency."""
+        if not self.blocks:
+            return self.trial.latency_ms
+        return sorted(block.contestant_ms for block in self.blocks)[len(self.blocks) // 2]
+
+
+def trials_path(tree: Tree, gpu: str, shape_key: str, model: str) -> Path:
+    return tree.records(gpu, shape_key, model).with_name("tuning.jsonl")
+
+
+def picks_path(tree: Tree, gpu: str, shape_key: str, model: str) -> Path:
+    return tree.records(gpu, shape_key, model).with_name("picks.jsonl")
+
+
+def of_record(record: Record, **more: Any) -> Trial:
+    """A trial from what the judge recorded of a candidate's iteration."""
+    return Trial(
+        schema=1,
+        recorded_at=record.recorded_at,
+        gpu=record.gpu,
+        shape_key=record.shape_key,
+        families_sha256=record.families_sha256,
+        environment=record.environment,
+        status=record.status,
+        cause=record.cause,
+        reason=record.reason,
+        measurement=record.measurement if record.status is Status.PASSED else None,
+        **more,
+    )
+
+
+def joined(measurements: Iterable[Measurement]) -> tuple[Block, ...]:
+    """The blocks of several measurements of one candidate, their placements kept apart."""
+    blocks: list[Block] = []
+    for measured in measurements:
+        after = max((block.placement for block in blocks), default=-1) + 1
+        blocks += (Block(after + each.placement, each.baseline_ms, each.contestant_ms) for each in measured.blocks)
+    return tuple(blocks)
+
+
+def standings(trials: Iterable[Trial]) -> list[Standing]:
+    """One standing a candidate of one race, the best ratio first, those without one last."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.key, []).append(trial)
+    found = []
+    for group in groups.values():
+        blocks = joined(trial.measurement for trial in group if trial.measurement is not None)
+        failed = group[-1].status is not Status.PASSED
+        found.append(Standing(thawed(group[-1]), blocks, None if failed or not blocks else estimate(blocks)))
+    return sorted(found, key=_order)
+
+
+def thawed(trial: Trial) -> Trial:
+    return msgspec.structs.replace(trial, config=frozen(trial.config))
+
+
+def _order(standing: Standing) -> tuple[bool, float]:
+    if standing.estimate is not None:
+        return False, -standing.estimate.ratio
+    latency_ms = standing.trial.latency_ms
+    return latency_ms is None, latency_ms or 0.0

@@ -1,0 +1,162 @@
+"""Launches: each problem's kernel compiled once on a device, and ahead of time for CUDA graphs."""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import tilelang
+import torch
+from tilelang import tvm
+from torch import Tensor
+
+from harness.errors import UsageError
+from harness.iteration import Program, Workspace
+from harness.problem import Problem, parse_shape_key
+from kernels.front.arguments import DTYPES, SECOND
+from kernels.front.choice import Choice
+from kernels.front.defaults import default
+from kernels.front.pinned import pinned
+from kernels.front.places import Place, place
+
+TENSOR_ALIGNMENT: Final = 16  # bytes, of TMA and of vector loads; torch's allocators give more, a slice may have less
+
+Launch = Callable[[Tensor, Tensor, Tensor], object]  # (a, b, out), two-dimensional
+Key = tuple[Problem, torch.device]
+
+_launches: dict[Key, Launch] = {}
+_locks: dict[Key, threading.Lock] = {}
+_tracing = threading.Lock()  # a few milliseconds in Python; compilers run beside each other
+
+
+def warm_up(*shape_keys: str, device: torch.device | str | int | None = None) -> dict[str, str]:
+    """Compile ahead for problems such as ``matmul_bf16fp32_4096x4096x4096``, as a CUDA graph needs it.
+
+    Returns what was taken for each, and why. ``device``: the current GPU where not given, the CPU where there is none.
+    Raises UsageError for a shape key that does not parse, or names another operator.
+    """
+    problems = [parse_shape_key(key) for key in shape_keys]
+    for problem in problems:
+        if problem.operator not in SECOND or problem.input not in DTYPES.values() or problem.output != problem.input:
+            raise UsageError(f"'{problem}' is no problem of the front, which is matmul and linear in one dtype")
+    where = resolved(device)
+    for problem in problems:
+        launch_of(problem, where)
+    return {problem.shape_key: str(choose(problem, place(where))) for problem in problems}
+
+
+def resolved(device: torch.device | str | int | None) -> torch.device:
+    """A device with its index, as tensors have it."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.empty(0, device=device).device
+
+
+def choose(problem: Problem, where: Place) -> Choice:
+    return pinned(problem, where.key) or default(problem, where)
+
+
+def launch_of(problem: Problem, device: torch.device) -> Launch:
+    """The launch of a problem, compiled at its first use; threads that ask at once wait for one compilation.
+
+    Raises RuntimeError where it would have to compile while a CUDA graph is captured.
+    """
+    key = problem, device
+    found = _launches.get(key)
+    if found is not None:
+        return found
+    where = place(device)
+    choice = choose(problem, where)
+    if choice.family is not None and device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"{problem} is not compiled yet and a CUDA graph is being captured; "
+            f"call it once before, or kernels.warm_up('{problem}')"
+        )
+    with _locks.setdefault(key, threading.Lock()):
+        if key not in _launches:
+            _launches[key] = library_of(problem) if choice.family is None else _compiled(problem, choice, where)
+    return _launches[key]
+
+
+def library_of(problem: Problem) -> Launch:
+    if problem.operator == "linear":
+        return lambda a, w, out: torch.matmul(a, w.t(), out=out)
+    return lambda a, b, out: torch.matmul(a, b, out=out)
+
+
+def _compiled(problem: Problem, choice: Choice, where: Place) -> Launch:
+    target = tvm.target.Target("c" if where.arch == "c" else {"kind": "cuda", "arch": where.arch})
+    with _tracing:
+        program = choice.program(problem)
+    kernel = tilelang.compile(
+        program.prim_func,
+        out_idx=None,
+        target=target,
+        pass_configs=dict(program.pass_configs) or None,
+        compile_flags=list(program.compile_flags) or None,
+    )
+    if where.arch == "c":
+        return _on_cpu(kernel)
+    return _on_gpu(_with_workspaces(_function(kernel), program, where.device), problem, where.device)
+
+
+def _on_cpu(kernel: Any) -> Launch:
+    """The library's own entry point: the arguments are checked, which is most of what TileLang's wrapper does."""
+    call = kernel.adapter.lib.call
+    call.argtypes = [ctypes.c_void_p] * 4  # a, b, out and a stream
+
+    def launch(a: Tensor, b: Tensor, out: Tensor) -> None:
+        call(a.data_ptr(), b.data_ptr(), out.data_ptr(), None)
+
+    return launch
+
+
+def _function(kernel: Any) -> Callable[..., object]:
+    """The compiled function itself, which takes torch's current stream; TileLang looks it up anew in each call."""
+    if kernel.execution_backend != "tvm_ffi":
+        return kernel  # type: ignore[no-any-return]
+    executable = kernel.adapter.get_exportable_executable()
+    loaded = executable.jit() if isinstance(executable, tvm.runtime.Executable) else executable  # else from the disk
+    function: Callable[..., object] = loaded.main
+    return function
+
+
+def _with_workspaces(function: Callable[..., object], program: Program, device: torch.device) -> Callable[..., object]:
+    """Launches on one workspace must not overlap: a stream has its own, and each launch in a CUDA graph.
+
+    A graph's own memory pool holds the latter, and gives it to the next launch in the graph.
+    """
+    if not program.workspaces:
+        return function
+    by_stream: dict[int, list[Tensor]] = {}
+
+    def launch(a: Tensor, b: Tensor, out: Tensor) -> None:
+        if torch.cuda.is_current_stream_capturing():
+            function(a, b, out, *_zeros(program.workspaces, device))
+            return
+        stream = torch.cuda.current_stream(device).cuda_stream
+        if stream not in by_stream:
+            by_stream[stream] = _zeros(program.workspaces, device)
+        function(a, b, out, *by_stream[stream])
+
+    return launch
+
+
+def _zeros(workspaces: tuple[Workspace, ...], device: torch.device) -> list[Tensor]:
+    return [torch.zeros(each.shape, dtype=getattr(torch, each.dtype), device=device) for each in workspaces]
+
+
+def _on_gpu(function: Callable[..., object], problem: Problem, device: torch.device) -> Launch:
+    fallback = library_of(problem)
+    several = torch.cuda.device_count() > 1
+
+    def launch(a: Tensor, b: Tensor, out: Tensor) -> None:
+        if (a.data_ptr() | b.data_ptr() | out.data_ptr()) % TENSOR_ALIGNMENT:
+            fallback(a, b, out)
+        elif several and torch.cuda.current_device() != device.index:
+            with torch.cuda.device(device):  # the kernel's host code would leave it set
+                function(a, b, out)
+        else:
+            function(a, b, out)
+
+    return launch

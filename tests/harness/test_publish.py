@@ -1,0 +1,116 @@
+"""Publishing: what is read from an iteration's source, which rows win, and the file that lies in kernels/."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness import leaderboard, published
+from harness.leaderboard import Row
+from harness.publication import Call, Unreadable, publication, read_call
+from harness.tree import Selection, Tree
+from tests.harness.checkout import Checkout
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = """
+from harness.iteration import Problem, Program
+from kernels.compiled import compiled
+from kernels.gemm import stream_k as family
+
+CONFIG = {config}
+
+
+def build(problem: Problem) -> Program:
+    {body}
+"""
+
+
+def source(body: str, config: str = "dict(block_M=128, registers=(40, 232))") -> str:
+    return SOURCE.format(body=body, config=config)
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        (
+            source("return family(problem, **CONFIG)"),
+            Call("kernels.gemm.stream_k", {"block_M": 128, "registers": (40, 232)}, wrapped=False),
+        ),
+        (
+            source("return family(problem, block_M=64)", "{}"),
+            Call("kernels.gemm.stream_k", {"block_M": 64}, wrapped=False),
+        ),
+        (
+            source("return compiled(family, problem, **CONFIG)", "{'pass_configs': {'tl.x': True}}"),
+            Call("kernels.gemm.stream_k", {"pass_configs": {"tl.x": True}}, wrapped=True),
+        ),
+    ],
+)
+def test_a_call_of_a_family_is_read(text: str, call: Call) -> None:
+    assert read_call(text) == call
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def build(", "it does not parse"),
+        ("CONFIG = {}", "it has no build"),
+        (source("x = 1\n    return family(problem, **CONFIG)"), "more than one call"),
+        (source("return problem"), "more than one call"),
+        (source("return other(problem, **CONFIG)"), "not a family of kernels/"),
+        (source("return family(problem, 128, **CONFIG)"), "more than the problem and levers by name"),
+        (source("return family(problem, block_M=problem.dims[0])"), "'problem.dims\\[0\\]' is not a literal"),
+        (source("return family(problem, **CONFIG)", "dict(other)"), "CONFIG is not made of literals"),
+        (source("return family(problem, **CONFIG)", "[1]"), "CONFIG is no dict of literals"),
+    ],
+)
+def test_what_is_no_such_call_says_why(text: str, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
+        read_call(text)
+
+
+def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    h200 = Tree(ROOT)
+    (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
+    assert len(board.rows) > 3
+
+    def found(rows: tuple[Row, ...]) -> published.Publication:
+        changed = replace(board, rows=rows)
+        monkeypatch.setattr("harness.leaderboard.boards", lambda *_: ([changed], []))
+        return publication(h200, "h200")[0]
+
+    first, second, *others = board.rows
+    assert found(board.rows).winners[board.problem].iteration == f"{first.model}/{first.iteration}"
+    stale = msgspec.structs.replace(first, stale=("family",))
+    assert found((stale, second, *others)).winners[board.problem].iteration == f"{second.model}/{second.iteration}"
+    level = tuple(msgspec.structs.replace(row, ratio_low=0.999) for row in board.rows)
+    none = found(level)
+    assert not none.winners
+    assert "no kernel is above torch.matmul for sure" in none.library[board.problem]
+    assert found(()) == published.Publication("h200")
+
+
+def test_what_lies_in_kernels_is_what_the_leaderboard_gives() -> None:
+    made, complaints = publication(Tree(ROOT), "h200")
+    assert not complaints
+    assert published.place(ROOT, "h200").read_bytes() == published.encode(made)
+    assert made.winners
+    assert all(winner.low > 1 for winner in made.winners.values())
+
+
+def test_the_verb_checks_and_writes(checkout: Checkout) -> None:
+    empty = checkout.run("publish", "--gpu", "h200")
+    assert empty.returncode == 2
+    assert "nothing to publish" in empty.stderr
+    assert checkout.run("publish", "--gpu", "cpu").returncode == 2
+    shutil.copytree(ROOT / "tuning" / "h200", checkout.root / "tuning" / "h200")
+    assert checkout.run("publish", "--gpu", "h200", "--check").returncode == 0
+    path = published.place(checkout.root, "h200")
+    path.write_bytes(path.read_bytes().replace(b"iter009", b"iter008"))
+    changed = checkout.run("publish", "--gpu", "h200", "--check")
+    assert changed.returncode == 1
+    assert "tilebench publish --gpu h200" in changed.stdout
+    assert checkout.run("publish", "--gpu", "h200").returncode == 0
+    assert path.read_bytes() == published.place(ROOT, "h200").read_bytes()

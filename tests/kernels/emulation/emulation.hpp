@@ -1,0 +1,212 @@
+// Stands in for CUDA and TileLang's device templates, so that a warp-specialised kernel's text runs on a CPU as what it is
+// besides arithmetic: a protocol. One host thread plays the first thread of each warp group. Loads arrive late and in any
+// order, a WGMMA reads its stages as late as it may (when its batch is waited for), and what it reads is the coordinates of
+// the load that lies there. A tile is right if each k was added to it once, from its own rows and columns.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#define __global__
+#define __grid_constant__
+#define __launch_bounds__(...)
+
+using uchar = unsigned char;
+using half_t = uint16_t;
+using bfloat16_t = uint16_t;
+struct half2 { half_t x, y; };
+struct bfloat162 { half_t x, y; };
+using __nv_bfloat162 = bfloat162;
+struct float2 { float x, y; };
+struct uint1 { unsigned x; };
+struct Index { int x = 0, y = 0, z = 0; };
+inline half2 __float22half2_rn(float2) { return {}; }
+inline bfloat162 __float22bfloat162_rn(float2) { return {}; }
+
+constexpr auto PATIENCE = std::chrono::seconds(4);
+
+[[noreturn]] inline void fail(const std::string& what) {
+  static std::mutex once;
+  once.lock();
+  std::printf("%s\n", what.c_str());
+  std::fflush(stdout);
+  std::_Exit(1);
+}
+
+class Barrier {
+ public:
+  void init(int arrivals) { arrivals_ = pending_ = arrivals; }
+  void wait(int parity) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, PATIENCE, [&] { return (phase_ & 1) != parity; })) fail("deadlock: " + name + " never came");
+  }
+  void arrive() { change(1, 0); }
+  void arrive_and_expect_tx(int bytes) { expect_transaction(bytes), arrive(); }
+  void expect_transaction(int bytes) {
+    std::lock_guard lock(mutex_);
+    bytes_ += bytes;
+  }
+  void complete_transaction(int bytes) { change(0, bytes); }
+  std::string name;
+
+ private:
+  void change(int arrivals, int bytes) {
+    std::lock_guard lock(mutex_);
+    pending_ -= arrivals, bytes_ -= bytes;
+    if (pending_ < 0) fail("one arrival too many at " + name);
+    if (pending_ == 0 && bytes_ == 0) ++phase_, pending_ = arrivals_, changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrivals_ = 0, pending_ = 0, bytes_ = 0, phase_ = 0;
+};
+
+struct CUtensorMap { char operand; int box_bytes; };
+struct Loaded { char operand; int inner, outer, bytes; };
+
+struct Block {
+  std::vector<uchar> shared = std::vector<uchar>(1 << 18);
+  std::mutex mutex;
+  std::map<int64_t, Loaded> loaded;  // by offset in shared memory
+  std::map<std::string, std::unique_ptr<Barrier[]>> arrays;
+  std::vector<std::thread> loads;
+  std::mutex sync_mutex;
+  std::condition_variable synced;
+  int arrived = 0, round = 0;
+};
+
+struct Product { int m, n, k; };
+struct Wgmma { int64_t a, b; const void* accumulator; bool adds; };
+
+inline int GROUPS, K, K_MAJOR_B;
+inline std::mutex stored_mutex;
+inline std::multiset<std::pair<int, int>> stored;  // (m, n) of what reached C
+
+inline thread_local Index threadIdx, blockIdx;
+inline thread_local Block* block;
+inline thread_local std::deque<std::vector<Wgmma>> batches;
+inline thread_local std::vector<Wgmma> batch;
+inline thread_local std::map<const void*, std::vector<Product>> tile;  // by accumulator
+inline thread_local std::mt19937 dice{std::random_device{}()};
+
+inline Barrier* barriers(const char* name, int count) {
+  std::lock_guard lock(block->mutex);
+  auto& array = block->arrays[name];
+  if (!array) {
+    array = std::make_unique<Barrier[]>(count);
+    for (int each = 0; each < count; ++each) array[each].name = std::string(name) + "[" + std::to_string(each) + "]";
+  }
+  return array.get();
+}
+
+inline void __syncthreads() {
+  std::unique_lock lock(block->sync_mutex);
+  int mine = block->round;
+  if (++block->arrived == GROUPS + 1) block->arrived = 0, ++block->round, block->synced.notify_all();
+  block->synced.wait(lock, [&] { return block->round != mine; });
+}
+
+namespace tl {
+enum class DataType { kFloat16, kBFloat16, kFloat32, kFloat8_e4m3 };
+template <int N> bool tl_shuffle_elect() { return N != 0 || threadIdx.x == 0; }
+inline void prefetch_tma_descriptor(const CUtensorMap&) {}
+inline void fence_barrier_init() {}
+inline void fence_proxy_async() {}
+template <int N> void warpgroup_reg_alloc() {}
+template <int N> void warpgroup_reg_dealloc() {}
+template <class T> void warpgroup_fence_operand(T*, int) {}
+inline void warpgroup_arrive() {}
+inline void __sync_thread_partial(int, int) {}
+inline void tma_store_arrive() {}
+template <int N, bool Read = true> void tma_store_wait() {}
+
+inline void tma_load(const CUtensorMap& map, Barrier& full, void* to, int inner, int outer) {
+  int64_t offset = static_cast<uchar*>(to) - block->shared.data();
+  auto late = std::chrono::microseconds(std::uniform_int_distribution<>(0, 200)(dice));
+  Block* here = block;
+  std::lock_guard lock(here->mutex);
+  here->loads.emplace_back([=, &map, &full] {
+    std::this_thread::sleep_for(late);
+    {
+      std::lock_guard lock(here->mutex);
+      here->loaded[offset] = {map.operand, inner, outer, map.box_bytes};
+    }
+    full.complete_transaction(map.box_bytes);
+  });
+}
+
+struct GmmaDescriptor {
+  int64_t offset = 0;
+  uint64_t operator+(int64_t more) const { return (offset >> 4) + more; }
+};
+template <int, int, int, class T> void initialize_wgmma_descriptor(GmmaDescriptor& made, T* at) {
+  made.offset = reinterpret_cast<uchar*>(at) - block->shared.data();
+}
+template <class T> void increase_descriptor_offset(GmmaDescriptor& made, T more) { made.offset += more; }
+
+template <DataType, DataType, DataType, int, int, int, bool, bool, int, int>
+void wgmma_ss(uint64_t a, uint64_t b, uint32_t* accumulator, int adds) {
+  batch.push_back({int64_t(a) << 4, int64_t(b) << 4, accumulator, adds != 0});
+}
+inline void warpgroup_commit_batch() { batches.push_back(std::exchange(batch, {})); }
+
+inline std::pair<Loaded, int64_t> what_lies_at(int64_t offset, char operand) {
+  std::lock_guard lock(block->mutex);
+  auto after = block->loaded.upper_bound(offset);
+  if (after == block->loaded.begin()) fail("a WGMMA reads a stage that was never loaded");
+  auto [base, found] = *std::prev(after);
+  if (found.operand != operand || offset >= base + found.bytes) fail("a WGMMA reads what is not its operand");
+  return {found, offset - base};
+}
+
+// Swizzled rows are 128 bytes of 16-bit elements.
+inline void retire(const Wgmma& each) {
+  auto [a, in_a] = what_lies_at(each.a, 'A');
+  auto [b, in_b] = what_lies_at(each.b, 'B');
+  int m = a.outer + int(in_a / 128), k = a.inner + int(in_a % 128 / 2);
+  int n = K_MAJOR_B ? b.outer + int(in_b / 128) : b.inner;
+  int k_of_b = K_MAJOR_B ? b.inner + int(in_b % 128 / 2) : b.outer + int(in_b / 128);
+  if (k != k_of_b) fail("a WGMMA multiplies k " + std::to_string(k) + " of A by k " + std::to_string(k_of_b) + " of B");
+  auto& products = tile[each.accumulator];
+  if (!each.adds) products.clear();
+  products.push_back({m, n, k});
+}
+template <int N> void wait_wgmma() {
+  while (int(batches.size()) > N) {
+    for (const auto& each : batches.front()) retire(each);
+    batches.pop_front();
+  }
+}
+
+inline void tma_store(const CUtensorMap&, void*, int n, int m) {
+  if (!batches.empty()) fail("a tile is stored while a WGMMA still adds to it");
+  int height = 0;
+  for (const auto& [accumulator, products] : tile) {
+    std::set<int> ks;
+    for (const auto& each : products) {
+      ks.insert(each.k);
+      if (each.n > n || each.m != products.front().m || each.n != products.front().n) fail("a tile mixes rows or columns");
+    }
+    if (int(products.size()) != K / 16 || int(ks.size()) != K / 16) {
+      fail("a tile has " + std::to_string(products.size()) + " products of " + std::to_string(ks.size()) + " different k");
+    }
+    if (products.front().m != m + height) fail("a tile is stored in rows of another");
+    height += 64;
+  }
+  std::lock_guard lock(stored_mutex);
+  stored.insert({m, n});
+}
+}  // namespace tl

@@ -1,0 +1,75 @@
+"""What the front takes on GPUs compiles for them, to kernels that fit and spill nothing; needs nvcc, and no GPU."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness import gpus
+from harness.judge.kernel import build_kernel
+from harness.problem import parse_shape_key
+from harness.static import evidence, toolchain
+from kernels.front import launches
+from kernels.front.defaults import UNMEASURED, default
+from kernels.front.pinned import publication
+from kernels.front.places import Place
+
+WINNERS = [(key, shape_key) for key in ("h200",) for shape_key in publication(key).winners]
+DEFAULTS = [
+    ("h200", "matmul_bf16fp32_4096x8192x4096"),
+    ("h200", "matmul_fp16fp32_8192x8192x512"),
+    ("h200", "linear_bf16fp32_1024x1024x4096"),
+    ("h200", "linear_fp16fp32_32x8192x4096"),
+    ("h200", "matmul_bf16fp32_4104x4104x1000"),
+    ("a100", "matmul_bf16fp32_4096x4096x4096"),
+    ("rtx4090", "linear_fp16fp32_4096x4096x4096"),
+    ("b200", "matmul_bf16fp32_8192x8192x8192"),
+]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(toolchain.find().nvcc is None, reason="there is no nvcc; make build installs one"),
+]
+
+
+def where(key: str) -> Place:
+    gpu = gpus.find(key)
+    assert gpu.sms is not None
+    return Place(torch.device("cuda", 0), key, gpu.arch, gpu.sms)
+
+
+@pytest.mark.parametrize(("key", "shape_key"), [*WINNERS, *DEFAULTS])
+def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNMEASURED, "1")
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")  # what comes from the cache says nothing of registers
+    problem, gpu, place = parse_shape_key(shape_key), gpus.find(key), where(key)
+    chosen = launches.choose(problem, place)
+    assert chosen.family is not None
+    assert ((key, shape_key) in WINNERS) == (chosen != default(problem, place))
+    kernel = build_kernel(chosen.program, problem, gpu, place.device)
+    assert kernel.signature == problem.tensors
+    cuobjdump = toolchain.find().cuobjdump
+    built = evidence.examine(kernel.compilation, problem, gpu, 0.0, cuobjdump.path if cuobjdump else None)
+    assert built.kernels is not None
+    (main,) = built.kernels
+    assert main.spill_store_bytes == 0
+    assert main.blocks_per_sm is not None and main.blocks_per_sm >= 1
+    if gpu.arch == "sm_90a" and main.instructions is not None:
+        assert any("GMMA" in name for name in main.instructions)
+
+
+def test_the_launch_is_made_as_far_as_a_device_is_not_needed(tmp_path: Path) -> None:
+    """Compiled now, and by another process from what this one left on the disk: TileLang loads another type then."""
+    script = (
+        "from harness.problem import parse_shape_key; from kernels.front import launches\n"
+        "from tests.kernels.test_front_builds import where\n"
+        "problem, place = parse_shape_key('matmul_bf16fp32_1024x1024x1024'), where('h200')\n"
+        "assert callable(launches._compiled(problem, launches.choose(problem, place), place))"
+    )
+    environment = os.environ | {"TILELANG_CACHE_DIR": str(tmp_path), "TILELANG_TMP_DIR": str(tmp_path / "tmp")}
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=240)
+    assert list(tmp_path.rglob("*.so")) or list(tmp_path.rglob("*.o"))

@@ -1,0 +1,4 @@
+"""It never gets as far as a kernel."""
+
+while True:
+    pass

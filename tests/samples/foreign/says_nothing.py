@@ -1,0 +1,3 @@
+"""It has no kernel, and prints no figures."""
+
+print("done")

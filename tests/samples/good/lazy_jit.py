@@ -1,0 +1,28 @@
+"""A lazy @tilelang.jit function, which is called and gives a kernel."""
+
+import tilelang
+import tilelang.cpu.language as T
+
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(unused=0)
+
+
+@tilelang.jit(target="c")
+def gemm(M, N, K):
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((M, K), "float32"),
+        B: T.Tensor((K, N), "float32"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1):
+            for i, j in T.grid(M, N):
+                C[i, j] = 0.0
+                for k in T.serial(K):
+                    C[i, j] += A[i, k] * B[k, j]
+
+    return kernel
+
+
+def build(problem):
+    return gemm(*problem.dims)

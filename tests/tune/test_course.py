@@ -1,0 +1,76 @@
+"""A rung on a machine that fails: what is held against a candidate, and what is not."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness import gpus
+from harness.candidate import Settings
+from harness.errors import InfrastructureError
+from harness.problem import parse_shape_key
+from harness.progress import Reporter
+from harness.records import Cause, Record, Stage, Status, read
+from harness.run import Plan
+from harness.tree import Tree
+from harness.tune import run as tuning
+from harness.tune import scratch
+from harness.tune.progress import Narrator
+from harness.tune.record import Trial, trials_path
+from harness.tune.survey import Entry
+from tests.harness.examples import measurement, record
+
+CPU = gpus.find("cpu")
+PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
+ENTRIES = tuple(Entry("kernels.cpu.plain_loops", {"loop_order": order}, "space") for order in ("mnk", "mkn"))
+
+
+def course(tmp_path: Path) -> tuning._Course:
+    yard = Tree(tmp_path / "yard")
+    plan = tuning.TunePlan(Tree(tmp_path), CPU, None, PROBLEM, "tuner", ("kernels.cpu.plain_loops",), Settings(1.0))
+    iterations = scratch.write(yard, PROBLEM, CPU, ENTRIES)
+    by_key = {entry.key: entry for entry in ENTRIES}
+    return tuning._Course(plan, iterations, by_key, 1, yard, Narrator(ENTRIES), [])
+
+
+def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
+    """A judge whose verdicts are given: None passes."""
+    left = list(outcomes)
+
+    def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None]) -> None:
+        for iteration in plan.iterations:
+            cause = left.pop(0)
+            keep(
+                record(
+                    shape_key=PROBLEM.shape_key,
+                    model=iteration.model,
+                    status=Status.PASSED if cause is None else cause.status,
+                    stage=Stage.BENCH,
+                    cause=cause,
+                    reason="the reason" if cause else None,
+                    measurement=measurement(1.0, 1.1) if cause is None else None,
+                )
+            )
+
+    return run
+
+
+def test_what_the_machine_spoiled_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "run", judge([Cause.REFEREE, None, None]))
+    made = course(tmp_path)
+    outcomes = dict(made.measure(0, [entry.key for entry in ENTRIES]))
+    assert all(blocks is not None for blocks in outcomes.values())
+    kept, _ = read(trials_path(Tree(tmp_path), "cpu", PROBLEM.shape_key, "tuner"), Trial)
+    assert [trial.cause for trial in kept] == [Cause.REFEREE, None, None]
+
+
+def test_a_machine_that_goes_on_failing_stops_the_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "run", judge([None, Cause.REFEREE, Cause.REFEREE]))
+    with pytest.raises(InfrastructureError, match="the same command goes on"):
+        dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
+
+
+def test_a_candidate_s_own_fault_puts_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "run", judge([Cause.WRONG_RESULT, None]))
+    outcomes = dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
+    assert [blocks is None for blocks in outcomes.values()] == [True, False]
