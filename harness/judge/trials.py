@@ -1,6 +1,7 @@
 """The trials: the inputs and the reference of a verification, and how an output is compared."""
 
 import math
+from typing import Final
 
 import torch
 
@@ -8,6 +9,8 @@ from harness.judge.limits import limits
 from harness.operators import OPERATORS
 from harness.problem import Problem
 from harness.records import Trial
+
+NOTHING: Final = 2.0**-100
 
 
 def random_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
@@ -43,10 +46,16 @@ def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.T
 
 
 def compare_exact(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
-    """The exact trial: the output must be the reference rounded to its dtype, bit for bit."""
-    coarse = OPERATORS[problem.operator].exact_in if output.dtype == torch.float32 else None
-    dtype = getattr(torch, coarse) if coarse else output.dtype
-    error = float((output.to(dtype).to(expected.dtype) - expected.to(dtype).to(expected.dtype)).abs_().max())
+    """The exact trial: the output must be the reference rounded to its dtype, bit for bit.
+
+    Where the operator says of its values to what they are exact, what is left of a zero counts as zero.
+    """
+    exact_in = OPERATORS[problem.operator].exact_in
+    dtype = getattr(torch, exact_in) if exact_in and output.dtype == torch.float32 else output.dtype
+    found, wanted = (each.to(dtype).to(expected.dtype) for each in (output, expected))
+    if exact_in:
+        found, wanted = (each.masked_fill(each.abs() < NOTHING, 0.0) for each in (found, wanted))
+    error = float((found - wanted).abs_().max())
     return Trial(name, _finite(error), None, None, None)
 
 

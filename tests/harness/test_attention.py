@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from harness.judge.limits import complaint, sketch_limit
 from harness.operators import OPERATORS
 from harness.operators.operator import OUTPUT_SCALE
 from harness.problem import Problem, parse_shape_key
+from tests.harness.checkout import BASELINE, BUDGET, Checkout
 
 KEYS = [
     "attention_bf16fp32_1x4x2x256x64x64",
@@ -147,3 +149,74 @@ def test_flops_count_two_products_and_half_of_them_where_it_is_causal() -> None:
     assert half.flops * 2 == full.flops
     assert [len(shape) for shape in full.inputs] == [4, 4, 4]
     assert OPERATORS["attention"].dims == ("B", "H", "G", "S", "D", "W")
+
+
+KERNEL = '''"""Attention as its definition says, a row at a time."""
+
+import tilelang.cpu.language as T
+from harness.iteration import Program
+
+PARENT = "iter000_torch_sdpa"
+CONFIG = dict(compile_flags=("-O2",))
+
+
+def build(problem):
+    B, H, G, S, D, W = problem.dims
+    causal = problem.operator == "causalattention"
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((B, H, S, D), "float32"),
+        K: T.Tensor((B, G, S, D), "float32"),
+        V: T.Tensor((B, G, S, W), "float32"),
+        Out: T.Tensor((B, H, S, W), "float32"),
+    ):
+        with T.Kernel(S, H, B) as (row, head, batch):
+            weights = T.alloc_local((S,), "float32")
+            most = T.alloc_local((1,), "float32")
+            total = T.alloc_local((1,), "float32")
+            seen = row + 1 if causal else S
+            most[0] = -1e30
+            total[0] = 0.0
+            for key in T.serial(seen):
+                weights[key] = 0.0
+                for d in T.serial(D):
+                    weights[key] += Q[batch, head, row, d] * K[batch, head // (H // G), key, d]
+                weights[key] *= D ** -0.5
+                most[0] = T.max(most[0], weights[key])
+            for key in T.serial(seen):
+                weights[key] = T.exp(weights[key] - most[0])
+                total[0] += weights[key]
+            for w in T.serial(W):
+                Out[batch, head, row, w] = 0.0
+            for key in T.serial(seen):
+                for w in T.serial(W):
+                    Out[batch, head, row, w] += weights[key] / total[0] * V[batch, head // (H // G), key, w]
+
+    return Program(kernel, compile_flags=CONFIG["compile_flags"])
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_attention_goes_down_the_line_on_a_cpu(tmp_path: Path) -> None:
+    checkout = Checkout.create(tmp_path / "checkout")
+    shapes = ("attention_f32fp32_1x4x2x96x32x32", "causalattention_f32fp32_1x4x2x96x32x48")
+    try:
+        for shape in shapes:
+            checkout.write("iter000_torch_sdpa", BASELINE, shape)
+            checkout.write("iter001_by_definition", KERNEL, shape)
+            checkout.write(
+                "iter002_forgets_the_scale",
+                KERNEL.replace("a row at a time", "without its scale").replace("D ** -0.5", "1.0"),
+                shape,
+            )
+        done = checkout.run("bench", "--gpu", "cpu", *BUDGET)
+        for shape in shapes:
+            found = {record.iteration: record for record in checkout.records(shape)}
+            assert found["iter000_torch_sdpa"].status == "passed", done.stderr
+            assert found["iter001_by_definition"].status == "passed", done.stderr
+            assert found["iter002_forgets_the_scale"].cause == "wrong_result"
+        assert "ratio to torch.sdpa" in done.stdout
+    finally:
+        checkout.end()
