@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from harness.operators.operator import Operator, Times
+from harness.operators.elementwise import signed
+from harness.operators.operator import Operator
 
 
 def _reference(x: Any, y: Any) -> Any:
     return x + y
 
 
-def _sketch(inputs: Sequence[Any], output: Any, signs: Any, times: Times) -> tuple[Any, Any]:
-    x, y = inputs
-    wide = signs.double()
-    return (output.double() @ wide).view(1), (x.double() @ wide + y.double() @ wide).view(1)
+def _of_inputs(inputs: Sequence[Any], signs: Any) -> Any:
+    return inputs[0] @ signs + inputs[1] @ signs
 
 
 OPERATOR = Operator(
@@ -24,5 +23,5 @@ OPERATOR = Operator(
     flops=lambda dims: dims[0],
     terms=lambda dims: 1,
     reference=_reference,
-    sketch=_sketch,
+    sketch=signed(_of_inputs),
 )

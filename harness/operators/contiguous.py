@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from harness.operators.operator import Operator, Times
+from harness.operators.elementwise import signed
+from harness.operators.operator import Operator
 
 
 def _reference(x: Any) -> Any:
     return x.T.contiguous()
 
 
-def _sketch(inputs: Sequence[Any], output: Any, signs: Any, times: Times) -> tuple[Any, Any]:
-    (x,) = inputs
-    wide = signs.double()
-    return output.double() @ wide, x.double().T @ wide
+def _of_inputs(inputs: Sequence[Any], signs: Any) -> Any:
+    return inputs[0].T @ signs
 
 
 OPERATOR = Operator(
@@ -24,5 +23,5 @@ OPERATOR = Operator(
     flops=lambda dims: 0,
     terms=lambda dims: 1,
     reference=_reference,
-    sketch=_sketch,
+    sketch=signed(_of_inputs),
 )

@@ -1,9 +1,11 @@
 """``relumatmul``: relu(A[M,K]) · B[K,N] -> C[M,N], a product with an elementwise function of A in front."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from harness.operators.operator import Operator, Times
+from harness.operators import matmul
+from harness.operators.operator import Times
 
 
 def _reference(a: Any, b: Any) -> Any:
@@ -15,13 +17,4 @@ def _sketch(inputs: Sequence[Any], output: Any, signs: Any, times: Times) -> tup
     return times(output, signs), times(a.relu(), times(b, signs))
 
 
-OPERATOR = Operator(
-    name="relumatmul",
-    dims=("M", "N", "K"),
-    inputs=lambda dims: ((dims[0], dims[2]), (dims[2], dims[1])),
-    output=lambda dims: (dims[0], dims[1]),
-    flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
-    terms=lambda dims: dims[2],
-    reference=_reference,
-    sketch=_sketch,
-)
+OPERATOR = replace(matmul.OPERATOR, name="relumatmul", reference=_reference, sketch=_sketch)
