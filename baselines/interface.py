@@ -4,13 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
-from pkgutil import iter_modules
+from pathlib import Path
+from typing import Final
 
 import torch
 
-import baselines
 from harness.errors import UsageError
 from harness.problem import Problem
+from harness.sources import baseline_module, baseline_name
+
+CHECKOUT: Final = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,10 @@ class Baseline:
 def library(problem: Problem) -> Baseline:
     """The function named like the problem's operator, of the module here that has one; raises UsageError.
 
-    The module's name is the baseline's: ``torch_matmul`` holds those of ``torch.matmul``. One that takes no output to
-    write to returns it.
+    One that takes no output to write to, ``out``, returns it.
     """
-    for found in iter_modules(baselines.__path__):
-        call = getattr(import_module(f"baselines.{found.name}"), problem.operator, None)
-        if call is not None:
-            returns = "out" not in signature(call).parameters
-            return Baseline(found.name.replace("_", ".", 1), call, returns)
-    raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/")
+    module = baseline_module(CHECKOUT, problem.operator)
+    if module is None:
+        raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/")
+    call: Callable[..., torch.Tensor | None] = getattr(import_module(f"baselines.{module.stem}"), problem.operator)
+    return Baseline(baseline_name(module), call, returns="out" not in signature(call).parameters)

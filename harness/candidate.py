@@ -41,6 +41,11 @@ def default_budget_s(gpu: Gpu) -> float:
     return 1.0 if gpu.is_cpu else 3.0
 
 
+def default_extent(gpu: Gpu) -> tuple[int, int]:
+    """Rounds a placement, and the fewest launches; fewer on a CPU, for the same reason."""
+    return (3, 24) if gpu.is_cpu else (6, 50)
+
+
 class Rejection(Exception):
     """The outcome is decided: the iteration does not pass. The reason may quote the contestant, so it is tamed."""
 

@@ -229,6 +229,14 @@ def _repeat(iteration: Iteration) -> None:
             raise Breach(0, f"byte for byte the same as {other.name}")
 
 
+def constant(module: ast.Module, name: str) -> ast.expr | None:
+    """What a name of an iteration's module, PARENT or CONFIG, is set to."""
+    for node in module.body:
+        if name in _targets(node):
+            return _assigned(node, name)
+    return None
+
+
 def _targets(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.Assign):
         return [target.id for target in node.targets if isinstance(target, ast.Name)]

@@ -135,8 +135,7 @@ class Monitor:
     """Samples a device on a thread; ``with Monitor(device) as monitor: …; monitor.telemetry()``."""
 
     device: Device | None
-    _samples: list[tuple[int, float, int, int]] = field(default_factory=list)
-    _seconds: list[float] = field(default_factory=list)
+    _samples: list[tuple[Moment, int, int]] = field(default_factory=list)  # with temperature and throttle reasons
     _done: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -156,21 +155,21 @@ class Monitor:
         samples = list(self._samples)
         if not samples:
             return None
-        clocks = [clock for clock, _, _, _ in samples]
+        clocks = [moment.sm_clock_mhz for moment, _, _ in samples]
         seen = 0
-        for _, _, _, reasons in samples:
+        for _, _, reasons in samples:
             seen |= reasons
         return Telemetry(
             samples=len(samples),
             sm_clock_mhz=median(clocks),
             sm_clock_min_mhz=min(clocks),
             sm_clock_max_mhz=max(clocks),
-            power_w=round(median(power for _, power, _, _ in samples), 1),
-            temperature_c=max(temperature for _, _, temperature, _ in samples),
+            power_w=round(median(moment.power_w for moment, _, _ in samples), 1),
+            temperature_c=max(temperature for _, temperature, _ in samples),
             throttle=tuple(name for bit, name in _THROTTLE_REASONS.items() if seen & bit),
             trace=tuple(
-                Moment(round(at, 3), clock, round(power, 1))
-                for at, (clock, power, _, _) in list(zip(self._seconds, samples, strict=False))[:: _stride(samples)]
+                Moment(round(moment.seconds, 3), moment.sm_clock_mhz, round(moment.power_w, 1))
+                for moment, _, _ in samples[:: -(-len(samples) // MOST_MOMENTS)]
             ),
         )
 
@@ -182,11 +181,14 @@ class Monitor:
             began = time.monotonic()
             while not self._done.is_set():
                 try:
-                    self._seconds.append(time.monotonic() - began)
+                    moment = Moment(
+                        time.monotonic() - began,
+                        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+                        pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                    )
                     self._samples.append(
                         (
-                            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-                            pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                            moment,
                             pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
                             pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
                         )
@@ -194,10 +196,6 @@ class Monitor:
                 except pynvml.NVMLError:
                     return  # a device that stops answering leaves the samples it gave
                 time.sleep(SAMPLE_INTERVAL_S)
-
-
-def _stride(samples: list[tuple[int, float, int, int]]) -> int:
-    return -(-len(samples) // MOST_MOMENTS)
 
 
 def _device(index: int, driver: str) -> Device:

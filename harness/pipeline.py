@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -16,7 +16,6 @@ from harness.judge.messages import (
     Baseline,
     Broken,
     Built,
-    Message,
     Verified,
     Verify,
 )
@@ -28,11 +27,7 @@ from harness.records import Build, BuildRecord, Cause, Stage
 from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.static import evidence, toolchain
 
-ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
-MOST_REPACED: Final = 4
 ALONE_ROUNDS: Final = 6
-
-M = TypeVar("M", bound=Message)
 
 
 def check(candidate: Candidate) -> Candidate:

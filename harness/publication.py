@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from harness import leaderboard
+from harness import contract, leaderboard
 from harness.leaderboard import Board, Row
 from harness.published import Publication, Winner
 from harness.records import Status
@@ -150,7 +150,7 @@ def _levers(module: ast.Module, keywords: list[ast.keyword]) -> Iterator[tuple[s
             continue
         if not isinstance(keyword.value, ast.Name):
             raise Unreadable("its build unpacks something that is not a constant's name")
-        constant = _constant(module, keyword.value.id)
+        constant = contract.constant(module, keyword.value.id)
         if isinstance(constant, ast.Call) and isinstance(constant.func, ast.Name) and constant.func.id == "dict":
             if constant.args or any(each.arg is None for each in constant.keywords):
                 raise Unreadable(f"{keyword.value.id} is not made of literals")
@@ -160,16 +160,6 @@ def _levers(module: ast.Module, keywords: list[ast.keyword]) -> Iterator[tuple[s
             if not isinstance(found, dict):
                 raise Unreadable(f"{keyword.value.id} is no dict of literals")
             yield from found.items()
-
-
-def _constant(module: ast.Module, name: str) -> ast.expr | None:
-    for node in module.body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-    return None
 
 
 def _literal(value: ast.expr) -> Any:

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from harness import gpus, ladders, scripts
+from harness import contract, gpus, ladders, scripts
 from harness.errors import UsageError
 from harness.gpus import Gpu
 from harness.ladders import Draft
 from harness.problem import Problem, parse_shape_key
 from harness.profile.ideas import suggested
-from harness.sources import baseline_module
+from harness.sources import baseline_module, baseline_name
 from harness.tree import Iteration, Selection, Tree, check_model
 
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
@@ -174,15 +174,19 @@ def _baseline(tree: Tree, folder: Path, problem: Problem) -> Iteration:
 
 def baseline_tag(problem: Problem) -> str:
     """The tag of iter000, the name of the baseline's module; raises UsageError where none is registered."""
+    return _baseline_module(problem).stem
+
+
+def _baseline_module(problem: Problem) -> Path:
     module = baseline_module(CHECKOUT, problem.operator)
     if module is None:
         raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/ (docs/operators.md)")
-    return module.stem
+    return module
 
 
 def baseline(problem: Problem) -> str:
     """iter000, the library's call."""
-    name = baseline_tag(problem).replace("_", ".", 1)
+    name = baseline_name(_baseline_module(problem))
     return _TEMPLATE.format(
         docstring=_docstring(f"{name}, which a user would call instead of a kernel of this ladder."),
         imports="from baselines import library\n"
@@ -240,7 +244,7 @@ def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], wher
         last, column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return starts[node.lineno - 1] + node.col_offset, starts[last - 1] + column
 
-    described, named = _docstring_of(module), _assigned(module, "PARENT")
+    described, named = _docstring_of(module), contract.constant(module, "PARENT")
     edits = []
     if described is not None:
         edits.append((*span(described), _docstring(idea)))
@@ -251,7 +255,7 @@ def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], wher
     else:
         after = starts[max((node.end_lineno or 0 for node in module.body if _is_head(node)), default=0)]
         edits.append((after, after, f"\nPARENT = {_literal(parent.name)}\n"))
-    pinned = _assigned(module, "CONFIG")
+    pinned = contract.constant(module, "CONFIG")
     for lever, value in _levers(pinned) if pinned is not None else ():
         if lever in config:
             edits.append((*span(value), _literal(config[lever])))
@@ -263,17 +267,6 @@ def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], wher
 def _docstring_of(module: ast.Module) -> ast.expr | None:
     first = module.body[0] if module.body else None
     return first.value if isinstance(first, ast.Expr) and ast.get_docstring(module) is not None else None
-
-
-def _assigned(module: ast.Module, name: str) -> ast.expr | None:
-    """What a name of the module, PARENT or CONFIG, is set to."""
-    for node in module.body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-    return None
 
 
 def _levers(config: ast.expr) -> Iterator[tuple[str, ast.expr]]:

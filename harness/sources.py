@@ -46,6 +46,11 @@ def baseline_module(root: Path, operator: str) -> Path | None:
     return next(iter(_defining(root / BASELINES, operator)), None)
 
 
+def baseline_name(module: Path) -> str:
+    """The baseline's name, which its module has: ``torch_matmul`` holds those of ``torch.matmul``."""
+    return module.stem.replace("_", ".", 1)
+
+
 def _python(path: Path) -> list[Path]:
     return list(path.rglob("*.py")) if path.is_dir() else [path]
 

@@ -33,10 +33,15 @@ HEADERS: Final = (
 MEMORY_BOUND: Final = {"TFLOPS": "GB/s, of copy"}
 
 
-def leaderboard(board: Board, table_format: str = "simple") -> str:
-    """One problem's table, its environment in a line above it; raises UsageError for an unknown format."""
+def check_format(table_format: str) -> None:
+    """Raise UsageError for a format that tabulate does not know."""
     if table_format not in tabulate_formats:
         raise UsageError(f"unknown table format '{table_format}'; known: {', '.join(tabulate_formats)}")
+
+
+def leaderboard(board: Board, table_format: str = "simple") -> str:
+    """One problem's table, its environment in a line above it; raises UsageError for an unknown format."""
+    check_format(table_format)
     title = f"{board.problem} on {board.gpu}"
     if board.environment is None:
         where = "not measured yet"
@@ -57,8 +62,7 @@ def leaderboard(board: Board, table_format: str = "simple") -> str:
 
 def comparisons(found: list[Comparison], table_format: str = "simple") -> str:
     """What changed between two runs, what did not below it, and what cannot be compared last."""
-    if table_format not in tabulate_formats:
-        raise UsageError(f"unknown table format '{table_format}'; known: {', '.join(tabulate_formats)}")
+    check_format(table_format)
     order = list(Verdict)
     body = tabulate(
         [

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from tabulate import tabulate, tabulate_formats
+from tabulate import tabulate
 
 from harness import gpus
 from harness.cli.app import app, emit
@@ -16,6 +16,7 @@ from harness.foreign.audit import summary
 from harness.foreign.bench import ForeignPlan, bench
 from harness.progress import console
 from harness.records import Cause, Status
+from harness.tables import check_format
 from harness.tree import Tree
 
 
@@ -55,8 +56,7 @@ def foreign(
     """Judge the kernels of a tree of scripts that were made elsewhere; what has none to be found is self-reported."""
     if not tree.is_dir():
         raise UsageError(f"{tree} is not a folder")
-    if format not in tabulate_formats:
-        raise UsageError(f"unknown table format '{format}'; known: {', '.join(tabulate_formats)}")
+    check_format(format)
     if not 0 < script_deadline < float("inf"):
         raise UsageError(f"--script-deadline {script_deadline:g} is not a number of seconds above 0")
     gpu, device = gpus.resolve(choice.gpu, force=manner.force)

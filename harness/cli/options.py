@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from harness import gpus
-from harness.candidate import Settings, default_budget_s
+from harness.candidate import Settings, default_budget_s, default_extent
 from harness.errors import UsageError
 from harness.tree import Selection
 
@@ -79,8 +79,11 @@ class Manner:
             if seconds is not None:
                 _check_seconds(name, seconds)
         _check_attempts(self.attempts)
+        rounds, launches = default_extent(gpu)
         return Settings(
             budget_s=default_budget_s(gpu) if self.budget is None else self.budget,
+            rounds_per_placement=rounds,
+            min_launches=launches,
             launch_deadline_s=self.deadline,
             build_deadline_s=self.build_deadline,
             attempts=self.attempts,

@@ -3,14 +3,14 @@
 from typing import Annotated
 
 from cyclopts import Parameter
-from tabulate import tabulate_formats
 
 from harness import gpus
 from harness.cli.app import app, emit
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode
 from harness.overhead.measure import measure, table
 from harness.overhead.ways import ways
 from harness.progress import reporting
+from harness.tables import check_format
 from harness.tree import Tree
 
 
@@ -22,8 +22,7 @@ def overhead(
     format: Annotated[str, Parameter(help="A tabulate format.")] = "simple",
 ) -> ExitCode:
     """Time what a call costs the host: lazy, eager and compiled kernels, every execution backend, and torch."""
-    if format not in tabulate_formats:
-        raise UsageError(f"unknown table format '{format}'; known: {', '.join(tabulate_formats)}")
+    check_format(format)
     found, device = gpus.resolve(gpu)
     with reporting(len(ways())) as reporter:
         figures = measure(Tree.here(), found, device, reporter)

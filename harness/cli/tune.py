@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from tabulate import tabulate_formats
 
 from harness import gpus, scaffold
 from harness.cli.app import app, emit
@@ -14,6 +13,7 @@ from harness.errors import ExitCode, UsageError
 from harness.problem import parse_shape_key
 from harness.progress import console
 from harness.records import read
+from harness.tables import check_format
 from harness.tree import Tree, check_model
 from harness.tune import show
 from harness.tune.autotuner import AutotunerOptions
@@ -127,8 +127,7 @@ def tuning(
         raise UsageError("tuning needs --shape and --model, those of the search")
     parse_shape_key(choice.shape)
     check_model(choice.model)
-    if format not in tabulate_formats:
-        raise UsageError(f"unknown table format '{format}'; known: {', '.join(tabulate_formats)}")
+    check_format(format)
     if most < 1:
         raise UsageError(f"--most {most} is not a number of 1 or more")
     tree, place = Tree.here(), (choice.key, choice.shape, choice.model)

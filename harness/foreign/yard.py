@@ -4,9 +4,6 @@ The iteration is ours and keeps the contract; the script that it loads is not he
 same. What loads it is no family, and lies where iterations may import from: in the yard's own ``kernels``.
 """
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +13,8 @@ from harness import scaffold
 from harness.foreign.entries import Entry
 from harness.gpus import Gpu
 from harness.problem import parse_shape_key
-from harness.processes import SCRATCH
 from harness.tree import Iteration, Tree
+from harness.tune.scratch import scratch
 
 LINKED: Final = ("harness", "baselines")
 _LOADER: Final = '''"""What a foreign script would run."""
@@ -50,16 +47,12 @@ def build(problem: Problem) -> Program:
 @contextmanager
 def yard(tree: Tree) -> Iterator[Tree]:
     """A tree without iterations or records; removed afterwards."""
-    root = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-yard-"))  # swept by a later run, if this one is killed
-    try:
-        for part in LINKED:
-            (root / part).symlink_to(tree.root / part, target_is_directory=True)
-        (root / "kernels").mkdir()
-        (root / "kernels" / "__init__.py").write_text('"""The yard has no families."""\n')
-        (root / "kernels" / "foreign.py").write_text(_LOADER)
-        yield Tree(root)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    with scratch(tree, "yard", LINKED) as place:
+        kernels = place.root / "kernels"
+        kernels.mkdir()
+        (kernels / "__init__.py").write_text('"""The yard has no families."""\n')
+        (kernels / "foreign.py").write_text(_LOADER)
+        yield place
 
 
 def write(tree: Tree, foreign: Path, gpu: Gpu, entries: Sequence[Entry]) -> dict[str, tuple[Iteration, Entry]]:

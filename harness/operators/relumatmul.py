@@ -1,10 +1,12 @@
 """``relumatmul``: relu(A[M,K]) · B[K,N] -> C[M,N], a product with an elementwise function of A in front."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from harness.operators.operator import Operator, Times
-from harness.operators.products import fill_exact, freivalds, scales
+from harness.operators import matmul
+from harness.operators.operator import Times
+from harness.operators.products import freivalds
 
 
 def _reference(a: Any, b: Any) -> Any:
@@ -16,15 +18,4 @@ def _of_inputs(inputs: Sequence[Any], signs: Any, times: Times) -> Any:
     return times(a.relu(), times(b, signs))
 
 
-OPERATOR = Operator(
-    name="relumatmul",
-    dims=("M", "N", "K"),
-    inputs=lambda dims: ((dims[0], dims[2]), (dims[2], dims[1])),
-    output=lambda dims: (dims[0], dims[1]),
-    flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
-    terms=lambda dims: dims[2],
-    reference=_reference,
-    scales=scales,
-    fill_exact=fill_exact,
-    sketch=freivalds(_of_inputs),
-)
+OPERATOR = replace(matmul.OPERATOR, name="relumatmul", reference=_reference, sketch=freivalds(_of_inputs))

@@ -22,11 +22,11 @@ _TAG: Final = "candidate"
 
 
 @contextmanager
-def scratch(tree: Tree) -> Iterator[Tree]:
-    """A tree without iterations or records; removed afterwards."""
-    root = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-tune-"))  # swept by a later run, if this one is killed
+def scratch(tree: Tree, use: str = "tune", linked: tuple[str, ...] = LINKED) -> Iterator[Tree]:
+    """A tree without iterations or records, whose ``linked`` parts are the checkout's; removed afterwards."""
+    root = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-{use}-"))  # swept by a later run, if this is killed
     try:
-        for part in LINKED:
+        for part in linked:
             (root / part).symlink_to(tree.root / part, target_is_directory=True)
         yield Tree(root)
     finally:

@@ -4,14 +4,13 @@ import re
 from collections.abc import Callable
 
 import pytest
-import tilelang
-from tilelang import tvm
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
 from kernels.gemm import ping_pong, pipelined, stream_k, warp_specialized
 from kernels.gemm.raster import Raster
 from kernels.gemm.stream_k import Split
+from tests.kernels.emulation import generated
 
 MATMUL = "matmul_bf16fp32_512x512x256"
 LINEAR = "linear_fp16fp32_512x512x256"
@@ -21,9 +20,7 @@ TILE = dict(block_M=128, block_N=128, block_K=64, num_stages=3)
 
 
 def cuda(program: Program) -> str:
-    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
-    with tvm.transform.PassContext(opt_level=3, config=dict(program.pass_configs)), target:
-        source: str = tilelang.lower(program.prim_func, target=target).kernel_source
+    source = generated(program)
     # The definition of the kernel, not the inline functions before it.
     return source[source.index('extern "C" __global__') :]
 
