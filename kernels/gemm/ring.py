@@ -5,11 +5,13 @@ of B when the blocks are stacked along M, that of A when they lie along N. A con
 of the cluster, since the loading block writes there too.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import tilelang.language as T
 
+from kernels.gemm.raster import Walk
 from kernels.gemm.roles import GROUP, Roles
 
 NAMED_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
@@ -30,7 +32,7 @@ class Ring:
 @T.macro
 def allocate(roles: Roles) -> Ring:
     operands, groups = roles.operands, range(roles.consumer_groups)
-    freed_by = [roles.consumer_groups * roles.cluster] * roles.num_stages
+    freed_by = [roles.sharers * roles.cluster] * roles.num_stages
     store_shape = (roles.rows, roles.epilogue_N)
     A_stages = T.alloc_shared((roles.num_stages, roles.block_M, roles.block_K), operands.input)
     B_stages = T.alloc_shared((roles.num_stages, *operands.B_tile(roles.block_N, roles.block_K)), operands.input)
@@ -66,6 +68,18 @@ def load_stage(roles: Roles, ring: Ring, A: Any, B: Any, m0: Any, n0: Any, k0: A
 
 
 @T.macro
+def load_tiles(roles: Roles, ring: Ring, walk: Walk, A: Any, B: Any, cluster: Any, rank: Any) -> None:
+    """The producer's part of a walk: all k steps of one tile after another, as far ahead as the ring allows."""
+    for wave in T.serial(walk.waves):
+        tile = walk.tile(wave, cluster)
+        if tile < walk.raster.total:
+            tile_M, tile_N = walk.raster.decode(tile)
+            m0, n0 = roles.origin(tile_M, tile_N, rank)
+            for k in T.serial(roles.k_steps):
+                load_stage(roles, ring, A, B, m0, n0, k * roles.block_K, wave * roles.k_steps + k)
+
+
+@T.macro
 def free_stage(roles: Roles, ring: Ring, stage: Any, thread: Any) -> None:
     if roles.cluster == 1:
         if T.shuffle_elect(GROUP):
@@ -76,19 +90,33 @@ def free_stage(roles: Roles, ring: Ring, stage: Any, thread: Any) -> None:
 
 
 @T.macro
-def multiply(roles: Roles, ring: Ring, group: int, first: Any, steps: Any, thread: Any) -> None:
-    """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators."""
+def multiply(
+    roles: Roles,
+    ring: Ring,
+    group: int,
+    first: Any,
+    steps: Any,
+    thread: Any,
+    issued: Callable[[], None] | None = None,
+) -> None:
+    """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators.
+
+    ``issued`` is a macro for the moment when the last WGMMA is under way.
+    """
     for k in T.serial(steps):
         step = first + k
         stage = step % roles.num_stages
         T.mbarrier_wait_parity(ring.full[stage], (step // roles.num_stages) & 1)
         T.wgmma_gemm(
-            ring.A[stage, group * roles.rows : (group + 1) * roles.rows, :],
+            ring.A[stage, roles.first_row(group) : roles.first_row(group) + roles.rows, :],
             ring.B[stage, :, :],
             ring.accumulators[group],
             transpose_B=roles.operands.transpose_B,
             clear_accum=(k == 0),
         )
+        if issued is not None:
+            if k == steps - 1:
+                issued()
         T.wait_wgmma(roles.wgmma_in_flight)
         if roles.wgmma_in_flight == 0:
             free_stage(roles, ring, stage, thread)

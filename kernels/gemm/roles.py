@@ -1,8 +1,9 @@
 """Warp specialization: the geometry of a block, and who does what in it.
 
 Warp group 0 is the producer: one warp of it issues TMA loads into a ring of stages. Every further warp group is a
-consumer: it owns block_M / consumer_groups rows of the tile and runs WGMMA on them. The two sides meet only at the
-ring's barriers, so the producer runs ahead into the next tile while the consumers store the last one.
+consumer: it owns block_M / consumer_groups rows of every tile and runs WGMMA on them, or, in turns, all rows of every
+consumer_groups-th tile. The two sides meet only at the ring's barriers, so the producer runs ahead into the next tile
+while the consumers store the last one.
 """
 
 from collections.abc import Callable
@@ -34,16 +35,17 @@ class Roles:
     epilogue_N: int  # columns of one epilogue buffer
     epilogue_buffers: int  # per consumer group; 0: registers to global memory
     wgmma_in_flight: int
+    turns: bool = False  # a consumer group owns a whole tile, and the groups take the tiles in turns
     registers: tuple[int, int] | None = None  # None: by consumer_groups
     eviction: tuple[str | None, str | None] = (None, None)  # L2 hints of the loads of A and B
 
     def __post_init__(self) -> None:
-        groups, operands = self.consumer_groups, self.operands
+        groups, sharers, operands = self.consumer_groups, self.sharers, self.operands
         operands.require_tma()
         require(groups in REGISTERS, f"consumer_groups={groups} is not 1, 2 or 3")
         require(
-            self.block_M > 0 and self.block_M % (64 * groups) == 0,
-            f"block_M={self.block_M} is not a multiple of 64 rows for each of {groups} consumer groups",
+            self.block_M > 0 and self.block_M % (64 * sharers) == 0,
+            f"block_M={self.block_M} is not a multiple of 64 rows for each of {sharers} consumer groups",
         )
         require(
             0 < self.block_N <= 256 and self.block_N % 64 == 0,
@@ -86,9 +88,18 @@ class Roles:
         require_shared(self.shared_bytes)
 
     @property
+    def sharers(self) -> int:
+        """Consumer groups that share a tile, and so its stages."""
+        return 1 if self.turns else self.consumer_groups
+
+    @property
     def rows(self) -> int:
-        """Rows of the tile that one consumer group owns."""
-        return self.block_M // self.consumer_groups
+        """Rows of a tile that one consumer group owns."""
+        return self.block_M // self.sharers
+
+    def first_row(self, group: int) -> int:
+        """Which row of its tile a consumer group starts at."""
+        return group % self.sharers * self.rows
 
     @property
     def cluster(self) -> int:
@@ -123,7 +134,8 @@ class Roles:
     @property
     def shared_bytes(self) -> int:
         stage = (self.block_M + self.block_N) * self.block_K * self.operands.input_bytes
-        return self.num_stages * stage + self.buffers * self.block_M * self.epilogue_N * self.operands.output_bytes
+        store = self.rows * self.epilogue_N * self.operands.output_bytes
+        return self.num_stages * stage + self.consumer_groups * self.buffers * store
 
     @property
     def cluster_tiles(self) -> tuple[int, int]:

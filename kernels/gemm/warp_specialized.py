@@ -8,10 +8,10 @@ import tilelang.language as T
 from harness.iteration import Program
 from harness.problem import Problem
 from kernels.gemm.operands import NUM_SMS, Operands
-from kernels.gemm.raster import Raster
-from kernels.gemm.ring import Ring, allocate, load_stage, multiply, store_tile
+from kernels.gemm.raster import Raster, Walk
+from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
-from kernels.operands import ceildiv, require
+from kernels.operands import require
 
 
 def warp_specialized(
@@ -74,22 +74,12 @@ def warp_specialized(
     require(num_sms >= roles.cluster, f"num_sms={num_sms} does not hold a cluster of {roles.cluster} blocks")
     raster = Raster(*roles.cluster_tiles, group_M)
     clusters = min(num_sms // roles.cluster, raster.total) if persistent else raster.total
-    waves, k_steps = ceildiv(raster.total, clusters), roles.k_steps
-
-    @T.macro
-    def produce(A: Any, B: Any, ring: Ring, cluster: Any, rank: Any) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
-            if tile < raster.total:
-                tile_M, tile_N = raster.decode(tile)
-                m0, n0 = roles.origin(tile_M, tile_N, rank)
-                for k in T.serial(k_steps):
-                    load_stage(roles, ring, A, B, m0, n0, k * block_K, wave * k_steps + k)
+    walk, k_steps = Walk(raster, clusters), roles.k_steps
 
     @T.macro
     def consume(C: Any, ring: Ring, cluster: Any, rank: Any, thread: Any, group: int) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
+        for wave in T.serial(walk.waves):
+            tile = walk.tile(wave, cluster)
             if tile < raster.total:
                 multiply(roles, ring, group, wave * k_steps, k_steps, thread)
                 tile_M, tile_N = raster.decode(tile)
@@ -108,14 +98,14 @@ def warp_specialized(
         B: T.Tensor(operands.B_shape, operands.input),
         C: T.Tensor(operands.C_shape, operands.output),
     ):
-        with roles.launch(clusters) as block:
+        with roles.launch(walk.clusters) as block:
             ring = allocate(roles)
             cluster, rank = block // roles.cluster, block % roles.cluster
             thread = T.get_thread_binding()
             run_roles(
                 roles,
                 thread,
-                partial(produce, A, B, ring, cluster, rank),
+                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
                 partial(consume, C, ring, cluster, rank, thread),
             )
 
