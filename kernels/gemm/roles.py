@@ -36,6 +36,8 @@ class Roles:
     epilogue_buffers: int  # per consumer group; 0: registers to global memory
     wgmma_in_flight: int
     turns: bool = False  # a consumer group owns a whole tile, and the groups take the tiles in turns
+    split: int = 1  # blocks of a cluster that share a tile, each with every split-th step of K
+    stagger: int = 0  # k steps by which a tile's loads begin later in K than those of the tile before, and wrap around
     registers: tuple[int, int] | None = None  # None: by consumer_groups
     eviction: tuple[str | None, str | None] = (None, None)  # L2 hints of the loads of A and B
 
@@ -61,6 +63,7 @@ class Roles:
             1 in (self.cluster_M, self.cluster_N) and self.cluster in (1, 2, 4),
             f"cluster_M={self.cluster_M}, cluster_N={self.cluster_N}: a cluster is 1, 2 or 4 blocks in one direction",
         )
+        require(self.stagger >= 0, f"stagger={self.stagger} is negative")
         require(self.wgmma_in_flight in (0, 1), f"wgmma_in_flight={self.wgmma_in_flight} is not 0 or 1")
         require(
             self.epilogue_N > 0 and self.block_N % self.epilogue_N == 0,
@@ -102,8 +105,13 @@ class Roles:
         return group % self.sharers * self.rows
 
     @property
-    def cluster(self) -> int:
+    def multicast(self) -> int:
+        """Blocks that a load of A or B goes to."""
         return self.cluster_M * self.cluster_N
+
+    @property
+    def cluster(self) -> int:
+        return self.multicast * self.split
 
     @property
     def threads(self) -> int:
@@ -121,7 +129,19 @@ class Roles:
 
     @property
     def k_steps(self) -> int:
-        return ceildiv(self.operands.K, self.block_K)
+        """Steps of K that a block does for a tile; what lies behind K loads as zeros."""
+        return ceildiv(ceildiv(self.operands.K, self.block_K), self.split)
+
+    def k_start(self, tile: Any, k: Any, rank: Any) -> Any:
+        """Where in K the k-th step of a block for a tile starts."""
+        if self.stagger:
+            k = (k + tile * self.stagger) % self.k_steps
+        return (k * self.split + rank % self.split) * self.block_K
+
+    @property
+    def share(self) -> int:
+        """Columns of a tile that one block of a split stores."""
+        return self.block_N // self.split
 
     @property
     def accumulator_registers(self) -> int:
@@ -135,7 +155,8 @@ class Roles:
     def shared_bytes(self) -> int:
         stage = (self.block_M + self.block_N) * self.block_K * self.operands.input_bytes
         store = self.rows * self.epilogue_N * self.operands.output_bytes
-        return self.num_stages * stage + self.consumer_groups * self.buffers * store
+        partials = (self.split > 1) * 2 * self.block_M * (self.block_N - self.share) * 4
+        return self.num_stages * stage + self.consumer_groups * self.buffers * store + partials
 
     @property
     def cluster_tiles(self) -> tuple[int, int]:
@@ -145,6 +166,8 @@ class Roles:
 
     def origin(self, tile_M: Any, tile_N: Any, rank: Any) -> tuple[Any, Any]:
         """First row and column of C that block ``rank`` of a cluster computes."""
+        if self.split > 1:
+            return tile_M * self.block_M, tile_N * self.block_N
         m0 = (tile_M * self.cluster_M + rank % self.cluster_M) * self.block_M
         n0 = (tile_N * self.cluster_N + rank // self.cluster_M) * self.block_N
         return m0, n0

@@ -31,6 +31,7 @@ def warp_specialized(
     epilogue: str = "tma",
     epilogue_N: int = 64,
     epilogue_buffers: int = 2,
+    stagger: int = 0,
     registers: tuple[int, int] | None = None,
     eviction: tuple[str | None, str | None] = (None, None),
 ) -> Program:
@@ -44,7 +45,9 @@ def warp_specialized(
     ``cluster_M`` / ``cluster_N`` (multicast B / A over 2 or 4 blocks, half the L2 reads of that operand);
     ``group_M`` (tile rows per raster group); ``wgmma_in_flight`` (1 frees a stage one step late, 0 drains every
     step); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of ``epilogue_N`` columns) or "direct";
-    ``registers`` (producer, consumer); ``eviction`` (L2 hints for A and B, such as "evict_first").
+    ``stagger`` (k steps by which each tile begins later in K than the one before, so that the blocks that share an
+    operand do not all read the same part of it at once); ``registers`` (producer, consumer); ``eviction`` (L2 hints
+    for A and B, such as "evict_first").
 
     Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear only. M, N and K may be ragged: TMA
     fills with zeros and clips.
@@ -68,6 +71,7 @@ def warp_specialized(
         epilogue_N=epilogue_N,
         epilogue_buffers=epilogue_buffers if epilogue == "tma" else 0,
         wgmma_in_flight=wgmma_in_flight,
+        stagger=stagger,
         registers=registers,
         eviction=eviction,
     )
