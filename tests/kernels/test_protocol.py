@@ -56,8 +56,9 @@ def run_split(source: str, split: int, groups: int, folder: Path) -> Outcome:
 
 
 def split_text(split: int, groups: int) -> str:
+    family: Callable[..., Program] = split_k
     levers = dict(num_stages=2, consumer_groups=groups, split=split, epilogue_N=128 // split)
-    return generated(split_k(SHARED, **TILE, **levers))
+    return generated(family(SHARED, **TILE, **levers))
 
 
 @pytest.mark.parametrize(("split", "groups"), [(2, 1), (2, 2), (4, 1)])
