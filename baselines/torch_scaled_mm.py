@@ -5,7 +5,7 @@ On a CPU, which has no call for blocks or for other inputs than 8-bit ones, they
 
 import torch
 
-from harness.operators.blockscaledlinear import dequantised
+from harness.operators.scaling import dequantised
 
 
 def scaledlinear(

@@ -24,17 +24,6 @@ def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
         )
 
 
-def fill_scaled(inputs: Sequence[Any], dice: Any) -> None:
-    """A product of small integers, whose scales are powers of two: no scale is 1, nor is the product of any two."""
-    import torch
-
-    *matrices, scale_a, scale_w = inputs
-    fill_exact(matrices, dice)
-    for scale, powers in ((scale_a, (0.5, 2.0)), (scale_w, (0.25, 4.0))):
-        which = torch.randint(len(powers), scale.shape, device=scale.device, generator=dice)
-        scale.copy_(torch.tensor(powers, device=scale.device)[which])
-
-
 def freivalds(of_inputs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch:
     """The output times a random vector of N signs, and the same from the inputs.
 

@@ -5,13 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness.operators import linear
-from harness.operators.operator import Dims, Times
-from harness.operators.products import fill_scaled, freivalds, scales
-
-
-def _scales(dims: Dims) -> tuple[float, ...]:
-    """Values that 8 bits hold well; their scales, below 1 for any K, make the output what it should be."""
-    return 1.0, 1.0, *scales(dims)
+from harness.operators.operator import Times
+from harness.operators.products import freivalds
+from harness.operators.scaling import fill_exact, scales
 
 
 def _reference(a: Any, w: Any, scale_a: Any, scale_w: Any) -> Any:
@@ -28,8 +24,8 @@ OPERATOR = replace(
     name="scaledlinear",
     inputs=lambda dims: ((dims[0], dims[2]), (dims[1], dims[2]), (1,), (1,)),
     factors=(2, 3),
-    scales=_scales,
+    scales=scales,
     reference=_reference,
-    fill_exact=fill_scaled,
+    fill_exact=fill_exact,
     sketch=freivalds(_of_inputs),
 )
