@@ -95,3 +95,22 @@ def ping_pong(problem: Problem) -> list[dict[str, Any]]:
         for in_flight in (1, 0)
         for buffers in (1, 2)
     ]
+
+
+def split_k(problem: Problem) -> list[dict[str, Any]]:
+    """Two blocks a tile, where whole tiles are too few or load too much; as many stages as fit beside the sums."""
+    unit = 64 * 2 // DTYPE_BYTES[problem.input]
+    return [
+        {
+            "block_M": block_M,
+            "block_N": block_N,
+            "block_K": block_K,
+            "num_stages": num_stages,
+            "consumer_groups": groups,
+            "split": 2,
+            "wgmma_in_flight": in_flight,
+        }
+        for block_M, block_N, groups in ((64, 128, 1), (128, 128, 1), (128, 128, 2), (64, 256, 1))
+        for block_K, num_stages in ((unit, 3), (unit, 4), (unit, 6), (unit, 7), (2 * unit, 2), (2 * unit, 3))
+        for in_flight in (1, 0)
+    ]

@@ -8,10 +8,10 @@ import tilelang.language as T
 from harness.iteration import Program
 from harness.problem import Problem
 from kernels.gemm.operands import NUM_SMS, Operands
-from kernels.gemm.raster import Raster
-from kernels.gemm.ring import Ring, allocate, load_stage, multiply, store_tile
+from kernels.gemm.raster import Raster, Walk
+from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
-from kernels.operands import ceildiv, require
+from kernels.operands import require
 
 
 def warp_specialized(
@@ -31,6 +31,7 @@ def warp_specialized(
     epilogue: str = "tma",
     epilogue_N: int = 64,
     epilogue_buffers: int = 2,
+    stagger: int = 0,
     registers: tuple[int, int] | None = None,
     eviction: tuple[str | None, str | None] = (None, None),
 ) -> Program:
@@ -44,7 +45,9 @@ def warp_specialized(
     ``cluster_M`` / ``cluster_N`` (multicast B / A over 2 or 4 blocks, half the L2 reads of that operand);
     ``group_M`` (tile rows per raster group); ``wgmma_in_flight`` (1 frees a stage one step late, 0 drains every
     step); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of ``epilogue_N`` columns) or "direct";
-    ``registers`` (producer, consumer); ``eviction`` (L2 hints for A and B, such as "evict_first").
+    ``stagger`` (k steps by which each tile begins later in K than the one before, so that the blocks that share an
+    operand do not all read the same part of it at once); ``registers`` (producer, consumer); ``eviction`` (L2 hints
+    for A and B, such as "evict_first").
 
     Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear only. M, N and K may be ragged: TMA
     fills with zeros and clips.
@@ -68,28 +71,19 @@ def warp_specialized(
         epilogue_N=epilogue_N,
         epilogue_buffers=epilogue_buffers if epilogue == "tma" else 0,
         wgmma_in_flight=wgmma_in_flight,
+        stagger=stagger,
         registers=registers,
         eviction=eviction,
     )
     require(num_sms >= roles.cluster, f"num_sms={num_sms} does not hold a cluster of {roles.cluster} blocks")
     raster = Raster(*roles.cluster_tiles, group_M)
     clusters = min(num_sms // roles.cluster, raster.total) if persistent else raster.total
-    waves, k_steps = ceildiv(raster.total, clusters), roles.k_steps
-
-    @T.macro
-    def produce(A: Any, B: Any, ring: Ring, cluster: Any, rank: Any) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
-            if tile < raster.total:
-                tile_M, tile_N = raster.decode(tile)
-                m0, n0 = roles.origin(tile_M, tile_N, rank)
-                for k in T.serial(k_steps):
-                    load_stage(roles, ring, A, B, m0, n0, k * block_K, wave * k_steps + k)
+    walk, k_steps = Walk(raster, clusters), roles.k_steps
 
     @T.macro
     def consume(C: Any, ring: Ring, cluster: Any, rank: Any, thread: Any, group: int) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
+        for wave in T.serial(walk.waves):
+            tile = walk.tile(wave, cluster)
             if tile < raster.total:
                 multiply(roles, ring, group, wave * k_steps, k_steps, thread)
                 tile_M, tile_N = raster.decode(tile)
@@ -108,14 +102,14 @@ def warp_specialized(
         B: T.Tensor(operands.B_shape, operands.input),
         C: T.Tensor(operands.C_shape, operands.output),
     ):
-        with roles.launch(clusters) as block:
+        with roles.launch(walk.clusters) as block:
             ring = allocate(roles)
             cluster, rank = block // roles.cluster, block % roles.cluster
             thread = T.get_thread_binding()
             run_roles(
                 roles,
                 thread,
-                partial(produce, A, B, ring, cluster, rank),
+                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
                 partial(consume, C, ring, cluster, rank, thread),
             )
 

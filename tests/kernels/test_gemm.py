@@ -7,7 +7,7 @@ import pytest
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.gemm import ping_pong, pipelined, stream_k, warp_specialized
+from kernels.gemm import ping_pong, pipelined, split_k, stream_k, warp_specialized
 from kernels.gemm.raster import Raster
 from kernels.gemm.stream_k import Split
 from tests.kernels.emulation import generated
@@ -94,6 +94,25 @@ def test_three_consumer_groups_and_8_bit_inputs() -> None:
     assert "kFloat8_e4m3" in source
 
 
+@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+@pytest.mark.parametrize("split", [2, 4])
+def test_split_k_gives_each_peer_the_columns_that_it_stores(key: str, split: int) -> None:
+    share = 128 // split
+    source = cuda(build(split_k, key, **TILE, consumer_groups=2, split=split, epilogue_N=share))
+    barriers = [str(barrier) for barrier in range(2 * (split - 1))]  # one for each consumer group and peer
+    assert sorted(re.findall(r"tl::tma_store_cluster\(.*arrived\[(\d)\]\)", source)) == barriers
+    assert sorted(re.findall(r"arrived\[(\d)\]\.wait\(0\)", source)) == barriers
+    stores = re.findall(r"tl::tma_store\(C_desc, .*?\]\)\), (.*?), ", source)
+    columns = [int(re.findall(r" \+ (\d+)\)$", each)[0]) if " + " in each else 0 for each in stores]
+    assert sorted(columns) == sorted([*range(0, 128, share)] * 2)
+
+
+def test_split_k_reads_every_step_of_K_once() -> None:
+    source = cuda(build(split_k, LINEAR, **TILE, split=2))
+    assert "for (int k = 0; k < 2; ++k)" in source  # K=256 is four steps of 64, for two blocks
+    assert "((k * 128) + ((((int)blockIdx.x) & 1) * 64))" in source
+
+
 @pytest.mark.parametrize(("key", "cluster_M"), [("matmul_bf16fp32_768x768x512", 2), (LINEAR, 1)])
 def test_stream_k_exchanges_partial_sums(key: str, cluster_M: int) -> None:
     program = build(stream_k, key, **TILE, cluster_M=cluster_M, num_sms=14)
@@ -159,9 +178,12 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
         ),
         (warp_specialized, "matmul_bf16fp32_512x500x256", {}, "row pitch in multiples of 16 bytes; that of B is 1000"),
         (warp_specialized, "matmul_e4m3fp32bf16_512x512x256", {}, "K-major only; use operator linear"),
-        (ping_pong, MATMUL, dict(block_M=256), "block_M=256: a consumer group takes 128 rows"),
+        (ping_pong, MATMUL, dict(block_M=256), "block_M=256: a consumer group takes 64 or 128 rows"),
         (ping_pong, MATMUL, dict(block_N=256), "128 x 256 accumulators take 256 registers"),
         (ping_pong, MATMUL, dict(num_stages=7), "bytes of shared memory"),
+        (split_k, MATMUL, dict(split=3), "split=3 is not 2 or 4"),
+        (split_k, MATMUL, dict(split=4), "block_N=128 over split=4 blocks is not a multiple of epilogue_N=64"),
+        (split_k, MATMUL, dict(num_stages=6, block_M=128), "bytes of shared memory"),
         (stream_k, MATMUL, dict(cluster_M=4), "cluster_M=4 is not 1 or 2"),
         (stream_k, MATMUL, dict(num_sms=1), "num_sms=1 does not hold a cluster"),
         (pipelined, MATMUL, dict(threads=100), "threads=100 is not a whole number of warp groups"),
