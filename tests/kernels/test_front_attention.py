@@ -32,7 +32,8 @@ def expected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) ->
     scores = q.double() @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), float("-inf"))
-    return scores.softmax(-1) @ v
+    made: torch.Tensor = scores.softmax(-1) @ v
+    return made
 
 
 @pytest.mark.parametrize("causal", [False, True])
