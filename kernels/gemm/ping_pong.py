@@ -30,6 +30,7 @@ def ping_pong(
     wgmma_in_flight: int = 1,
     epilogue_N: int = 64,
     epilogue_buffers: int = 1,
+    dependent_launch: bool = False,
     registers: tuple[int, int] | None = None,
     eviction: tuple[str | None, str | None] = (None, None),
 ) -> Program:
@@ -47,9 +48,10 @@ def ping_pong(
 
     Limits: those of ``warp_specialized``; block_M is 64 or 128.
 
-    Measured on an H200, time of torch / time of this: 16384x16384x512 in fp16 1.168 (128x192, 4 stages, cluster_M=2),
-    where
-    ``warp_specialized`` reaches 1.094; with 128x128 tiles 1.091.
+    Measured on an H200, time of torch / time of this: 16384x16384x512 in fp16 1.176 (128x192, 4 stages, group_M=32;
+    1.168 with group_M=16 and cluster_M=2), where ``warp_specialized`` reaches 1.094; with 128x128 tiles 1.091.
+    8192x8192x8192 1.031 and linear 1.027 (128x192, group_M=8), ahead of the others; linear 4096x14336x4096 1.005 and
+    4096x4096x4096 0.950 (128x128), behind 128x256 tiles.
     """
     operands = Operands.of(problem)
     require(block_M in (64, 128), f"block_M={block_M}: a consumer group takes 64 or 128 rows, one or two WGMMAs high")
@@ -67,6 +69,7 @@ def ping_pong(
         epilogue_buffers=epilogue_buffers,
         wgmma_in_flight=wgmma_in_flight,
         turns=True,
+        dependent_launch=dependent_launch,
         registers=registers,
         eviction=eviction,
     )

@@ -38,6 +38,7 @@ class Roles:
     turns: bool = False  # a consumer group owns a whole tile, and the groups take the tiles in turns
     split: int = 1  # blocks of a cluster that share a tile, each with every split-th step of K
     stagger: int = 0  # k steps by which a tile's loads begin later in K than those of the tile before, and wrap around
+    dependent_launch: bool = False  # blocks start where the kernel before leaves room, and wait for its end
     registers: tuple[int, int] | None = None  # None: by consumer_groups
     eviction: tuple[str | None, str | None] = (None, None)  # L2 hints of the loads of A and B
 
@@ -198,6 +199,11 @@ def run_consumers(roles: Roles, group: int, thread: Any, consume: Callable[[int]
 @T.macro
 def run_roles(roles: Roles, thread: Any, produce: Callable[[], None], consume: Callable[[int], None]) -> None:
     """Send warp group 0 to ``produce`` and every other one to ``consume(group)``."""
+    # TileLang lets a cluster start before the kernel before it has written all of its results, too.
+    if roles.cluster > 1 or roles.dependent_launch:
+        T.pdl_sync()
+    if roles.dependent_launch:
+        T.pdl_trigger()
     if thread < GROUP:
         if roles.reallocation is not None:
             T.set_max_nreg(roles.reallocation[0], 0)

@@ -21,8 +21,9 @@ pipelined: dict[str, list[Any]] = {
 def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
     """Tiles wide for many waves and narrow for few, deep rings, with and without clusters; about a hundred.
 
-    Small problems get one tile a block, large ones the persistent grid too. What does not fit in shared memory or
-    registers, the family refuses.
+    Small problems get one tile a block and, against the launch, the dependent one; large ones the persistent grid too.
+    A skinny A that a cluster multicasts is read with a stagger. What does not fit in shared memory or registers, the
+    family refuses.
     """
     rows, columns, _ = problem.dims
     unit = 64 * 2 // DTYPE_BYTES[problem.input]  # 128 bytes of K: one swizzled row
@@ -44,12 +45,14 @@ def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
             "group_M": 16 if persistent else 8,
             "persistent": persistent,
             "wgmma_in_flight": in_flight,
+            "stagger": 2 if rows <= block_M and cluster_N == 2 else 0,
+            "dependent_launch": dependent,
         }
         for block_M, block_N, groups in tiles
         for block_K, num_stages in ((unit, 4), (unit, 6), (unit, 8), (2 * unit, 3), (2 * unit, 6))
         for cluster_M, cluster_N in ((1, 1), (2, 1), (1, 2))
         for persistent in ((False,) if small else (True, False))
-        for in_flight in (1, 0)
+        for in_flight, dependent in (((1, False), (1, True), (0, False)) if small else ((1, False), (0, False)))
     ]
 
 

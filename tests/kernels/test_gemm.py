@@ -8,7 +8,9 @@ import pytest
 from harness.iteration import Program
 from harness.problem import parse_shape_key
 from kernels.gemm import ping_pong, pipelined, split_k, stream_k, warp_specialized
+from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
+from kernels.gemm.roles import Roles
 from kernels.gemm.stream_k import Split
 from tests.kernels.emulation import generated
 
@@ -73,6 +75,47 @@ def test_a_cluster_multicasts_the_operand_it_shares(cluster: str, multicast: str
     source = cuda(build(warp_specialized, MATMUL, **TILE, **{cluster: 2}))
     assert set(re.findall(r"tma_load_multicast(?:<[^>]*>)?\((\w+)", source)) == {multicast}
     assert "tl::cluster_sync()" in source
+
+
+SYNC, TRIGGER = "cudaGridDependencySynchronize();", "cudaTriggerProgrammaticLaunchCompletion();"
+
+
+@pytest.mark.parametrize("cluster_M", [1, 2])
+@pytest.mark.parametrize("dependent_launch", [False, True])
+def test_who_may_start_early_waits_for_the_kernel_before(cluster_M: int, dependent_launch: bool) -> None:
+    """TileLang lets every cluster start early, asked or not."""
+    levers = dict(cluster_M=cluster_M, dependent_launch=dependent_launch)
+    source = cuda(build(warp_specialized, MATMUL, **TILE, **levers))
+    assert (SYNC in source) == (cluster_M > 1 or dependent_launch)
+    assert (TRIGGER in source) == dependent_launch
+    if SYNC in source:
+        assert source.index(".init(") < source.index(SYNC) < source.index("tl::tma_load")
+    if TRIGGER in source:  # after the wait: the kernel after next must not overtake this one
+        assert source.index(SYNC) < source.index(TRIGGER)
+
+
+def test_staggered_tiles_begin_later_in_K_and_wrap_around() -> None:
+    problem = parse_shape_key(MATMUL)
+    program = build(warp_specialized, MATMUL, **TILE, stagger=3, persistent=False)
+    assert "(((((int)blockIdx.x) * 3) + k) & 3) * 64" in cuda(program)
+    roles = Roles(
+        operands=Operands.of(problem),
+        block_M=128,
+        block_N=128,
+        block_K=64,
+        num_stages=3,
+        consumer_groups=2,
+        cluster_M=1,
+        cluster_N=1,
+        epilogue_N=64,
+        epilogue_buffers=1,
+        wgmma_in_flight=1,
+        stagger=3,
+    )
+    for tile in range(5):
+        starts = [roles.k_start(tile, k, 0) for k in range(roles.k_steps)]
+        assert sorted(starts) == [0, 64, 128, 192]
+        assert starts[0] == 3 * tile % 4 * 64
 
 
 def test_a_direct_epilogue_needs_no_store_buffers() -> None:
@@ -169,6 +212,7 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
         (warp_specialized, MATMUL, dict(epilogue_N=96), "epilogue_N=96 does not divide"),
         (warp_specialized, MATMUL, dict(registers=(40, 248)), r"producer \+ 2 x consumer at most 504"),
         (warp_specialized, MATMUL, dict(block_M=256, block_N=256, num_stages=2), "take 256 registers"),
+        (warp_specialized, MATMUL, dict(stagger=-1), "stagger=-1 is negative"),
         (warp_specialized, MATMUL, dict(wgmma_in_flight=2), "wgmma_in_flight=2 is not 0 or 1"),
         (
             warp_specialized,
