@@ -5,7 +5,7 @@ of B when the blocks are stacked along M, that of A when they lie along N. A con
 of the cluster, since the loading block writes there too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +44,18 @@ def allocate(roles: Roles) -> Ring:
 
 
 @T.macro
-def load_stage(roles: Roles, ring: Ring, A: Any, B: Any, m0: Any, n0: Any, k0: Any, step: Any) -> None:
-    """Fill the stage of ``step`` as soon as the consumers have freed it."""
+def load_stage(
+    roles: Roles,
+    ring: Ring,
+    A: Any,
+    B: Any,
+    m0: Any,
+    n0: Any,
+    k0: Any,
+    step: Any,
+    load_more: Callable[[Any], None] | None = None,
+) -> None:
+    """Fill the stage of ``step`` as soon as the consumers have freed it; ``load_more(stage)`` adds what else it has."""
     stage = step % roles.num_stages
     everyone = (1 << roles.multicast) - 1
     T.mbarrier_wait_parity(ring.empty[stage], ((step // roles.num_stages) & 1) ^ 1)
@@ -63,6 +73,8 @@ def load_stage(roles: Roles, ring: Ring, A: Any, B: Any, m0: Any, n0: Any, k0: A
         cluster_mask=everyone if roles.cluster_M > 1 else None,
         eviction_policy=roles.eviction[1],
     )
+    if load_more is not None:
+        load_more(stage)
     if T.shuffle_elect(32):
         T.mbarrier_arrive(ring.full[stage])
 
@@ -128,6 +140,16 @@ def multiply(
         free_stage(roles, ring, (first + steps - 1) % roles.num_stages, thread)
     # T.wgmma_gemm fences the accumulators before the wait; once more, so that nothing reads them early.
     T.warpgroup_fence_operand(ring.accumulators[group], num_regs=roles.accumulator_registers)
+
+
+@T.macro
+def scale_tile(roles: Roles, sums: Any, factors: Sequence[Any]) -> None:
+    """Multiply a group's sums by two scalars in memory."""
+    scale_A, scale_B = factors
+    factor = T.alloc_var("float32")
+    factor = scale_A[0] * scale_B[0]
+    for i, j in T.Parallel(roles.rows, roles.block_N):
+        sums[i, j] *= factor
 
 
 @T.macro
