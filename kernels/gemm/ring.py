@@ -89,9 +89,12 @@ def free_stage(roles: Roles, ring: Ring, stage: Any, thread: Any) -> None:
 
 
 @T.macro
-def multiply(roles: Roles, ring: Ring, group: int, first: Any, steps: Any, thread: Any) -> None:
-    """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators."""
-    for k in T.serial(steps):
+def multiply(roles: Roles, ring: Ring, group: int, first: Any, steps: Any, thread: Any, unroll: int = 0) -> None:
+    """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators.
+
+    ``unroll`` of them stand in the loop's body; 0 leaves that to nvcc.
+    """
+    for k in T.unroll(steps, unroll_factor=unroll) if unroll else T.serial(steps):
         step = first + k
         stage = step % roles.num_stages
         T.mbarrier_wait_parity(ring.full[stage], (step // roles.num_stages) & 1)

@@ -30,6 +30,7 @@ def warp_specialized(
     num_sms: int = NUM_SMS,
     wgmma_in_flight: int = 1,
     promote_steps: int = 0,
+    unroll: int = 0,
     epilogue: str = "tma",
     epilogue_N: int = 64,
     epilogue_buffers: int = 2,
@@ -99,12 +100,12 @@ def warp_specialized(
     def sum_up(ring: Ring, totals: list[Any], group: int, first: Any, thread: Any) -> None:
         """One tile, whose first step is ``first``: its sums are left in ``totals``."""
         if promote_steps == 0:
-            multiply(roles, ring, group, first, k_steps, thread)
+            multiply(roles, ring, group, first, k_steps, thread, unroll)
         else:
             T.clear(totals[group])
             for part in T.serial(ceildiv(k_steps, promote_steps)):
                 k = part * promote_steps
-                multiply(roles, ring, group, first + k, T.min(promote_steps, k_steps - k), thread)
+                multiply(roles, ring, group, first + k, T.min(promote_steps, k_steps - k), thread, unroll)
                 for i, j in T.Parallel(roles.rows, block_N):
                     totals[group][i, j] += ring.accumulators[group][i, j]
 
