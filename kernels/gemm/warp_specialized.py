@@ -9,8 +9,8 @@ import tilelang.language as T
 from harness.iteration import Program
 from harness.problem import Problem
 from kernels.gemm.operands import NUM_SMS, Operands
-from kernels.gemm.raster import Raster
-from kernels.gemm.ring import Ring, allocate, load_stage, multiply, scale_tile, store_tile
+from kernels.gemm.raster import Raster, Walk
+from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, scale_tile, store_tile
 from kernels.gemm.roles import Roles, run_roles
 from kernels.operands import PLAIN, ceildiv, require
 
@@ -34,6 +34,8 @@ def warp_specialized(
     epilogue: str = "tma",
     epilogue_N: int = 64,
     epilogue_buffers: int = 2,
+    stagger: int = 0,
+    dependent_launch: bool = False,
     registers: tuple[int, int] | None = None,
     eviction: tuple[str | None, str | None] = (None, None),
 ) -> Program:
@@ -47,16 +49,24 @@ def warp_specialized(
     ``cluster_M`` / ``cluster_N`` (multicast B / A over 2 or 4 blocks, half the L2 reads of that operand);
     ``group_M`` (tile rows per raster group); ``wgmma_in_flight`` (1 frees a stage one step late, 0 drains every
     step); ``promote_steps`` (sums of so many k steps are added up in float32, since tensor cores keep 14 bits of a
-    sum of 8-bit products, too few for a long K; it takes a second set of accumulators; 0: never);
-    ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of ``epilogue_N`` columns) or "direct";
-    ``registers`` (producer, consumer); ``eviction`` (L2 hints for A and B, such as "evict_first").
+    sum of 8-bit products, too few for a long K; it takes a second set of accumulators; 0: never); ``unroll`` (k steps
+    in the body of the main loop, or 0: nvcc's choice); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of
+    ``epilogue_N`` columns) or "direct";
+    ``stagger`` (k steps by which a tile of a cluster begins later in K than the one before, so that not all read the
+    same part of a shared operand at once: for a skinny A that clusters multicast, elsewhere it costs what L2 shared);
+    ``dependent_launch`` (programmatic dependent launch: blocks are resident, with their barriers set up, when the
+    kernel before them ends, which pays where launches follow each other closely); ``registers`` (producer, consumer);
+    ``eviction`` (L2 hints for A and B, such as "evict_first").
 
     Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear and scaledlinear only. M, N and K may
     be ragged: TMA fills with zeros and clips.
 
     Measured on an H200, time of torch / time of this: 8192x8192x8192 1.050 (128x192, 4 stages), 4096x4096x4096 1.021
     and 2048x2048x2048 1.010 (128x256), 16384x16384x512 1.171 (128x256, cluster_M=2), 1024x1024x1024 1.070
-    (128x64x64, 8 stages, one tile per block), linear 64x8192x8192 1.03 (64x64x128, cluster_N=2).
+    (128x64x64, 8 stages, one tile per block), linear 64x8192x8192 1.03 (64x64x128, cluster_N=2). With inputs that are
+    not in L2: 1024x1024x1024 1.064, with ``dependent_launch`` 1.168; 2048x2048x16384 0.998, with it 1.008; linear
+    64x8192x8192 1.031, with ``stagger=2`` 1.054 to 1.061. scaledlinear 8192x8192x8192 in 8 bits 1.034 (128x192, 4 stages,
+    ``promote_steps=4``).
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")
@@ -73,6 +83,8 @@ def warp_specialized(
         epilogue_N=epilogue_N,
         epilogue_buffers=epilogue_buffers if epilogue == "tma" else 0,
         wgmma_in_flight=wgmma_in_flight,
+        stagger=stagger,
+        dependent_launch=dependent_launch,
         registers=registers,
         eviction=eviction,
     )
@@ -84,28 +96,18 @@ def warp_specialized(
     )
     raster = Raster(*roles.cluster_tiles, group_M)
     clusters = min(num_sms // roles.cluster, raster.total) if persistent else raster.total
-    waves, k_steps = ceildiv(raster.total, clusters), roles.k_steps
-
-    @T.macro
-    def produce(A: Any, B: Any, ring: Ring, cluster: Any, rank: Any) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
-            if tile < raster.total:
-                tile_M, tile_N = raster.decode(tile)
-                m0, n0 = roles.origin(tile_M, tile_N, rank)
-                for k in T.serial(k_steps):
-                    load_stage(roles, ring, A, B, m0, n0, k * block_K, wave * k_steps + k)
+    walk, k_steps = Walk(raster, clusters), roles.k_steps
 
     @T.macro
     def sum_up(ring: Ring, totals: list[Any], group: int, first: Any, thread: Any) -> None:
         """One tile, whose first step is ``first``: its sums are left in ``totals``."""
         if promote_steps == 0:
-            multiply(roles, ring, group, first, k_steps, thread, unroll)
+            multiply(roles, ring, group, first, k_steps, thread, unroll=unroll)
         else:
             T.clear(totals[group])
             for part in T.serial(ceildiv(k_steps, promote_steps)):
                 k = part * promote_steps
-                multiply(roles, ring, group, first + k, T.min(promote_steps, k_steps - k), thread, unroll)
+                multiply(roles, ring, group, first + k, T.min(promote_steps, k_steps - k), thread, unroll=unroll)
                 for i, j in T.Parallel(roles.rows, block_N):
                     totals[group][i, j] += ring.accumulators[group][i, j]
 
@@ -120,8 +122,8 @@ def warp_specialized(
         thread: Any,
         group: int,
     ) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
+        for wave in T.serial(walk.waves):
+            tile = walk.tile(wave, cluster)
             if tile < raster.total:
                 sum_up(ring, totals, group, wave * k_steps, thread)
                 tile_M, tile_N = raster.decode(tile)
@@ -138,7 +140,7 @@ def warp_specialized(
 
     @T.macro
     def run(A: Any, B: Any, C: Any, *factors: Any) -> None:
-        with roles.launch(clusters) as block:
+        with roles.launch(walk.clusters) as block:
             ring = allocate(roles)
             totals = allocate_totals(roles) if promote_steps else ring.accumulators
             cluster, rank = block // roles.cluster, block % roles.cluster
@@ -146,7 +148,7 @@ def warp_specialized(
             run_roles(
                 roles,
                 thread,
-                partial(produce, A, B, ring, cluster, rank),
+                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
                 partial(consume, C, factors, ring, totals, cluster, rank, thread),
             )
 
