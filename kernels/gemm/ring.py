@@ -7,6 +7,7 @@ of the cluster, since the loading block writes there too.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tilelang.language as T
@@ -55,7 +56,7 @@ def load_stage(
     step: Any,
     load_more: Callable[[Any], None] | None = None,
 ) -> None:
-    """Fill the stage of ``step`` as soon as the consumers have freed it; ``load_more(stage)`` adds what else it has."""
+    """Fill the stage of ``step`` as soon as the consumers have freed it; ``load_more(stage)`` adds to it."""
     stage = step % roles.num_stages
     everyone = (1 << roles.multicast) - 1
     T.mbarrier_wait_parity(ring.empty[stage], ((step // roles.num_stages) & 1) ^ 1)
@@ -80,15 +81,28 @@ def load_stage(
 
 
 @T.macro
-def load_tiles(roles: Roles, ring: Ring, walk: Walk, A: Any, B: Any, cluster: Any, rank: Any) -> None:
-    """The producer's part of a walk: all k steps of one tile after another, as far ahead as the ring allows."""
+def load_tiles(
+    roles: Roles,
+    ring: Ring,
+    walk: Walk,
+    A: Any,
+    B: Any,
+    cluster: Any,
+    rank: Any,
+    load_more: Callable[[Any, Any, Any], None] | None = None,
+) -> None:
+    """The producer's part of a walk: all k steps of one tile after another, as far ahead as the ring allows.
+
+    ``load_more(m0, k, stage)`` adds what else a step has to its stage.
+    """
     for wave in T.serial(walk.waves):
         tile = walk.tile(wave, cluster)
         if tile < walk.raster.total:
             tile_M, tile_N = walk.raster.decode(tile)
             m0, n0 = roles.origin(tile_M, tile_N, rank)
             for k in T.serial(roles.k_steps):
-                load_stage(roles, ring, A, B, m0, n0, roles.k_start(tile, k, rank), wave * roles.k_steps + k)
+                more = partial(load_more, m0, k) if load_more is not None else None
+                load_stage(roles, ring, A, B, m0, n0, roles.k_start(tile, k, rank), wave * roles.k_steps + k, more)
 
 
 @T.macro
@@ -110,12 +124,14 @@ def multiply(
     steps: Any,
     thread: Any,
     issued: Callable[[], None] | None = None,
+    unroll: int = 0,
 ) -> None:
     """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators.
 
-    ``issued`` is a macro for the moment when the last WGMMA is under way.
+    ``issued`` is a macro for the moment when the last WGMMA is under way. ``unroll`` steps stand in the loop's body; 0
+    leaves that to nvcc.
     """
-    for k in T.serial(steps):
+    for k in T.unroll(steps, unroll_factor=unroll) if unroll else T.serial(steps):
         step = first + k
         stage = step % roles.num_stages
         T.mbarrier_wait_parity(ring.full[stage], (step // roles.num_stages) & 1)

@@ -30,6 +30,7 @@ def warp_specialized(
     num_sms: int = NUM_SMS,
     wgmma_in_flight: int = 1,
     promote_steps: int = 0,
+    unroll: int = 0,
     epilogue: str = "tma",
     epilogue_N: int = 64,
     epilogue_buffers: int = 2,
@@ -48,8 +49,9 @@ def warp_specialized(
     ``cluster_M`` / ``cluster_N`` (multicast B / A over 2 or 4 blocks, half the L2 reads of that operand);
     ``group_M`` (tile rows per raster group); ``wgmma_in_flight`` (1 frees a stage one step late, 0 drains every
     step); ``promote_steps`` (sums of so many k steps are added up in float32, since tensor cores keep 14 bits of a
-    sum of 8-bit products, too few for a long K; it takes a second set of accumulators; 0: never);
-    ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of ``epilogue_N`` columns) or "direct";
+    sum of 8-bit products, too few for a long K; it takes a second set of accumulators; 0: never); ``unroll`` (k steps
+    in the body of the main loop, or 0: nvcc's choice); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of
+    ``epilogue_N`` columns) or "direct";
     ``stagger`` (k steps by which a tile of a cluster begins later in K than the one before, so that not all read the
     same part of a shared operand at once: for a skinny A that clusters multicast, elsewhere it costs what L2 shared);
     ``dependent_launch`` (programmatic dependent launch: blocks are resident, with their barriers set up, when the
@@ -63,7 +65,8 @@ def warp_specialized(
     and 2048x2048x2048 1.010 (128x256), 16384x16384x512 1.171 (128x256, cluster_M=2), 1024x1024x1024 1.070
     (128x64x64, 8 stages, one tile per block), linear 64x8192x8192 1.03 (64x64x128, cluster_N=2). With inputs that are
     not in L2: 1024x1024x1024 1.064, with ``dependent_launch`` 1.168; 2048x2048x16384 0.998, with it 1.008; linear
-    64x8192x8192 1.031, with ``stagger=2`` 1.054 to 1.061.
+    64x8192x8192 1.031, with ``stagger=2`` 1.054 to 1.061. scaledlinear 8192x8192x8192 in 8 bits 1.034 (128x192, 4 stages,
+    ``promote_steps=4``).
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")
@@ -99,12 +102,12 @@ def warp_specialized(
     def sum_up(ring: Ring, totals: list[Any], group: int, first: Any, thread: Any) -> None:
         """One tile, whose first step is ``first``: its sums are left in ``totals``."""
         if promote_steps == 0:
-            multiply(roles, ring, group, first, k_steps, thread)
+            multiply(roles, ring, group, first, k_steps, thread, unroll=unroll)
         else:
             T.clear(totals[group])
             for part in T.serial(ceildiv(k_steps, promote_steps)):
                 k = part * promote_steps
-                multiply(roles, ring, group, first + k, T.min(promote_steps, k_steps - k), thread)
+                multiply(roles, ring, group, first + k, T.min(promote_steps, k_steps - k), thread, unroll=unroll)
                 for i, j in T.Parallel(roles.rows, block_N):
                     totals[group][i, j] += ring.accumulators[group][i, j]
 

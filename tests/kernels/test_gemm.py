@@ -7,7 +7,7 @@ import pytest
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.gemm import ping_pong, pipelined, split_k, stream_k, warp_specialized
+from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stream_k, warp_specialized
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
@@ -17,6 +17,8 @@ from tests.kernels.emulation import generated
 MATMUL = "matmul_bf16fp32_512x512x256"
 LINEAR = "linear_fp16fp32_512x512x256"
 FP8 = "linear_e4m3fp32bf16_512x512x256"
+SCALED = "scaledlinear_e4m3fp32bf16_512x576x1024"
+BLOCKS = "blockscaledlinear_e4m3fp32bf16_512x576x1024"
 RAGGED = "matmul_bf16fp32_520x504x200"
 TILE = dict(block_M=128, block_N=128, block_K=64, num_stages=3)
 
@@ -156,6 +158,40 @@ def test_split_k_reads_every_step_of_K_once() -> None:
     assert "((k * 128) + ((((int)blockIdx.x) & 1) * 64))" in source
 
 
+def test_scales_are_multiplied_in_before_the_store() -> None:
+    source = cuda(build(warp_specialized, SCALED, **TILE | dict(block_K=128)))
+    assert source.count("scale_A[0] * scale_B[0]") == 2  # by each consumer group
+    assert "scale_A" not in cuda(build(warp_specialized, FP8, **TILE | dict(block_K=128)))
+
+
+@pytest.mark.parametrize(("key", "scales"), [(FP8, 0), (SCALED, 2)])
+def test_sums_of_a_few_steps_are_promoted(key: str, scales: int) -> None:
+    program = build(warp_specialized, key, **TILE | dict(block_N=192, block_K=128), promote_steps=2, unroll=2)
+    source = cuda(program)
+    assert len(re.findall(r"float v\w*\[96\]", source)) == 4  # two sets for each consumer group
+    assert source.count("#pragma unroll 2\n") == 2
+    assert len(program.prim_func.params) == 3 + scales
+
+
+@pytest.mark.parametrize(
+    ("levers", "batches"),
+    [
+        (dict(block_M=128, block_N=128), 2),
+        (dict(block_M=128, block_N=192), 2),
+        (dict(block_M=192, block_N=128, consumer_groups=3), 3),
+        (dict(block_M=256, block_N=128, num_stages=3, epilogue_N=32), 4),  # two bands each
+        (dict(block_M=128, block_N=128, chain=4), 8),
+        (dict(block_M=128, block_N=128, chain=2, cluster_M=2), 4),
+    ],
+)
+def test_block_scaled_starts_every_batch_afresh_and_scales_it(levers: dict[str, int], batches: int) -> None:
+    source = cuda(build(block_scaled, BLOCKS, **{"num_stages": 4} | levers))
+    assert source.count("warpgroup_commit_batch") == batches
+    assert source.count("((0 < ki") == batches  # no sum goes on from one batch to the next
+    assert source.count("* weights[") == batches * (3 if levers["block_N"] == 192 else 1)
+    assert "(float*)S_stages" in source
+
+
 @pytest.mark.parametrize(("key", "cluster_M"), [("matmul_bf16fp32_768x768x512", 2), (LINEAR, 1)])
 def test_stream_k_exchanges_partial_sums(key: str, cluster_M: int) -> None:
     program = build(stream_k, key, **TILE, cluster_M=cluster_M, num_sms=14)
@@ -230,6 +266,14 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
         (split_k, MATMUL, dict(num_stages=6, block_M=128), "bytes of shared memory"),
         (stream_k, MATMUL, dict(cluster_M=4), "cluster_M=4 is not 1 or 2"),
         (stream_k, MATMUL, dict(num_sms=1), "num_sms=1 does not hold a cluster"),
+        (pipelined, SCALED, dict(threads=256), "operator 'scaledlinear' is not matmul or linear"),
+        (warp_specialized, BLOCKS, dict(block_K=128), "'blockscaledlinear' is not matmul or linear or scaledlinear"),
+        (
+            warp_specialized,
+            MATMUL,
+            dict(block_N=256, promote_steps=4),
+            "two sets of 128 accumulators, of 200 registers",
+        ),
         (pipelined, MATMUL, dict(threads=100), "threads=100 is not a whole number of warp groups"),
         (pipelined, MATMUL, dict(threads=256, num_stages=8), "bytes of shared memory; a block has 231424"),
         (pipelined, MATMUL, dict(threads=256, policy="round"), "policy='round' is not one of square"),
@@ -242,3 +286,20 @@ def test_impossible_arguments_are_named(
     with pytest.raises(ValueError, match=message) as error:
         build(family, key, **{**TILE, **change})
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "message"),
+    [
+        (FP8, {}, "'linear' is not blockscaledlinear"),
+        ("blockscaledlinear_bf16fp32_512x512x256", {}, "the inputs are bfloat16, not of 8 bits"),
+        ("blockscaledlinear_e4m3fp32bf16_510x512x256", {}, "M=510: TMA needs rows of S in multiples of 16 bytes"),
+        (BLOCKS, dict(chain=3), "chain=3 does not divide the 8 steps of K"),
+        (BLOCKS, dict(block_M=256, num_stages=3, epilogue_buffers=1, chain=2), "take 256 registers"),
+        (BLOCKS, dict(block_N=192, chain=2), "take 288 registers"),
+        (BLOCKS, dict(num_stages=7), "bytes of shared memory"),
+    ],
+)
+def test_block_scaled_names_impossible_arguments(key: str, change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(block_scaled, key, **{"block_M": 128, "block_N": 128, "num_stages": 4, **change})
