@@ -1,20 +1,33 @@
 """Attention forward with hand-made warp specialization: softmax of one block of keys under the products of the next."""
 
-from dataclasses import dataclass
 from functools import partial
-from math import log2, sqrt
 from typing import Any
 
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.operands import ceildiv, require
+from kernels.attention.block import GROUP, ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
+from kernels.attention.steps import (
+    HOLD,
+    await_queries,
+    await_turn,
+    end_scores,
+    end_values,
+    free_queries,
+    give_turn,
+    hold_softmax,
+    invert_total,
+    mask,
+    rescale,
+    softmax,
+    start_scores,
+    start_values,
+    store,
+)
+from kernels.attention.tiles import Tiles
+from kernels.operands import require
 
-GROUP = 128  # threads of a warp group
-ROWS = 64  # queries of one consumer group: the M of a WGMMA
-REGISTERS = {2: (24, 240), 3: (32, 160)}  # of a thread (producer, consumer), by consumer groups
-LEAST = -1e30  # a masked score: finite, so that a row without any unmasked one so far is no NaN, and is forgotten later
-STORE_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
+NUM_SMS = 132
 
 
 def forward(
@@ -23,196 +36,201 @@ def forward(
     block_N: int,
     num_stages: int = 2,
     consumer_groups: int = 2,
+    overlap: bool = True,
     ping_pong: bool = True,
+    ahead: bool = False,
+    rescale_first: bool = False,
+    hold: bool = True,
+    persistent: bool = True,
+    heads_at_once: int = 1,
+    num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
 
-    A producer warp loads K and V by TMA into two rings. A consumer issues Q Kᵀ of one block of keys and P V of the
-    block before it together, and computes the softmax of the first while the second runs (Shah et al.,
-    "FlashAttention-3", 2024, section 3.2). With ``ping_pong`` the groups take turns to issue, so that one's softmax
-    runs under the other's products (section 3.1).
+    One warp loads Q, and K and V into two rings; P = exp2 of the scores goes from registers straight into the second
+    product, and the output's sum stays unnormalised until the end. Between the two products of a block stands the
+    softmax, during which the tensor cores would wait; the levers are ways to give them other work (Shah et al.,
+    "FlashAttention-3", 2024, sections 3.1 and 3.2):
 
-    Levers: ``block_N`` (keys of a block), ``num_stages`` of each ring, ``consumer_groups`` (2 or 3), ``ping_pong``.
+    - ``overlap``: Q Kᵀ of a block is issued together with P V of the one before, whose softmax is done.
+    - ``ping_pong``: the groups take turns to issue, so that one's softmax runs under the other's products.
+    - ``ahead``: the last P V of a tile is issued with the first Q Kᵀ of the next, for a second buffer of Q.
+    - ``rescale_first``: the output so far is scaled under Q Kᵀ instead of after P V.
+    - ``persistent``: a grid of ``num_sms`` blocks, whose producers load the next tile while the consumers end this
+      one; a causal tile goes to the block that a schedule made beforehand finds free first (``tiles.py``).
+    - ``heads_at_once``: how many heads' keys and values are in use at a time, of the tens of MB that L2 holds.
+    - ``block_N``: keys of a block; wide ones have fewer barriers and maxima, as far as registers go.
+    - ``num_stages`` of each ring; ``consumer_groups`` (2 or 3).
 
-    Limits: sm_90a; depth and width multiples of 64; not measured yet.
+    Limits: sm_90a; bf16 and fp16; heads multiples of 64.
     """
-    require(problem.operator in ("attention", "causalattention"), f"{problem}: not attention")
-    groups, causal = consumer_groups, problem.operator == "causalattention"
-    batches, heads, kv_heads, tokens, depth, width = problem.dims
-    dtype = problem.input
-    require(groups in REGISTERS, f"consumer_groups={groups} is not 2 or 3")
-    require(block_N % 16 == 0 and 16 <= block_N <= 256, f"block_N={block_N} is not a multiple of 16 up to 256")
-    require(heads % kv_heads == 0, f"{problem}: {heads} heads cannot share {kv_heads}")
-    require(depth % 64 == 0 and width % 64 == 0, f"{problem}: D and W must be multiples of 64")
-    block_M = ROWS * groups
-    tiles, shared_heads = ceildiv(tokens, block_M), heads // kv_heads
-    to_log2 = log2(2.718281828459045) / sqrt(depth)
-    # Blocks of keys that cross the diagonal of a tile of queries, or the end of the keys; they come first.
-    masked = ceildiv(block_M, block_N) + (block_M % block_N != 0) if causal else int(tokens % block_N != 0)
-
-    def seen(tile: Any) -> Any:
-        """How many blocks of keys a tile of queries sees."""
-        if causal:
-            return T.min(ceildiv(tokens, block_N), T.ceildiv((tile + 1) * block_M, block_N))
-        return ceildiv(tokens, block_N)
+    require(overlap or not (ahead or rescale_first), "ahead and rescale_first need overlap")
+    block = Block.of(problem, block_N=block_N, num_stages=num_stages, consumer_groups=consumer_groups, ahead=ahead)
+    tiles = Tiles.of(block, heads_at_once, num_sms if persistent else None)
+    groups, heads, masked, waves = consumer_groups, block.heads, block.masked, tiles.waves
 
     @T.macro
-    def produce(Q: Any, K: Any, V: Any, s: "_Shared", tile: Any, head: Any, batch: Any, blocks: Any) -> None:
-        kv = head // shared_heads
-        for group in list(range(groups)):
-            m0 = tile * block_M + group * ROWS
-            T.tma_copy(Q[batch, head, m0 : m0 + ROWS, :], s.Q[group, :, :], barrier=s.Q_full[0])
+    def load(tensor: Any, head: Any, first: Any, rows: int, buffer: Any, full: Any, stage: Any) -> None:
+        T.tma_copy(tensor[head[0], head[1], first : first + rows, :], buffer[stage, :, :], barrier=full[stage])
         if T.shuffle_elect(32):
-            T.mbarrier_arrive(s.Q_full[0])
-        for step in T.serial(blocks):
-            n0 = (blocks - 1 - step) * block_N
-            stage, parity = step % num_stages, ((step // num_stages) & 1) ^ 1
-            T.mbarrier_wait_parity(s.K_empty[stage], parity)
-            T.tma_copy(K[batch, kv, n0 : n0 + block_N, :], s.K[stage, :, :], barrier=s.K_full[stage])
-            if T.shuffle_elect(32):
-                T.mbarrier_arrive(s.K_full[stage])
-            T.mbarrier_wait_parity(s.V_empty[stage], parity)
-            T.tma_copy(V[batch, kv, n0 : n0 + block_N, :], s.V[stage, :, :], barrier=s.V_full[stage])
-            if T.shuffle_elect(32):
-                T.mbarrier_arrive(s.V_full[stage])
+            T.mbarrier_arrive(full[stage])
 
     @T.macro
-    def scores(s: "_Shared", r: "_Registers", group: int, step: Any) -> None:
-        stage = step % num_stages
-        T.mbarrier_wait_parity(s.K_full[stage], (step // num_stages) & 1)
-        T.wgmma_gemm(s.Q[group, :, :], s.K[stage, :, :], r.S, transpose_B=True, clear_accum=True)
+    def produce(Q: Any, K: Any, V: Any, shared: Shared, number: Any) -> None:
+        # alloc_var, since a plain name is inlined at every use, with all the divisions of decode().
+        index = T.alloc_var("int32")
+        row = T.alloc_var("int32")
+        batch = T.alloc_var("int32")
+        head = T.alloc_var("int32")
+        blocks = T.alloc_var("int32")
+        done = T.alloc_var("int32", init=0)  # blocks of keys of the tiles before
+        for wave in T.serial(waves):
+            index = tiles.of_block(number, wave)
+            if tiles.exists(index):
+                place = tiles.decode(index)
+                row = place[0]
+                batch = place[1] // heads
+                head = place[1] % heads
+                blocks = tiles.key_blocks(row, T.min)
+                for step in T.serial(blocks):
+                    n0 = (blocks - 1 - step) * block_N  # the last first, which may need a mask
+                    stage, parity = (done + step) % num_stages, (((done + step) // num_stages) & 1) ^ 1
+                    T.mbarrier_wait_parity(shared.K_empty[stage], parity)
+                    load(K, (batch, head // block.shared_heads), n0, block_N, shared.K, shared.K_full, stage)
+                    if step == 0:
+                        for group in list(range(groups)):
+                            at = wave % block.Q_stages * groups + group
+                            m0 = row * block.block_M + group * ROWS
+                            T.mbarrier_wait_parity(shared.Q_empty[at], ((wave // block.Q_stages) & 1) ^ 1)
+                            load(Q, (batch, head), m0, ROWS, shared.Q, shared.Q_full, at)
+                    T.mbarrier_wait_parity(shared.V_empty[stage], parity)
+                    load(V, (batch, head // block.shared_heads), n0, block_N, shared.V, shared.V_full, stage)
+                done = done + blocks
 
     @T.macro
-    def values(s: "_Shared", r: "_Registers", step: Any) -> None:
-        stage = step % num_stages
-        T.mbarrier_wait_parity(s.V_full[stage], (step // num_stages) & 1)
-        T.wgmma_gemm(r.P, s.V[stage, :, :], r.out)
-
-    @T.macro
-    def free(barriers: Any, step: Any) -> None:
-        if T.shuffle_elect(GROUP):
-            T.mbarrier_arrive(barriers[step % num_stages])
-
-    @T.macro
-    def mask(r: "_Registers", m0: Any, n0: Any) -> None:
-        for i, j in T.Parallel(ROWS, block_N):
-            if causal:
-                r.S[i, j] = T.if_then_else(m0 + i >= n0 + j, r.S[i, j], LEAST)
-            else:
-                r.S[i, j] = T.if_then_else(n0 + j < tokens, r.S[i, j], LEAST)
-
-    @T.macro
-    def softmax(r: "_Registers", first: bool) -> None:
-        """S becomes exp2 of itself less its row's maximum so far; ``scale`` is what earlier sums are worth by now."""
-        if first:
-            T.reduce_max(r.S, r.maximum, dim=1, clear=True)
-        else:
-            T.copy(r.maximum, r.before)
-            T.reduce_max(r.S, r.maximum, dim=1, clear=False)
-            for i in T.Parallel(ROWS):
-                r.scale[i] = T.exp2((r.before[i] - r.maximum[i]) * to_log2)
-        for i, j in T.Parallel(ROWS, block_N):
-            r.S[i, j] = T.exp2(r.S[i, j] * to_log2 - r.maximum[i] * to_log2)
-        T.reduce_sum(r.S, r.sum, dim=1)
-        if first:
-            T.copy(r.sum, r.total)
-        else:
-            for i in T.Parallel(ROWS):
-                r.total[i] = r.total[i] * r.scale[i] + r.sum[i]
-
-    @T.macro
-    def one_step(s: "_Shared", r: "_Registers", group: int, m0: Any, step: Any, blocks: Any, masks: bool) -> None:
-        if ping_pong:
-            T.mbarrier_wait_parity(s.turn[group], (step - 1) & 1)
-        scores(s, r, group, step)
-        values(s, r, step - 1)
-        if ping_pong:
-            if T.shuffle_elect(GROUP):
-                T.mbarrier_arrive(s.turn[(group + 1) % groups])
-        T.wait_wgmma(1)
-        T.warpgroup_fence_operand(r.S, num_regs=ROWS * block_N // GROUP)
-        free(s.K_empty, step)
-        if masks:
-            mask(r, m0, (blocks - 1 - step) * block_N)
-        softmax(r, False)
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(r.out, num_regs=ROWS * width // GROUP)
-        free(s.V_empty, step - 1)
-        T.copy(r.S, r.P)
-        for i, j in T.Parallel(ROWS, width):
-            r.out[i, j] *= r.scale[i]
-
-    @T.macro
-    def consume(
-        Out: Any, s: "_Shared", registers: list[Any], tile: Any, head: Any, batch: Any, blocks: Any, group: int
-    ) -> None:
-        r = registers[group]
-        m0 = tile * block_M + group * ROWS
-        T.clear(r.out)
-        if ping_pong:
-            if group == groups - 1:
-                if T.shuffle_elect(GROUP):
-                    T.mbarrier_arrive(s.turn[0])
-        T.mbarrier_wait_parity(s.Q_full[0], 0)
-        scores(s, r, group, 0)
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(r.S, num_regs=ROWS * block_N // GROUP)
-        free(s.K_empty, 0)
+    def first_softmax(c: Consumer, row: Any) -> None:
         if masked > 0:
-            mask(r, m0, (blocks - 1) * block_N)
-        softmax(r, True)
-        T.copy(r.S, r.P)
-        for step in T.serial(1, T.min(masked, blocks) if masked > 1 else 1):
-            one_step(s, r, group, m0, step, blocks, True)
-        for step in T.serial(max(masked, 1), blocks):
-            one_step(s, r, group, m0, step, blocks, False)
-        values(s, r, blocks - 1)
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(r.out, num_regs=ROWS * width // GROUP)
-        for i, j in T.Parallel(ROWS, width):
-            r.out[i, j] /= r.total[i]
-        T.copy(r.out, s.out[group, :, :])
-        T.fence_proxy_async()
-        T.sync_threads(STORE_BARRIER + group, GROUP)
-        T.tma_copy(s.out[group, :, :], Out[batch, head, m0 : m0 + ROWS, :])
-        T.tma_store_wait(0)
+            mask(c, row * block.block_M + c.group * ROWS, (tiles.key_blocks(row, T.min) - 1) * block_N)
+        softmax(c, True)
+
+    @T.macro
+    def first_step(c: Consumer, wave: Any, row: Any, at: Any) -> None:
+        """A tile's first block of keys, with nothing to overlap."""
+        await_queries(c, wave)
+        start_scores(c, wave, at)
+        end_scores(c, at, 0)
+        first_softmax(c, row)
+        T.copy(c.registers.S, c.registers.P)
+        if not overlap:
+            start_values(c, at)
+            end_values(c, at)
+
+    @T.macro
+    def next_step(c: Consumer, wave: Any, at: Any, m0: Any, n0: Any, masks: bool) -> None:
+        await_turn(c)
+        start_scores(c, wave, at)
+        if overlap:
+            if rescale_first:
+                rescale(c)
+            start_values(c, at - 1)
+        give_turn(c, c.group + 1)
+        end_scores(c, at, 1 if overlap else 0)
+        if masks:
+            mask(c, m0, n0)
+        softmax(c, False)
+        if overlap:
+            if hold:
+                hold_softmax(c)
+            end_values(c, at - 1)
+        T.copy(c.registers.S, c.registers.P)
+        if not rescale_first:
+            rescale(c)
+        if not overlap:
+            start_values(c, at)
+            end_values(c, at)
+
+    @T.macro
+    def last_values(c: Consumer, at: Any) -> None:
+        if overlap:
+            start_values(c, at)
+        invert_total(c)
+        if overlap:
+            end_values(c, at)
+
+    @T.macro
+    def step_to_next_tile(c: Consumer, wave: Any, row: Any, at: Any) -> None:
+        """The last product of a tile with the first of the next, whose first softmax follows."""
+        await_turn(c)
+        await_queries(c, wave)
+        start_scores(c, wave, at)
+        start_values(c, at - 1)
+        give_turn(c, c.group + 1)
+        invert_total(c)
+        end_scores(c, at, 1)
+        first_softmax(c, row)
+        if hold:
+            hold_softmax(c)
+        end_values(c, at - 1)
+        T.copy(c.registers.S, c.registers.P)
+
+    @T.macro
+    def consume(Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, group: int) -> None:
+        c = Consumer(block, shared, registers[group], thread, group, ping_pong)
+        index = T.alloc_var("int32")
+        after = T.alloc_var("int32")
+        row = T.alloc_var("int32")
+        head = T.alloc_var("int32")
+        blocks = T.alloc_var("int32")
+        done = T.alloc_var("int32", init=0)
+        if group == groups - 1:
+            give_turn(c, 0)
+        index = tiles.of_block(number, 0)
+        if ahead:
+            first_step(c, 0, tiles.decode(index)[0], 0)
+        for wave in T.serial(waves):
+            if tiles.exists(index):
+                place = tiles.decode(index)
+                row = place[0]
+                head = place[1]
+                blocks = tiles.key_blocks(row, T.min)
+                after = tiles.of_block(number, wave + 1)
+                m0 = row * block.block_M + group * ROWS
+                T.clear(c.registers.out)
+                if not ahead:
+                    first_step(c, wave, row, done)
+                if masked > 1:
+                    for step in T.serial(1, T.min(masked, blocks)):
+                        next_step(c, wave, done + step, m0, (blocks - 1 - step) * block_N, True)
+                for step in T.serial(max(masked, 1), blocks):
+                    next_step(c, wave, done + step, m0, 0, False)
+                free_queries(c, wave)
+                done = done + blocks
+                if rescale_first:
+                    rescale(c)
+                if ahead:
+                    if tiles.exists(after):
+                        step_to_next_tile(c, wave + 1, tiles.decode(after)[0], done)
+                    else:
+                        last_values(c, done - 1)
+                else:
+                    last_values(c, done - 1)
+                store(c, Out, head, m0)
+                index = after
 
     @T.macro
     def run_consumers(thread: Any, work: Any, group: int) -> None:
         if group == groups - 1:
-            T.set_max_nreg(REGISTERS[groups][1], 1)
+            T.set_max_nreg(block.registers[1], 1)
             work(group)
         else:
             if thread < GROUP * (group + 2):
-                T.set_max_nreg(REGISTERS[groups][1], 1)
+                T.set_max_nreg(block.registers[1], 1)
                 work(group)
             else:
                 run_consumers(thread, work, group + 1)
 
-    @T.macro
-    def allocate_shared() -> "_Shared":
-        queries = T.alloc_shared((groups, ROWS, depth), dtype)
-        keys = T.alloc_shared((num_stages, block_N, depth), dtype)
-        stages_V = T.alloc_shared((num_stages, block_N, width), dtype)
-        stores = T.alloc_shared((groups, ROWS, width), dtype)
-        Q_full = T.alloc_barrier([1])
-        K_full = T.alloc_barrier([1] * num_stages)
-        K_empty = T.alloc_barrier([groups] * num_stages)
-        V_full = T.alloc_barrier([1] * num_stages)
-        V_empty = T.alloc_barrier([groups] * num_stages)
-        turn = T.alloc_barrier([1] * groups)
-        return _Shared(queries, keys, stages_V, stores, Q_full, K_full, K_empty, V_full, V_empty, turn)
-
-    @T.macro
-    def allocate_registers() -> list["_Registers"]:
-        S = [T.alloc_fragment((ROWS, block_N), "float32") for _ in range(groups)]
-        P = [T.alloc_fragment((ROWS, block_N), dtype) for _ in range(groups)]
-        outputs = [T.alloc_fragment((ROWS, width), "float32") for _ in range(groups)]
-        rows = [[T.alloc_fragment((ROWS,), "float32") for _ in range(5)] for _ in range(groups)]
-        return [_Registers(S[g], P[g], outputs[g], *rows[g]) for g in range(groups)]
-
     q_shape, k_shape, v_shape = problem.inputs
-    o_shape = problem.output_shape
+    o_shape, dtype = problem.output_shape, block.dtype
 
     @T.prim_func
     def main(
@@ -221,47 +239,22 @@ def forward(
         V: T.Tensor(v_shape, dtype),
         Out: T.Tensor(o_shape, dtype),
     ):
-        with T.Kernel(tiles, heads, batches, threads=GROUP * (groups + 1)) as (bx, head, batch):
-            s = allocate_shared()
-            registers = allocate_registers()
+        with T.Kernel(tiles.blocks, threads=block.threads, prelude=HOLD + tiles.prelude) as number:
+            shared = allocate_shared(block)
+            registers = allocate_registers(block)
             thread = T.get_thread_binding()
-            tile = tiles - 1 - bx if causal else bx  # those that see most keys first
-            blocks = seen(tile)
             if thread < GROUP:
-                T.set_max_nreg(REGISTERS[groups][0], 0)
+                T.set_max_nreg(block.registers[0], 0)
                 if thread < 32:
-                    produce(Q, K, V, s, tile, head, batch, blocks)
+                    produce(Q, K, V, shared, number)
             else:
-                run_consumers(thread, partial(consume, Out, s, registers, tile, head, batch, blocks), 0)
+                run_consumers(thread, partial(consume, Out, shared, registers, thread, number), 0)
 
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """Tiles in shared memory, and the barriers by which they change hands."""
-
-    Q: Any
-    K: Any
-    V: Any
-    out: Any
-    Q_full: Any
-    K_full: Any
-    K_empty: Any
-    V_full: Any
-    V_empty: Any
-    turn: Any
-
-
-@dataclass(frozen=True)
-class _Registers:
-    """What one consumer group keeps: scores, their 16-bit copy, the output, and by row the softmax's state."""
-
-    S: Any
-    P: Any
-    out: Any
-    maximum: Any
-    before: Any
-    scale: Any
-    sum: Any
-    total: Any
+    return Program(
+        main,
+        pass_configs={
+            "tl.disable_shared_memory_reuse": True,  # warp groups run at their own pace
+            "tl.enable_fast_math": True,  # exp2f is one MUFU then, without its care for denormal numbers
+            "tl.disable_safe_memory_legalize": True,  # it guards each store; TMA clips, and ``store`` looks itself
+        },
+    )

@@ -101,9 +101,9 @@ def block_scaled(
 
     Limits: sm_90a; e4m3 inputs; M in multiples of 4, K and N of 16.
 
-    Measured on an H200, time of torch / time of this at 8192x8192x8192: 1.024 (128x128, 5 stages, chain of 8), 1.001
-    to 1.004 with a chain of 4, 0.92 with none; 0.98 for 256x128 and for 128x192, 0.90 for three groups on 192x128, and
-    0.92 to 0.95 in clusters.
+    Measured on an H200, time of torch / time of this at 8192x8192x8192: 1.024 (128x128, 5 stages, chain of 8), 1.001 to
+    1.004 with a chain of 4, 0.92 with none; 0.98 for 256x128 and for 128x192, 0.90 for three groups on 192x128; with
+    clusters less.
     """
     operands = Operands.of(problem, ("blockscaledlinear",))
     require(operands.input_bytes == 1, f"{problem}: the inputs are {operands.input}, not of 8 bits")

@@ -50,7 +50,7 @@ def warp_specialized(
     ``group_M`` (tile rows per raster group); ``wgmma_in_flight`` (1 frees a stage one step late, 0 drains every
     step); ``promote_steps`` (sums of so many k steps are added up in float32, since tensor cores keep 14 bits of a
     sum of 8-bit products, too few for a long K; it takes a second set of accumulators; 0: never); ``unroll`` (k steps
-    in the body of the main loop; 0: nvcc's choice); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of
+    in the body of the main loop, or 0: nvcc's choice); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of
     ``epilogue_N`` columns) or "direct";
     ``stagger`` (k steps by which a tile of a cluster begins later in K than the one before, so that not all read the
     same part of a shared operand at once: for a skinny A that clusters multicast, elsewhere it costs what L2 shared);
@@ -65,8 +65,8 @@ def warp_specialized(
     and 2048x2048x2048 1.010 (128x256), 16384x16384x512 1.171 (128x256, cluster_M=2), 1024x1024x1024 1.070
     (128x64x64, 8 stages, one tile per block), linear 64x8192x8192 1.03 (64x64x128, cluster_N=2). With inputs that are
     not in L2: 1024x1024x1024 1.064, with ``dependent_launch`` 1.168; 2048x2048x16384 0.998, with it 1.008; linear
-    64x8192x8192 1.031, with ``stagger=2`` 1.054 to 1.061. 8-bit scaledlinear 8192x8192x8192 1.034 (128x192, 4 stages,
-    ``promote_steps=4``).
+    64x8192x8192 1.031, with ``stagger=2`` 1.054 to 1.061. scaledlinear 8192x8192x8192 in 8 bits 1.034 (128x192, 4
+    stages, ``promote_steps=4``).
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")

@@ -13,7 +13,7 @@ CONFIG = dict(
     cluster_M=2,
     group_M=8,
     num_sms=132,
-    wgmma_in_flight=0,
+    wgmma_in_flight=1,
     epilogue_N=64,
     epilogue_buffers=2,
 )

@@ -1,0 +1,184 @@
+"""A block of threads at attention: its geometry, what it keeps in shared memory, and each consumer group in registers.
+
+Warp group 0 is the producer: one warp of it issues all TMA loads. Every further warp group is a consumer: it has 64
+queries of the tile, one WGMMA high, and the whole state of their softmax in registers.
+"""
+
+from dataclasses import dataclass
+from math import e, log2, sqrt
+from typing import Any, Self
+
+import tilelang.language as T
+
+from harness.problem import Problem
+from kernels.operands import ceildiv, require
+
+GROUP = 128  # threads of a warp group
+ROWS = 64  # queries of a consumer group: the M of a WGMMA
+SHARED_BYTES_MAX = 226 * 1024  # what the tiles may take: barriers and the alignment of swizzled tiles have 1 KiB
+REGISTERS = {2: (40, 232), 3: (32, 160)}  # of a thread (producer, consumer), by consumer groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Geometry of a block and the problem's sizes; what cannot work raises ValueError here."""
+
+    batches: int
+    heads: int
+    kv_heads: int
+    tokens: int
+    depth: int  # of Q and K
+    width: int  # of V and of the output
+    dtype: str
+    causal: bool
+    block_N: int  # keys of a block of keys
+    num_stages: int
+    consumer_groups: int
+    ahead: bool
+
+    @classmethod
+    def of(cls, problem: Problem, **levers: Any) -> Self:
+        operator = problem.operator
+        require(operator in ("attention", "causalattention"), f"{problem}: operator '{operator}' is not attention")
+        batches, heads, kv_heads, tokens, depth, width = problem.dims
+        return cls(
+            batches=batches,
+            heads=heads,
+            kv_heads=kv_heads,
+            tokens=tokens,
+            depth=depth,
+            width=width,
+            dtype=problem.input,
+            causal=operator == "causalattention",
+            **levers,
+        )
+
+    def __post_init__(self) -> None:
+        require(self.dtype in ("float16", "bfloat16"), f"{self.dtype} inputs are not supported, only 16-bit ones")
+        require(self.heads % self.kv_heads == 0, f"{self.heads} heads cannot share {self.kv_heads} of keys")
+        require(
+            self.depth % 64 == 0 and self.width % 64 == 0 and self.width <= 256,
+            f"heads of {self.depth} and {self.width}: both must be multiples of 64, values up to 256",
+        )
+        require(self.consumer_groups in REGISTERS, f"consumer_groups={self.consumer_groups} is not 2 or 3")
+        require(
+            self.block_N % 16 == 0 and 16 <= self.block_N <= 256,
+            f"block_N={self.block_N} is not a multiple of 16 up to 256",
+        )
+        require(self.num_stages >= 1, f"num_stages={self.num_stages} is not positive")
+        held = (self.block_N + self.width + self.block_N // 2) * ROWS // GROUP
+        free = REGISTERS[self.consumer_groups][1] - 32
+        require(
+            held <= free,
+            f"block_N={self.block_N}: scores, their 16-bit copy and {self.width} columns of output take {held} "
+            f"registers of a thread; with {self.consumer_groups} consumer groups {free} are free",
+        )
+        require(
+            self.shared_bytes <= SHARED_BYTES_MAX,
+            f"the tiles take {self.shared_bytes} bytes of shared memory; a block has {SHARED_BYTES_MAX}",
+        )
+
+    @property
+    def block_M(self) -> int:
+        return ROWS * self.consumer_groups
+
+    @property
+    def threads(self) -> int:
+        return GROUP * (self.consumer_groups + 1)
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Registers of a producer's and of a consumer's thread."""
+        return REGISTERS[self.consumer_groups]
+
+    @property
+    def Q_stages(self) -> int:
+        return 2 if self.ahead else 1
+
+    @property
+    def shared_bytes(self) -> int:
+        queries = self.Q_stages * self.block_M * self.depth
+        return 2 * (queries + self.num_stages * self.block_N * (self.depth + self.width))
+
+    @property
+    def shared_heads(self) -> int:
+        """Heads of queries that share one of keys."""
+        return self.heads // self.kv_heads
+
+    @property
+    def to_log2(self) -> float:
+        """What makes of q · k the exponent of 2."""
+        return log2(e) / sqrt(self.depth)
+
+    @property
+    def masked(self) -> int:
+        """How many blocks of keys, of those that a tile sees first, cross its diagonal or the end of the keys."""
+        if self.causal:
+            return ceildiv(self.block_M, self.block_N) + (self.block_M % self.block_N != 0)
+        return int(self.tokens % self.block_N != 0)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Tiles in shared memory, and the barriers by which they change hands; those of Q are each consumer group's own."""
+
+    Q: Any
+    K: Any
+    V: Any
+    Q_full: Any
+    Q_empty: Any
+    K_full: Any
+    K_empty: Any
+    V_full: Any
+    V_empty: Any
+
+
+@dataclass(frozen=True)
+class Registers:
+    """What a consumer group keeps: scores, their 16-bit copy, the output, and by row the softmax's state."""
+
+    S: Any
+    P: Any
+    out: Any
+    maximum: Any
+    before: Any
+    scale: Any
+    sum: Any
+    total: Any
+    inverse: Any
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """One consumer group, with what it works on."""
+
+    block: Block
+    shared: Shared
+    registers: Registers
+    thread: Any
+    group: int
+    ping_pong: bool
+
+
+@T.macro
+def allocate_shared(block: Block) -> Shared:
+    queries = T.alloc_shared((block.Q_stages * block.consumer_groups, ROWS, block.depth), block.dtype)
+    keys = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
+    values = T.alloc_shared((block.num_stages, block.block_N, block.width), block.dtype)
+    Q_full = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
+    Q_empty = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
+    K_full = T.alloc_barrier([1] * block.num_stages)
+    K_empty = T.alloc_barrier([block.consumer_groups] * block.num_stages)
+    V_full = T.alloc_barrier([1] * block.num_stages)
+    V_empty = T.alloc_barrier([block.consumer_groups] * block.num_stages)
+    return Shared(queries, keys, values, Q_full, Q_empty, K_full, K_empty, V_full, V_empty)
+
+
+@T.macro
+def allocate_registers(block: Block) -> list[Registers]:
+    groups = range(block.consumer_groups)
+    S = [T.alloc_fragment((ROWS, block.block_N), "float32") for _ in groups]
+    P = [T.alloc_fragment((ROWS, block.block_N), block.dtype) for _ in groups]
+    outputs = [T.alloc_fragment((ROWS, block.width), "float32") for _ in groups]
+    rows = [[T.alloc_fragment((ROWS,), "float32") for _ in range(6)] for _ in groups]
+    return [Registers(S[group], P[group], outputs[group], *rows[group]) for group in groups]

@@ -1,0 +1,144 @@
+"""What a consumer group does with a block of keys: two products, and the online softmax between them."""
+
+from typing import Any
+
+import tilelang.language as T
+
+from kernels.attention.block import GROUP, ROWS, Consumer
+
+LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
+TURN_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
+
+# Sums of powers are never negative, but ptxas cannot know, and moves no store over the wait.
+HOLD = r"""
+static __device__ __forceinline__ void hold(const float *sums) {
+  float sum = sums[0] + sums[1];
+  asm volatile("{ .reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never st.shared.f32 [%1], %0; }"
+               ::"f"(sum), "r"(0) : "memory");
+}
+"""
+
+
+@T.macro
+def signal(thread: Any, barriers: Any, index: Any) -> None:
+    if thread % GROUP == 0:
+        T.mbarrier_arrive(barriers[index])
+
+
+@T.macro
+def await_queries(c: Consumer, wave: Any) -> None:
+    block = c.block
+    at = wave % block.Q_stages * block.consumer_groups + c.group
+    T.mbarrier_wait_parity(c.shared.Q_full[at], (wave // block.Q_stages) & 1)
+
+
+@T.macro
+def free_queries(c: Consumer, wave: Any) -> None:
+    signal(c.thread, c.shared.Q_empty, wave % c.block.Q_stages * c.block.consumer_groups + c.group)
+
+
+@T.macro
+def start_scores(c: Consumer, wave: Any, at: Any) -> None:
+    """S = Q Kᵀ of the block of keys that is the producer's ``at``-th."""
+    block, shared = c.block, c.shared
+    stage = at % block.num_stages
+    queries = wave % block.Q_stages * block.consumer_groups + c.group
+    T.mbarrier_wait_parity(shared.K_full[stage], (at // block.num_stages) & 1)
+    T.wgmma_gemm(shared.Q[queries, :, :], shared.K[stage, :, :], c.registers.S, transpose_B=True, clear_accum=True)
+
+
+@T.macro
+def end_scores(c: Consumer, at: Any, in_flight: int) -> None:
+    T.wait_wgmma(in_flight)
+    # wgmma_gemm fences its accumulators before the wait; once more, so that nothing reads them early.
+    T.warpgroup_fence_operand(c.registers.S, num_regs=ROWS * c.block.block_N // GROUP)
+    signal(c.thread, c.shared.K_empty, at % c.block.num_stages)
+
+
+@T.macro
+def start_values(c: Consumer, at: Any) -> None:
+    """out += P V."""
+    stage = at % c.block.num_stages
+    T.mbarrier_wait_parity(c.shared.V_full[stage], (at // c.block.num_stages) & 1)
+    T.wgmma_gemm(c.registers.P, c.shared.V[stage, :, :], c.registers.out)
+
+
+@T.macro
+def end_values(c: Consumer, at: Any) -> None:
+    T.wait_wgmma(0)
+    T.warpgroup_fence_operand(c.registers.out, num_regs=ROWS * c.block.width // GROUP)
+    signal(c.thread, c.shared.V_empty, at % c.block.num_stages)
+
+
+@T.macro
+def await_turn(c: Consumer) -> None:
+    if c.ping_pong:
+        T.sync_threads(TURN_BARRIER + c.group, 2 * GROUP)
+
+
+@T.macro
+def give_turn(c: Consumer, to: int) -> None:
+    if c.ping_pong:
+        T.named_barrier_arrive(TURN_BARRIER + to % c.block.consumer_groups, 2 * GROUP)
+
+
+@T.macro
+def mask(c: Consumer, m0: Any, n0: Any) -> None:
+    """Scores of keys that a query must not see, or that do not exist; the block's first are query m0 and key n0."""
+    block, S = c.block, c.registers.S
+    for i, j in T.Parallel(ROWS, block.block_N):
+        if block.causal:
+            S[i, j] = T.if_then_else(m0 + i >= n0 + j, S[i, j], LEAST)
+        else:
+            S[i, j] = T.if_then_else(n0 + j < block.tokens, S[i, j], LEAST)
+
+
+@T.macro
+def softmax(c: Consumer, first: bool) -> None:
+    """S becomes exp2 of itself less its row's maximum so far; ``scale`` is what earlier sums are worth by now."""
+    r, to_log2 = c.registers, c.block.to_log2
+    if first:
+        T.reduce_max(r.S, r.maximum, dim=1, clear=True)
+        T.fill(r.scale, 1.0)
+    else:
+        T.copy(r.maximum, r.before)
+        T.reduce_max(r.S, r.maximum, dim=1, clear=False)
+        for i in T.Parallel(ROWS):
+            r.scale[i] = T.exp2((r.before[i] - r.maximum[i]) * to_log2)
+    for i, j in T.Parallel(ROWS, c.block.block_N):
+        r.S[i, j] = T.exp2(r.S[i, j] * to_log2 - r.maximum[i] * to_log2)
+    T.reduce_sum(r.S, r.sum, dim=1)
+    for i in T.Parallel(ROWS):
+        r.total[i] = r.sum[i] if first else r.total[i] * r.scale[i] + r.sum[i]
+
+
+@T.macro
+def hold_softmax(c: Consumer) -> None:
+    """Keep the softmax above what follows: ptxas would sink most of it below the wait for P V, which it is to hide."""
+    T.call_extern("handle", "hold", c.registers.total.data)
+
+
+@T.macro
+def rescale(c: Consumer) -> None:
+    r = c.registers
+    for i, j in T.Parallel(ROWS, c.block.width):
+        r.out[i, j] *= r.scale[i]
+
+
+@T.macro
+def invert_total(c: Consumer) -> None:
+    for i in T.Parallel(ROWS):
+        c.registers.inverse[i] = 1.0 / c.registers.total[i]
+
+
+@T.macro
+def store(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
+    """The output from registers to global memory: nothing waits for it, and it takes no shared memory from K and V."""
+    block, r = c.block, c.registers
+    batch, own = head // block.heads, head % block.heads
+    for i, j in T.Parallel(ROWS, block.width):
+        if block.tokens % block.block_M == 0:
+            Out[batch, own, m0 + i, j] = r.out[i, j] * r.inverse[i]
+        else:
+            if m0 + i < block.tokens:
+                Out[batch, own, m0 + i, j] = r.out[i, j] * r.inverse[i]
