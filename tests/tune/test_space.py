@@ -42,6 +42,7 @@ def test_families_have_names_and_spaces() -> None:
     assert spaces_module("kernels.gemm.pipelined") == ("kernels.gemm.spaces", "pipelined")
     assert own_family(SMALL, CPU) == "kernels.cpu.register_blocked"
     assert own_family(LARGE, H200) == "kernels.gemm.warp_specialized"
+    assert own_family(parse_shape_key("attention_fp16fp32_1x2x1x512x64x64"), H200) == "kernels.attention.forward"
     for wrong in ("os.path", "kernels.x", "a b", "kernels.gemm.__import__('os')"):
         with pytest.raises(UsageError):
             named_family(wrong, CPU)
@@ -65,6 +66,7 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
         (H200, parse_shape_key("matmul_bf16fp32_1024x1024x1024"), "kernels.gemm.warp_specialized"),
         (H200, parse_shape_key("matmul_bf16fp32_8192x8192x8192"), "kernels.gemm.stream_k"),
         (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.ping_pong"),
+        (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.attention.forward"),
     ],
 )
 def test_every_space_of_the_checkout_has_candidates(gpu: gpus.Gpu, problem: object, family: str) -> None:
