@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
@@ -10,6 +11,8 @@ from kernels.attention import forward
 from kernels.attention.block import Block
 from kernels.attention.spaces import forward as space
 from kernels.attention.tiles import BETWEEN_TILES, Tiles
+from kernels.front.defaults import default
+from kernels.front.places import Place
 from tests.kernels.emulation import generated
 
 FULL = "attention_bf16fp32_2x4x2x512x128x128"
@@ -126,6 +129,11 @@ def test_the_schedule_is_in_the_kernel() -> None:
     assert re.search(r"scheduled_tiles\[6\]\[\d\] = \{\n  \{0, ", source)
     assert source.count("scheduled_tile(((int)blockIdx.x)") >= 3  # the producer and two groups
     assert "scheduled_tile" not in generated(build(FULL))
+
+
+def test_the_front_leaves_attention_without_a_winner_to_the_library() -> None:
+    place = Place(torch.device("cuda", 0), "h200", "sm_90a", 132)
+    assert default(parse_shape_key(FULL), place).family is None
 
 
 @pytest.mark.parametrize("key", [FULL, CAUSAL])
