@@ -9,6 +9,7 @@ from harness.gpus import Gpu
 from harness.problem import DTYPE_BYTES, Problem
 
 _BASELINE_OPERATORS: Final = ("matmul", "linear")
+_ATTENTION_OPERATORS: Final = ("attention", "causalattention")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Ladder:
 
 _PIPELINED: Final = "kernels.gemm.pipelined"
 _WARP_SPECIALIZED: Final = "kernels.gemm.warp_specialized"
+_ATTENTION: Final = "kernels.attention.forward"
 _SCALAR: Final = "kernels.cpu.scalar_gemm"
 _REGISTERS: Final = "kernels.cpu.register_blocked"
 
@@ -80,6 +82,13 @@ _PANELS_DRAFT: Final = Draft(
     "Blocks in swizzled panels eight tiles wide, so that those that run at the same time share operands in L2.",
     _PIPELINED,
     _WIDE | {"panel": 8},
+)
+
+_ATTENTION_DRAFT: Final = Draft(
+    "overlap_and_turns",
+    "Each group's softmax under its own P V and under the other group's products, which its turn keeps apart.",
+    _ATTENTION,
+    {"block_N": 128, "overlap": True, "ping_pong": True},
 )
 
 _SM_80: Final = Ladder(
@@ -210,6 +219,8 @@ def ladder(gpu: Gpu) -> Ladder | None:
 def draft(problem: Problem, gpu: Gpu) -> Draft:
     """A first kernel for any problem that a family takes; raises UsageError for the others."""
     reason = None
+    if problem.operator in _ATTENTION_OPERATORS and gpu.arch == "sm_90a" and DTYPE_BYTES[problem.input] == 2:
+        return _ATTENTION_DRAFT
     if problem.operator not in _BASELINE_OPERATORS:
         reason = f"operator '{problem.operator}'"
     elif ladder(gpu) is None:

@@ -18,13 +18,13 @@ SPACES: Final = "spaces"  # the module beside the families
 PACKAGES: Final = {True: "kernels.cpu", False: "kernels.gemm"}  # by "is a CPU"
 # What goes to the compiler and not to the family, unless the family takes it as a lever of its own.
 COMPILER_LEVERS: Final = ("pass_configs", "compile_flags")
-_OWN: Final = {"sm_90a": "kernels.gemm.warp_specialized"}
+_OWN: Final = {("sm_90a", "kernels.gemm.pipelined"): "kernels.gemm.warp_specialized"}  # by what `new` starts with
 
 
 def own_family(problem: Problem, gpu: Gpu) -> str:
     """The family that a problem is tuned in where none is named; raises UsageError where no family takes it."""
     drafted = ladders.draft(problem, gpu).family
-    return _OWN.get(gpu.arch, drafted)
+    return _OWN.get((gpu.arch, drafted), drafted)
 
 
 def named_family(name: str, gpu: Gpu) -> str:
@@ -32,7 +32,7 @@ def named_family(name: str, gpu: Gpu) -> str:
     dotted = name if "." in name else f"{PACKAGES[gpu.is_cpu]}.{name}"
     parts = dotted.split(".")
     if parts[0] != "kernels" or len(parts) < 3 or not all(part.isidentifier() for part in parts):
-        raise UsageError(f"family '{name}' is not a name such as {_OWN['sm_90a']} or register_blocked")
+        raise UsageError(f"family '{name}' is not a name such as kernels.gemm.stream_k or register_blocked")
     return dotted
 
 

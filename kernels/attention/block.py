@@ -158,6 +158,7 @@ class Consumer:
     thread: Any
     group: int
     ping_pong: bool
+    partial_sums: bool
 
 
 @T.macro

@@ -8,21 +8,22 @@ import tilelang.language as T
 from harness.iteration import Problem, Program
 from kernels.attention.block import GROUP, ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
 from kernels.attention.steps import (
-    HOLD,
+    FUNCTIONS,
     await_queries,
     await_turn,
     end_scores,
     end_values,
+    exponentiate,
+    find_maxima,
     free_queries,
     give_turn,
-    hold_softmax,
     invert_total,
     mask,
     rescale,
-    softmax,
     start_scores,
     start_values,
     store,
+    tie,
 )
 from kernels.attention.tiles import Tiles
 from kernels.operands import require
@@ -40,7 +41,8 @@ def forward(
     ping_pong: bool = True,
     ahead: bool = False,
     rescale_first: bool = False,
-    hold: bool = True,
+    early_wait: bool = False,
+    partial_sums: bool = True,
     persistent: bool = True,
     heads_at_once: int = 1,
     num_sms: int = NUM_SMS,
@@ -56,15 +58,24 @@ def forward(
     - ``ping_pong``: the groups take turns to issue, so that one's softmax runs under the other's products.
     - ``ahead``: the last P V of a tile is issued with the first Q Kᵀ of the next, for a second buffer of Q.
     - ``rescale_first``: the output so far is scaled under Q Kᵀ instead of after P V.
+    - ``early_wait``: P V is waited for between the maxima and the powers, not where ptxas puts the wait: stages of V
+      are free earlier, and the conversions to 16 bits mix with the powers, which the MUFU unit bounds.
+    - ``partial_sums``: each thread adds its own columns only, and lanes meet once a tile.
     - ``persistent``: a grid of ``num_sms`` blocks, whose producers load the next tile while the consumers end this
       one; a causal tile goes to the block that a schedule made beforehand finds free first (``tiles.py``).
-    - ``heads_at_once``: how many heads' keys and values are in use at a time, of the tens of MB that L2 holds.
-    - ``block_N``: keys of a block; wide ones have fewer barriers and maxima, as far as registers go.
-    - ``num_stages`` of each ring; ``consumer_groups`` (2 or 3).
+    - ``heads_at_once``: how many heads' keys and values are in use at a time, of the tens of MB that L2 holds; more
+      balance causal tiles better.
+    - ``block_N``: keys of a block; wide ones have fewer barriers and maxima, as far as registers go (176 beside an
+      output 128 wide).
+    - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
-    Limits: sm_90a; bf16 and fp16; heads multiples of 64.
+    Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
+    kernel's text.
+
+    Not measured by the harness yet.
     """
-    require(overlap or not (ahead or rescale_first), "ahead and rescale_first need overlap")
+    require(overlap or not (ahead or rescale_first or early_wait), "ahead, rescale_first and early_wait need overlap")
+    require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
     block = Block.of(problem, block_N=block_N, num_stages=num_stages, consumer_groups=consumer_groups, ahead=ahead)
     tiles = Tiles.of(block, heads_at_once, num_sms if persistent else None)
     groups, heads, masked, waves = consumer_groups, block.heads, block.masked, tiles.waves
@@ -108,10 +119,10 @@ def forward(
                 done = done + blocks
 
     @T.macro
-    def first_softmax(c: Consumer, row: Any) -> None:
+    def first_maxima(c: Consumer, row: Any) -> None:
         if masked > 0:
             mask(c, row * block.block_M + c.group * ROWS, (tiles.key_blocks(row, T.min) - 1) * block_N)
-        softmax(c, True)
+        find_maxima(c, True)
 
     @T.macro
     def first_step(c: Consumer, wave: Any, row: Any, at: Any) -> None:
@@ -119,7 +130,8 @@ def forward(
         await_queries(c, wave)
         start_scores(c, wave, at)
         end_scores(c, at, 0)
-        first_softmax(c, row)
+        first_maxima(c, row)
+        exponentiate(c, True)
         T.copy(c.registers.S, c.registers.P)
         if not overlap:
             start_values(c, at)
@@ -137,11 +149,15 @@ def forward(
         end_scores(c, at, 1 if overlap else 0)
         if masks:
             mask(c, m0, n0)
-        softmax(c, False)
+        find_maxima(c, False)
+        if not early_wait:
+            exponentiate(c, False)
         if overlap:
-            if hold:
-                hold_softmax(c)
             end_values(c, at - 1)
+            if early_wait:
+                tie(c)
+        if early_wait:
+            exponentiate(c, False)
         T.copy(c.registers.S, c.registers.P)
         if not rescale_first:
             rescale(c)
@@ -167,15 +183,18 @@ def forward(
         give_turn(c, c.group + 1)
         invert_total(c)
         end_scores(c, at, 1)
-        first_softmax(c, row)
-        if hold:
-            hold_softmax(c)
+        first_maxima(c, row)
+        if not early_wait:
+            exponentiate(c, True)
         end_values(c, at - 1)
+        if early_wait:
+            tie(c)
+            exponentiate(c, True)
         T.copy(c.registers.S, c.registers.P)
 
     @T.macro
     def consume(Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, group: int) -> None:
-        c = Consumer(block, shared, registers[group], thread, group, ping_pong)
+        c = Consumer(block, shared, registers[group], thread, group, ping_pong, partial_sums)
         index = T.alloc_var("int32")
         after = T.alloc_var("int32")
         row = T.alloc_var("int32")
@@ -239,7 +258,7 @@ def forward(
         V: T.Tensor(v_shape, dtype),
         Out: T.Tensor(o_shape, dtype),
     ):
-        with T.Kernel(tiles.blocks, threads=block.threads, prelude=HOLD + tiles.prelude) as number:
+        with T.Kernel(tiles.blocks, threads=block.threads, prelude=FUNCTIONS + tiles.prelude) as number:
             shared = allocate_shared(block)
             registers = allocate_registers(block)
             thread = T.get_thread_binding()

@@ -9,12 +9,33 @@ from kernels.attention.block import GROUP, ROWS, Consumer
 LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
 TURN_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
 
-# Sums of powers are never negative, but ptxas cannot know, and moves no store over the wait.
-HOLD = r"""
-static __device__ __forceinline__ void hold(const float *sums) {
-  float sum = sums[0] + sums[1];
-  asm volatile("{ .reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never st.shared.f32 [%1], %0; }"
-               ::"f"(sum), "r"(0) : "memory");
+FUNCTIONS = r"""
+// Of a WGMMA accumulator a thread has two rows, and two of every eight columns.
+template <int columns>
+static __device__ __forceinline__ void add_own_columns(const float *scores, float *sums) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    float even = 0, odd = 0;
+#pragma unroll
+    for (int i = 2 * row; i < columns / 2; i += 4) {
+      even += scores[i];
+      odd += scores[i + 1];
+    }
+    sums[row] += even + odd;
+  }
+}
+static __device__ __forceinline__ void add_lanes(float *sums) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    sums[row] += __shfl_xor_sync(~0u, sums[row], 2);
+    sums[row] += __shfl_xor_sync(~0u, sums[row], 1);
+  }
+}
+// Adds 0 * out to the maxima: what needs them cannot stand above the wait for out then, wherever ptxas would have it.
+static __device__ __forceinline__ void tie(float *maxima, const float *out) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row)
+    asm("fma.rn.f32 %0, %1, 0f00000000, %0;" : "+f"(maxima[row]) : "f"(out[2 * row]));
 }
 """
 
@@ -94,9 +115,9 @@ def mask(c: Consumer, m0: Any, n0: Any) -> None:
 
 
 @T.macro
-def softmax(c: Consumer, first: bool) -> None:
-    """S becomes exp2 of itself less its row's maximum so far; ``scale`` is what earlier sums are worth by now."""
-    r, to_log2 = c.registers, c.block.to_log2
+def find_maxima(c: Consumer, first: bool) -> None:
+    """Of each row so far; ``scale`` is what sums of before are worth by now."""
+    r = c.registers
     if first:
         T.reduce_max(r.S, r.maximum, dim=1, clear=True)
         T.fill(r.scale, 1.0)
@@ -104,18 +125,31 @@ def softmax(c: Consumer, first: bool) -> None:
         T.copy(r.maximum, r.before)
         T.reduce_max(r.S, r.maximum, dim=1, clear=False)
         for i in T.Parallel(ROWS):
-            r.scale[i] = T.exp2((r.before[i] - r.maximum[i]) * to_log2)
-    for i, j in T.Parallel(ROWS, c.block.block_N):
-        r.S[i, j] = T.exp2(r.S[i, j] * to_log2 - r.maximum[i] * to_log2)
-    T.reduce_sum(r.S, r.sum, dim=1)
-    for i in T.Parallel(ROWS):
-        r.total[i] = r.sum[i] if first else r.total[i] * r.scale[i] + r.sum[i]
+            r.scale[i] = T.exp2((r.before[i] - r.maximum[i]) * c.block.to_log2)
 
 
 @T.macro
-def hold_softmax(c: Consumer) -> None:
-    """Keep the softmax above what follows: ptxas would sink most of it below the wait for P V, which it is to hide."""
-    T.call_extern("handle", "hold", c.registers.total.data)
+def exponentiate(c: Consumer, first: bool) -> None:
+    """S becomes exp2 of itself less its row's maximum, and joins the row's total."""
+    r, to_log2 = c.registers, c.block.to_log2
+    for i, j in T.Parallel(ROWS, c.block.block_N):
+        r.S[i, j] = T.exp2(r.S[i, j] * to_log2 - r.maximum[i] * to_log2)
+    if c.partial_sums:
+        if first:
+            T.clear(r.total)
+        else:
+            for i in T.Parallel(ROWS):
+                r.total[i] *= r.scale[i]
+        T.call_extern("handle", f"add_own_columns<{c.block.block_N}>", r.S.data, r.total.data)
+    else:
+        T.reduce_sum(r.S, r.sum, dim=1)
+        for i in T.Parallel(ROWS):
+            r.total[i] = r.sum[i] if first else r.total[i] * r.scale[i] + r.sum[i]
+
+
+@T.macro
+def tie(c: Consumer) -> None:
+    T.call_extern("handle", "tie", c.registers.maximum.data, c.registers.out.data)
 
 
 @T.macro
@@ -127,6 +161,8 @@ def rescale(c: Consumer) -> None:
 
 @T.macro
 def invert_total(c: Consumer) -> None:
+    if c.partial_sums:
+        T.call_extern("handle", "add_lanes", c.registers.total.data)
     for i in T.Parallel(ROWS):
         c.registers.inverse[i] = 1.0 / c.registers.total[i]
 

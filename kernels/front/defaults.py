@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from harness.problem import DTYPE_BYTES, Problem
+from kernels.front.arguments import SECOND
 from kernels.front.choice import Choice, library
 from kernels.front.places import Place
 from kernels.operands import ceildiv
@@ -104,6 +105,8 @@ _BLACKWELL: Final = Tile(
 
 def default(problem: Problem, where: Place) -> Choice:
     """A choice for any problem: the library where no family takes it, or where none is likely to be faster."""
+    if problem.operator not in SECOND:
+        return library(f"the front has no {problem.operator}")
     if 0 in problem.dims:
         return library("nothing to compute")
     if where.arch is None:

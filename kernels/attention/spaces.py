@@ -1,0 +1,26 @@
+"""What to search in the attention family, under its name: a product, or a function of the problem."""
+
+from typing import Any
+
+from harness.problem import Problem
+
+
+def forward(problem: Problem) -> list[dict[str, Any]]:
+    """Wide blocks of keys, or narrower ones with a second buffer of Q; orders of tiles and of the softmax."""
+    batches, heads, kv_heads, *_ = problem.dims
+    shared = heads // kv_heads
+    at_once = {count * shared for count in (1, 2, 4, 8, 16)} if problem.operator == "causalattention" else {shared}
+    return [
+        {
+            "block_N": block_N,
+            "ahead": ahead,
+            "rescale_first": rescale_first,
+            "early_wait": early_wait,
+            "heads_at_once": heads_at_once,
+        }
+        for block_N, ahead in ((176, False), (160, False), (128, False), (160, True), (128, True), (96, True))
+        for rescale_first in (True, False)
+        for early_wait in (True, False)
+        for heads_at_once in sorted(at_once)
+        if batches * heads % heads_at_once == 0
+    ]

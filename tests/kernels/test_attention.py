@@ -1,0 +1,173 @@
+"""The attention family lowers for sm_90a, without a GPU, to the instructions it promises; each tile is done once."""
+
+import re
+
+import pytest
+import torch
+
+from harness.iteration import Program
+from harness.problem import parse_shape_key
+from kernels.attention import forward
+from kernels.attention.block import Block
+from kernels.attention.spaces import forward as space
+from kernels.attention.tiles import BETWEEN_TILES, Tiles
+from kernels.front.defaults import default
+from kernels.front.places import Place
+from tests.kernels.emulation import generated
+
+FULL = "attention_bf16fp32_2x4x2x512x128x128"
+CAUSAL = "causalattention_fp16fp32_2x4x2x512x192x128"
+RAGGED = "attention_bf16fp32_1x2x1x500x128x64"
+
+
+def build(key: str, **levers: object) -> Program:
+    return forward(parse_shape_key(key), **{"block_N": 128, "num_sms": 6, **levers})  # type: ignore[arg-type]
+
+
+def cuda(key: str, **levers: object) -> str:
+    source = generated(build(key, **levers))
+    # The definition of the kernel, not the inline functions before it.
+    return source[source.index('extern "C" __global__') :]
+
+
+def in_order(source: str, *patterns: str) -> bool:
+    """Whether the patterns occur one after the other."""
+    return re.search(".*?".join(patterns), source, re.DOTALL) is not None
+
+
+def loops(source: str) -> list[str]:
+    """The loops over a tile's blocks of keys, from where a group awaits its turn to where P is converted."""
+    found = re.findall(r"for \(int step\w* = 1;.*?(?:nv_bfloat162|half2)", source, re.DOTALL)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("key", [FULL, CAUSAL, RAGGED])
+def test_roles_loads_and_products(key: str) -> None:
+    source = cuda(key)
+    assert set(re.findall(r"tma_load\((\w)_desc", source)) == {"Q", "K", "V"}
+    assert "warpgroup_reg_dealloc<40>" in source
+    assert source.count("warpgroup_reg_alloc<232>") == 2
+    assert "tl::wgmma_ss" in source  # Q and K from shared memory
+    assert "tl::wgmma_rs" in source  # P from registers
+    assert "__launch_bounds__(384, 1)" in source
+    assert "AllReduce<tl::SumOp" not in source
+
+
+def test_both_products_are_in_flight_before_the_softmax() -> None:
+    for loop in loops(cuda(FULL)):
+        assert in_order(loop, "wgmma_ss", "wgmma_rs", "wait_wgmma<1>", "exp2f", "wait_wgmma<0>")
+    for loop in loops(cuda(FULL, overlap=False)):
+        assert "wgmma_rs" not in loop
+
+
+def test_an_early_wait_stands_between_maxima_and_powers() -> None:
+    for loop in loops(cuda(FULL, early_wait=True)):
+        assert in_order(loop, "wait_wgmma<1>", "MaxOp", "wait_wgmma<0>", "tie", r"exp2f\(.*exp2f")
+
+
+def test_the_output_is_scaled_under_the_first_product_when_asked() -> None:
+    assert all(in_order(loop, "wgmma_ss", r"\*v_", "wgmma_rs") for loop in loops(cuda(FULL, rescale_first=True)))
+
+
+def test_groups_take_turns() -> None:
+    source = cuda(FULL)
+    assert set(re.findall(r"__sync_thread_partial\((\d+), 256\)", source)) == {"8", "9"}
+    assert "partial" not in cuda(FULL, ping_pong=False)
+
+
+def test_only_blocks_at_the_diagonal_or_the_end_are_masked() -> None:
+    least = re.escape("0x1p+100")
+    assert not re.search(least, cuda(FULL))
+    assert re.search(least, cuda(RAGGED))
+    assert not any(re.search(least, loop) for loop in loops(cuda(CAUSAL)))
+
+
+def test_a_row_past_the_end_is_not_stored() -> None:
+    # The row of a group's first thread is 64 or 128 too high, since the thread's number is counted from the block's.
+    assert re.findall(r"\+ m0\w*\) < (\d+)", cuda(RAGGED)) == [str(500 + 64), str(500 + 128)]
+    assert "m0) <" not in cuda(FULL)
+
+
+def test_three_groups_and_a_second_buffer_of_queries() -> None:
+    source = cuda(FULL, block_N=80, consumer_groups=3, ahead=True)
+    assert source.count("warpgroup_reg_alloc<160>") == 3
+    assert "Q_full_mem[6]" in source
+
+
+def tiles(key: str, heads_at_once: int, num_sms: int | None) -> Tiles:
+    block = Block.of(parse_shape_key(key), block_N=128, num_stages=2, consumer_groups=2, ahead=False)
+    return Tiles.of(block, heads_at_once, num_sms)
+
+
+@pytest.mark.parametrize(
+    "key", ["attention_bf16fp32_2x4x2x1000x128x128", "causalattention_bf16fp32_2x4x2x1000x128x128"]
+)
+@pytest.mark.parametrize("heads_at_once", [1, 2, 8])
+@pytest.mark.parametrize("num_sms", [1, 6, 132, None])
+def test_every_tile_is_done_once(key: str, heads_at_once: int, num_sms: int | None) -> None:
+    each = tiles(key, heads_at_once, num_sms)
+    if each.scheduled:
+        taken = [index for block in each.schedule for index in block]
+        assert each.waves == max(map(len, each.schedule))
+    else:
+        taken = [each.of_block(block, wave) for block in range(each.blocks) for wave in range(each.waves)]
+        taken = [index for index in taken if each.exists(index)]
+    assert sorted(taken) == list(range(each.total))
+    assert {each.decode(index) for index in taken} == {(row, head) for row in range(8) for head in range(8)}
+
+
+@pytest.mark.parametrize(("shape", "heads_at_once"), [("16x16x16x1024", 16), ("4x16x16x4096", 8), ("1x16x16x16384", 2)])
+def test_a_causal_schedule_is_level(shape: str, heads_at_once: int) -> None:
+    each = tiles(f"causalattention_bf16fp32_{shape}x128x128", heads_at_once, 132)
+    loads = [sum(each.key_blocks(each.decode(index)[0]) + BETWEEN_TILES for index in block) for block in each.schedule]
+    assert max(loads) < 1.03 * sum(loads) / len(loads)
+
+
+def test_the_schedule_is_in_the_kernel() -> None:
+    source = generated(build(CAUSAL, block_N=64))
+    assert re.search(r"scheduled_tiles\[6\]\[\d\] = \{\n  \{0, ", source)
+    assert source.count("scheduled_tile(((int)blockIdx.x)") >= 3  # the producer and two groups
+    assert "scheduled_tile" not in generated(build(FULL))
+
+
+def test_the_front_leaves_attention_without_a_winner_to_the_library() -> None:
+    place = Place(torch.device("cuda", 0), "h200", "sm_90a", 132)
+    assert default(parse_shape_key(FULL), place).family is None
+
+
+@pytest.mark.parametrize("key", [FULL, CAUSAL])
+def test_the_space_has_candidates(key: str) -> None:
+    problem = parse_shape_key(key)
+    taken = 0
+    for levers in space(problem):
+        try:
+            forward(problem, **levers)
+        except ValueError:
+            continue
+        taken += 1
+    assert taken >= 4
+
+
+@pytest.mark.parametrize(
+    ("key", "levers", "message"),
+    [
+        ("matmul_bf16fp32_512x512x256", {}, "operator 'matmul' is not attention"),
+        ("attention_f32fp32_1x2x1x96x64x64", {}, "float32 inputs are not supported"),
+        ("attention_bf16fp32_1x2x1x96x80x64", {}, "both must be multiples of 64"),
+        ("attention_bf16fp32_1x3x2x96x64x64", {}, "3 heads cannot share 2"),
+        (FULL, {"block_N": 100}, "block_N=100 is not a multiple of 16"),
+        (FULL, {"block_N": 208}, "take 220 registers of a thread; with 2 consumer groups 200 are free"),
+        (FULL, {"consumer_groups": 4}, "consumer_groups=4 is not 2 or 3"),
+        (FULL, {"num_stages": 0}, "num_stages=0 is not positive"),
+        (FULL, {"num_stages": 4}, "bytes of shared memory; a block has 231424"),
+        (FULL, {"heads_at_once": 3}, "heads_at_once=3 does not divide the 8 heads"),
+        (FULL, {"num_sms": 0}, "num_sms=0 is not positive"),
+        (FULL, {"overlap": False, "ahead": True}, "need overlap"),
+        (FULL, {"persistent": False, "ahead": True}, "ahead needs persistent"),
+    ],
+)
+def test_impossible_arguments_are_named(key: str, levers: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        build(key, **levers)
+    assert "\n" not in str(error.value)
