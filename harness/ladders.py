@@ -32,7 +32,7 @@ class Ladder:
 
 _PIPELINED: Final = "kernels.gemm.pipelined"
 _WARP_SPECIALIZED: Final = "kernels.gemm.warp_specialized"
-_ATTENTION: Final = "kernels.attention.forward"
+_ATTENTION: Final = "kernels.flash_attention.forward"
 _SCALAR: Final = "kernels.cpu.scalar_gemm"
 _REGISTERS: Final = "kernels.cpu.register_blocked"
 

@@ -7,10 +7,10 @@ import torch
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.attention import forward
-from kernels.attention.block import Block
-from kernels.attention.spaces import forward as space
-from kernels.attention.tiles import BETWEEN_TILES, Tiles
+from kernels.flash_attention import forward
+from kernels.flash_attention.block import Block
+from kernels.flash_attention.spaces import forward as space
+from kernels.flash_attention.tiles import BETWEEN_TILES, Tiles
 from kernels.front.defaults import default
 from kernels.front.places import Place
 from tests.kernels.emulation import generated

@@ -42,7 +42,7 @@ def test_families_have_names_and_spaces() -> None:
     assert spaces_module("kernels.gemm.pipelined") == ("kernels.gemm.spaces", "pipelined")
     assert own_family(SMALL, CPU) == "kernels.cpu.register_blocked"
     assert own_family(LARGE, H200) == "kernels.gemm.warp_specialized"
-    assert own_family(parse_shape_key("attention_fp16fp32_1x2x1x512x64x64"), H200) == "kernels.attention.forward"
+    assert own_family(parse_shape_key("attention_fp16fp32_1x2x1x512x64x64"), H200) == "kernels.flash_attention.forward"
     for wrong in ("os.path", "kernels.x", "a b", "kernels.gemm.__import__('os')"):
         with pytest.raises(UsageError):
             named_family(wrong, CPU)
@@ -69,7 +69,7 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
         (H200, parse_shape_key("scaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.warp_specialized"),
         (H200, parse_shape_key("blockscaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.block_scaled"),
         (H200, parse_shape_key("linear_bf16fp32_64x8192x8192"), "kernels.gemm.split_k"),
-        (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.attention.forward"),
+        (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.flash_attention.forward"),
     ],
 )
 def test_every_space_of_the_checkout_has_candidates(gpu: gpus.Gpu, problem: object, family: str) -> None:

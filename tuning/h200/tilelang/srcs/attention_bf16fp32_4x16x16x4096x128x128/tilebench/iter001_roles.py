@@ -2,7 +2,7 @@
 of 64 queries, since TMA and the other group already hide some of it."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter000_torch_sdpa"
 CONFIG = dict(

@@ -1,7 +1,7 @@
 """Blocks of 176 keys, all that registers and shared memory hold: fewer barriers, maxima and rescalings per key."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter004_persistent_grid"
 CONFIG = dict(

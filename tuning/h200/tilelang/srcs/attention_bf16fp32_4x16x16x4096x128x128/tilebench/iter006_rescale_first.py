@@ -1,7 +1,7 @@
 """The output is rescaled under Q K^T, before P V is issued: a group is then ready for its next turn sooner."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter005_blocks_of_176_keys"
 CONFIG = dict(

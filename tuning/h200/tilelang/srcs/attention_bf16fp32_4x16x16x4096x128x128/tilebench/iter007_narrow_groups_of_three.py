@@ -2,7 +2,7 @@
 ones."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter005_blocks_of_176_keys"
 CONFIG = dict(

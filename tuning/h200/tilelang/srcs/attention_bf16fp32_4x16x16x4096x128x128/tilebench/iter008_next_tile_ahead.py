@@ -2,7 +2,7 @@
 160 keys."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter006_rescale_first"
 CONFIG = dict(

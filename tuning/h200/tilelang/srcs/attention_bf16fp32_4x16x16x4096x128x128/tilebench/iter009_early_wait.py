@@ -1,7 +1,7 @@
 """P V is waited for before the powers instead of after some of them: its stage is free for the next load earlier."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter006_rescale_first"
 CONFIG = dict(

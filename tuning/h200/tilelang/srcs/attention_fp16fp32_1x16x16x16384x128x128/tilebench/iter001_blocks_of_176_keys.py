@@ -2,7 +2,7 @@
 was tried at 1,024, 4,096 and 16,384 tokens where no key is masked."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter000_torch_sdpa"
 CONFIG = dict(

@@ -2,7 +2,7 @@
 of its row."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter003_overlap"
 CONFIG = dict(

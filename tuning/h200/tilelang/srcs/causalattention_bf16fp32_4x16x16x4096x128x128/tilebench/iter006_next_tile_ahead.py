@@ -1,7 +1,7 @@
 """The next tile's first Q K^T under this one's last P V (ahead): causal tiles are short, and their ends many."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter005_eight_heads_at_once"
 CONFIG = dict(

@@ -1,7 +1,7 @@
 """The output is rescaled under Q K^T, before P V is issued, to be ready for the next turn sooner."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter006_next_tile_ahead"
 CONFIG = dict(

@@ -2,7 +2,7 @@
 wasted."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter005_eight_heads_at_once"
 CONFIG = dict(

@@ -2,7 +2,7 @@
 tiles are of all lengths and many are short."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
-from kernels.attention import forward
+from kernels.flash_attention import forward
 
 PARENT = "iter000_torch_sdpa"
 CONFIG = dict(

@@ -1,5 +1,5 @@
 """Attention forward for Hopper."""
 
-from kernels.attention.forward import forward
+from kernels.flash_attention.forward import forward
 
 __all__ = ["forward"]

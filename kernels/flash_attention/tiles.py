@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import tilelang.language as T
 
-from kernels.attention.block import Block
+from kernels.flash_attention.block import Block
 from kernels.operands import ceildiv, require
 
 BETWEEN_TILES = 1.0  # what a tile costs beside its blocks of keys, in blocks of keys

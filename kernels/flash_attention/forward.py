@@ -6,8 +6,8 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.attention.block import GROUP, ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
-from kernels.attention.steps import (
+from kernels.flash_attention.block import GROUP, ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
+from kernels.flash_attention.steps import (
     FUNCTIONS,
     await_queries,
     await_turn,
@@ -25,7 +25,7 @@ from kernels.attention.steps import (
     store,
     tie,
 )
-from kernels.attention.tiles import Tiles
+from kernels.flash_attention.tiles import Tiles
 from kernels.operands import require
 
 NUM_SMS = 132

@@ -4,7 +4,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.attention.block import GROUP, ROWS, Consumer
+from kernels.flash_attention.block import GROUP, ROWS, Consumer
 
 LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
 TURN_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
