@@ -7,6 +7,7 @@ from typing import Final
 
 from harness.errors import UsageError
 from harness.operators import OPERATORS, Operator
+from harness.operators.operator import FACTOR_DTYPE
 
 # Token in a shape key -> dtype name, as torch and TileLang both spell it.
 DTYPES: Final = {
@@ -32,7 +33,7 @@ class Problem:
 
     ``matmul`` is row-major A[M,K] · B[K,N]; ``linear`` is A[M,K] · W[N,K]ᵀ; both write C[M,N].
     ``input``, ``accumulator`` and ``output`` are dtype names of torch (``bfloat16``); ``dims`` follows the
-    shape key's order, so ``M, N, K = problem.dims``.
+    shape key's order, so ``M, N, K = problem.dims``. Factors, as the scales of 8-bit inputs, are float32 beside any.
     """
 
     operator: str
@@ -56,6 +57,12 @@ class Problem:
         return self._operator.inputs(self.dims)
 
     @property
+    def input_dtypes(self) -> tuple[str, ...]:
+        """Of each input: the shape key's, but of factors their own."""
+        factors = self._operator.factors
+        return tuple(FACTOR_DTYPE if position in factors else self.input for position in range(len(self.inputs)))
+
+    @property
     def output_shape(self) -> tuple[int, ...]:
         return self._operator.output(self.dims)
 
@@ -75,13 +82,13 @@ class Problem:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Standard deviation of each input."""
+        """Standard deviation of each input; of factors, what they are around."""
         return self._operator.scales(self.dims)
 
     @property
     def tensors(self) -> tuple[tuple[tuple[int, ...], str], ...]:
         """(shape, dtype) of the inputs and, last, the output."""
-        return (*((shape, self.input) for shape in self.inputs), (self.output_shape, self.output))
+        return (*zip(self.inputs, self.input_dtypes, strict=True), (self.output_shape, self.output))
 
     @property
     def bytes(self) -> int:

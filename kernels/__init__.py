@@ -1,14 +1,14 @@
 """TileLang families: each takes a problem and its tuning parameters and returns a Program.
 
-For users: ``from kernels import matmul, linear``, which take the family that suits the GPU and the problem.
+For users: ``from kernels import matmul, linear, attention``, which take the family that suits the GPU and the problem.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernels.front import linear, matmul, warm_up
+    from kernels.front import attention, linear, matmul, warm_up
 
-__all__ = ["linear", "matmul", "warm_up"]
+__all__ = ["attention", "linear", "matmul", "warm_up"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,8 @@ from typing import Self
 
 from harness.problem import Problem
 
+PLAIN = ("matmul", "linear")
+
 
 def require(condition: bool, message: str) -> None:
     """Raise ValueError with one line when a family's arguments cannot work."""
@@ -18,7 +20,7 @@ def ceildiv(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class Operands:
-    """C[M, N] = A[M, K] · B, where B is [K, N] (matmul) or [N, K] (linear, ``transpose_B``)."""
+    """C[M, N] = A[M, K] · B, where B is [K, N] (matmul) or [N, K] (linear and its kin, ``transpose_B``)."""
 
     M: int
     N: int
@@ -27,15 +29,18 @@ class Operands:
     accumulator: str
     output: str
     transpose_B: bool
+    scaled: bool  # by one factor for each of A and B
 
     @classmethod
-    def of(cls, problem: Problem) -> Self:
+    def of(cls, problem: Problem, operators: tuple[str, ...] = PLAIN) -> Self:
+        """``operators``: those that the family takes."""
         require(
-            problem.operator in ("matmul", "linear"),
-            f"{problem}: operator '{problem.operator}' is not matmul or linear",
+            problem.operator in operators,
+            f"{problem}: operator '{problem.operator}' is not {' or '.join(operators)}",
         )
         M, N, K = problem.dims
-        return cls(M, N, K, problem.input, problem.accumulator, problem.output, problem.operator == "linear")
+        transpose_B, scaled = problem.operator != "matmul", problem.operator == "scaledlinear"
+        return cls(M, N, K, problem.input, problem.accumulator, problem.output, transpose_B, scaled)
 
     @property
     def A_shape(self) -> tuple[int, int]:

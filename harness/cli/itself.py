@@ -25,8 +25,12 @@ def measure_itself(
     stops: Annotated[int, Parameter(help="Runs to stop at a random moment, by SIGINT or SIGTERM.")] = 2,
     adversaries: Annotated[
         bool, Parameter(negative="", help="Try every trick of tests/samples/evil, and no other test.")
-    ] = (False),
+    ] = False,
     faults: Annotated[bool, Parameter(negative="", help="Cause the faults of a GPU, and do no other test.")] = False,
+    sensitivity: Annotated[
+        bool, Parameter(negative="", help="Compare a kernel with one slower by --slower-by, --runs times, and no more.")
+    ] = False,
+    slower_by: Annotated[float, Parameter(help="By how much it is slower, of its time.")] = 0.01,
     only: Annotated[str | None, Parameter(help="Of the adversaries, those whose name holds this.")] = None,
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
 ) -> ExitCode:
@@ -37,6 +41,8 @@ def measure_itself(
         return _confront(tree, gpu, device, choice, only)
     if faults:
         return _break(tree, gpu, device, choice)
+    if sensitivity:
+        return _slow_down(tree, gpu, device, choice, slower_by, runs)
     iterations, _ = tree.scan(gpu.key, Selection(choice.shape, choice.model, "0"))
     if not iterations:
         raise UsageError(f"no iter000 under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
@@ -70,6 +76,20 @@ def _break(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice) -> 
     else:
         print(selftest.faults.table(finding))
     return ExitCode.PASSED if finding.sound else ExitCode.REJECTED
+
+
+def _slow_down(
+    tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, slower_by: float, runs: int
+) -> ExitCode:
+    if not (slower_by > 0 and runs > 1):
+        raise UsageError(f"--slower-by {slower_by:g} --runs {runs}: give a share above 0, and two runs at least")
+    shape = choice.shape or (SMALL if gpu.is_cpu else LARGE)
+    with reporting(1) as reporter:
+        finding = selftest.sensitivity.compare(tree, gpu, device, shape, slower_by, runs, reporter)
+        reporter.finished(selftest.sensitivity.line(finding))
+    if choice.json:
+        emit(finding)
+    return ExitCode.PASSED
 
 
 def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:

@@ -66,8 +66,8 @@ class Contents:
     def originals(self, index: int) -> list[torch.Tensor]:
         """What a set's inputs were filled with: the referee's own memory, which no side can reach."""
         return [
-            windows[index].view(getattr(torch, self._problem.input)).view(shape)
-            for windows, shape in zip(self._windows, self._problem.inputs, strict=True)
+            windows[index].view(getattr(torch, dtype)).view(shape)
+            for windows, (shape, dtype) in zip(self._windows, self._problem.tensors[:-1], strict=True)
         ]
 
     def fill_exact(self) -> None:

@@ -11,14 +11,17 @@ from harness.problem import Problem
 from harness.records import Trial
 
 NOTHING: Final = 2.0**-100
+FACTOR_SPREAD: Final = 1 / 6  # wide enough to miss one in the wrong place, narrow enough for the output's scale
 
 
 def random_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
-    """Fresh scaled normal values for the input at ``position``, of its dtype, shape [elements]."""
-    dtype = getattr(torch, problem.input)
-    wide = torch.float32 if problem.input == "float8_e4m3fn" else dtype
+    """Fresh values for the input at ``position``, of its dtype, shape [elements]: scaled normal, factors uniform."""
+    dtype, scale = getattr(torch, problem.input_dtypes[position]), problem.scales[position]
+    wide = torch.float32 if dtype == torch.float8_e4m3fn else dtype
     values = torch.empty(elements, dtype=wide, device=dice.device)
-    return values.normal_(0.0, problem.scales[position], generator=dice).to(dtype)
+    if position in OPERATORS[problem.operator].factors:
+        return values.uniform_((1 - FACTOR_SPREAD) * scale, (1 + FACTOR_SPREAD) * scale, generator=dice)
+    return values.normal_(0.0, scale, generator=dice).to(dtype)
 
 
 def fill_exact(problem: Problem, inputs: list[torch.Tensor], dice: torch.Generator) -> None:

@@ -10,6 +10,7 @@ Times = Callable[[Any, Any], Any]  # an accurate matrix-vector product
 Sketch = Callable[[Sequence[Any], Any, Any, Times], tuple[Any, Any]]
 
 OUTPUT_SCALE: Final = 0.25  # standard deviation of the output: at this scale absolute limits mean something
+FACTOR_DTYPE: Final = "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,9 @@ class Operator:
     ``dims`` names the dimensions in the shape key's order. ``inputs`` and ``output`` give the row-major shapes for
     given dimensions, ``flops`` the useful operations, ``terms`` how many products one output element sums,
     ``roundings`` how many values of 16 bits or less stand between the inputs and the output, itself included.
-    ``scales`` are the standard deviations of the inputs that give an output of OUTPUT_SCALE.
+    ``scales`` are the standard deviations of the inputs that give an output of OUTPUT_SCALE. ``factors`` are the
+    positions of inputs that scale others: positive, of FACTOR_DTYPE whatever the problem's is, and their ``scales`` are
+    what they are around.
 
     ``reference`` takes and returns torch tensors of one wide dtype. ``fill_exact(inputs, dice)`` fills the inputs so
     that the output's rounded values are unique (to ``exact_in``, where that is coarser than the output's dtype).
@@ -39,4 +42,5 @@ class Operator:
     fill_exact: Callable[[Sequence[Any], Any], None]
     sketch: Sketch
     roundings: int = 1
+    factors: tuple[int, ...] = ()
     exact_in: str | None = None

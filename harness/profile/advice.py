@@ -256,7 +256,7 @@ def smaller_tile(case: Case) -> Iterator[Idea]:
     if tiles < sms:
         yield Idea(
             "split_k",
-            "K cut over several blocks, as in kernels.gemm.stream_k, so that every SM has work",
+            "K cut over several blocks, as in kernels.gemm.split_k and stream_k, so that every SM has work",
             f"{tiles} tiles of {tile[0]}x{tile[1]} are fewer than {sms} SMs",
         )
     yield from _fuller(case, "smaller_tile", lambda new: new[0] * new[1] <= tile[0] * tile[1])
@@ -267,10 +267,17 @@ def one_wave(case: Case) -> Iterator[Idea]:
     active = case.figures.active_pct
     if active is None or active >= FULL.value:
         return
+    because = f"SMs hold a warp in {active:.0f}% of {case.figures.duration_us:.4g} µs, and the rest is start and end"
+    if case.is_warp_specialised and not case.config.get("dependent_launch"):
+        yield Idea(
+            "dependent_launch",
+            "programmatic dependent launch, so that a launch sets up while the one before it ends",
+            because,
+        )
     yield Idea(
         "shorter_prologue",
         "less before the first load and after the last k step: fewer barriers, a direct epilogue, one tile per block",
-        f"SMs hold a warp in {active:.0f}% of {case.figures.duration_us:.4g} µs, and the rest is start and end",
+        because,
         config={"persistent": False} if case.config.get("persistent") is True else {},
     )
 

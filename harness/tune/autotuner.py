@@ -21,7 +21,6 @@ from harness.judge.messages import Message, send
 from harness.problem import Problem
 from harness.tune.space import Config, frozen
 
-OUTPUT_DEVIATION: Final = 0.25  # as the referee's inputs are scaled
 # Reserved by the autotuner in a configuration, and what it calls it in the arguments of its compile function.
 PASS_CONFIGS: Final = "pass_configs"
 _PASSED: Final = "__pass_configs__"
@@ -218,12 +217,17 @@ def signed(
 
 
 def inputs(problem: Problem, device: str) -> list[Any]:
-    """Normal inputs, scaled so that the output's standard deviation is 0.25."""
+    """Inputs as the referee draws them."""
     import torch
 
-    deviation = math.sqrt(OUTPUT_DEVIATION / math.sqrt(problem.terms))
-    dtype = getattr(torch, problem.input)
-    return [(torch.randn(shape, device=device) * deviation).to(dtype) for shape in problem.inputs]
+    from harness.judge.trials import random_pool
+
+    dice = torch.Generator(device)
+    dice.seed()
+    return [
+        random_pool(problem, position, math.prod(shape), dice).view(shape)
+        for position, shape in enumerate(problem.inputs)
+    ]
 
 
 def supplying(tensors: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:

@@ -5,16 +5,16 @@ from typing import Self
 
 from harness.problem import Problem
 from kernels import operands
-from kernels.operands import require
+from kernels.operands import PLAIN, require
 
 
 @dataclass(frozen=True)
 class Operands(operands.Operands):
     @classmethod
-    def of(cls, problem: Problem) -> Self:
+    def of(cls, problem: Problem, operators: tuple[str, ...] = PLAIN) -> Self:
         dtypes = (problem.input, problem.accumulator, problem.output)
         require(set(dtypes) == {"float32"}, f"dtypes {'/'.join(dtypes)} are not float32 throughout")
-        return super().of(problem)
+        return super().of(problem, operators)
 
     def require_whole(self, dimension: str, block: int) -> None:
         size = getattr(self, dimension)

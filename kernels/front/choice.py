@@ -29,7 +29,7 @@ class Choice:
         return compiled(family, problem, **added, **self.levers) if added else family(problem, **self.levers)
 
     def __str__(self) -> str:
-        return f"{self.family or 'torch.matmul'}: {self.why}"
+        return f"{self.family or 'the library'}: {self.why}"
 
 
 def library(why: str) -> Choice:

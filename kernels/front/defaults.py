@@ -8,7 +8,6 @@ from typing import Any, Final
 import torch
 
 from harness.problem import DTYPE_BYTES, Problem
-from kernels.front.arguments import SECOND
 from kernels.front.choice import Choice, library
 from kernels.front.places import Place
 from kernels.operands import ceildiv
@@ -23,6 +22,11 @@ CPU_LEAST_PANEL: Final = 32
 CPU_ROWS_LEAST: Final = 8
 _OPTIMIZED: Final = ("-O3", "-march=native")
 
+ATTENTION: Final = ("attention", "causalattention")
+ATTENTION_ROWS: Final = 128  # of queries, one tile
+ATTENTION_DEPTH_MAX: Final = 192
+ATTENTION_WIDE: Final = 320  # depth and width of which two stages of 128 keys fit in shared memory
+_ATTENTION: Final = "kernels.attention.forward"
 _WARP_SPECIALIZED: Final = "kernels.gemm.warp_specialized"
 _PIPELINED: Final = "kernels.gemm.pipelined"
 
@@ -101,12 +105,12 @@ _BLACKWELL: Final = Tile(
 
 def default(problem: Problem, where: Place) -> Choice:
     """A choice for any problem: the library where no family takes it, or where none is likely to be faster."""
-    if problem.operator not in SECOND:
-        return library(f"the front has no {problem.operator}")
     if 0 in problem.dims:
         return library("nothing to compute")
     if where.arch is None:
         return library("no family is built for this architecture")
+    if problem.operator in ATTENTION:
+        return _attention(problem, where)
     return _BY_ARCHITECTURE[where.arch](problem, where)
 
 
@@ -151,6 +155,23 @@ def _hopper(problem: Problem, where: Place) -> Choice:
         if K <= 512 and levers["block_M"] < M:
             levers["cluster_M"] = 2  # the epilogue weighs, and L2 with it: one load of B for two blocks
     return Choice(chosen.why, chosen.family, levers)
+
+
+def _attention(problem: Problem, where: Place) -> Choice:
+    """The family of Hopper, where its tiles of queries keep the SMs at work."""
+    if where.arch != "sm_90a":
+        return library(f"no attention family is built for {where.arch}")
+    if problem.input not in ("bfloat16", "float16"):
+        return library(f"the attention family takes bfloat16 and float16, not {problem.input}")
+    batch, heads, _, tokens, depth, width = problem.dims
+    if depth % 64 or width % 64 or max(depth, width) > ATTENTION_DEPTH_MAX:
+        return library(f"the attention family takes widths of 64 to {ATTENTION_DEPTH_MAX}, not {depth} and {width}")
+    tiles = batch * heads * ceildiv(tokens, ATTENTION_ROWS)
+    fill = tiles / (ceildiv(tiles, where.sms) * where.sms)
+    if fill < LEAST_FILL:
+        return library(f"tiles of {ATTENTION_ROWS} queries would fill {fill:.0%} of {where.sms} SMs")
+    block_N = 128 if depth + width <= ATTENTION_WIDE else 96
+    return Choice(f"default for {where.arch}, {fill:.0%} of {where.sms} SMs filled", _ATTENTION, {"block_N": block_N})
 
 
 def _only(tile: Tile) -> Callable[[Problem, Place], Choice]:

@@ -3,12 +3,14 @@
 import ctypes
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import tilelang
 import torch
 from tilelang import tvm
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from harness.errors import UsageError
 from harness.iteration import Program, Workspace
@@ -21,7 +23,8 @@ from kernels.front.places import Place, place
 
 TENSOR_ALIGNMENT: Final = 16  # bytes, of TMA and of vector loads; torch's allocators give more, a slice may have less
 
-Launch = Callable[[Tensor, Tensor, Tensor], object]  # (a, b, out), two-dimensional
+Launch = Callable[..., object]  # (a, b, out), two-dimensional; of attention (q, k, v, out)
+CAUSAL: Final = {"attention": False, "causalattention": True}
 Key = tuple[Problem, torch.device]
 
 _launches: dict[Key, Launch] = {}
@@ -37,8 +40,9 @@ def warm_up(*shape_keys: str, device: torch.device | str | int | None = None) ->
     """
     problems = [parse_shape_key(key) for key in shape_keys]
     for problem in problems:
-        if problem.operator not in SECOND or problem.input not in DTYPES.values() or problem.output != problem.input:
-            raise UsageError(f"'{problem}' is no problem of the front, which is matmul and linear in one dtype")
+        known = problem.operator in SECOND or problem.operator in CAUSAL
+        if not known or problem.input not in DTYPES.values() or problem.output != problem.input:
+            raise UsageError(f"'{problem}' is no problem of the front: matmul, linear and attention in one dtype")
     where = resolved(device)
     for problem in problems:
         launch_of(problem, where)
@@ -79,9 +83,16 @@ def launch_of(problem: Problem, device: torch.device) -> Launch:
 
 
 def library_of(problem: Problem) -> Launch:
+    if problem.operator in CAUSAL:
+        return partial(_library_attention, CAUSAL[problem.operator])
     if problem.operator == "linear":
         return lambda a, w, out: torch.matmul(a, w.t(), out=out)
     return lambda a, b, out: torch.matmul(a, b, out=out)
+
+
+def _library_attention(causal: bool, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
+    """No backend of the library takes an output to write to."""
+    out.copy_(scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]))
 
 
 def _compiled(problem: Problem, choice: Choice, where: Place) -> Launch:
@@ -130,14 +141,14 @@ def _with_workspaces(function: Callable[..., object], program: Program, device: 
         return function
     by_stream: dict[int, list[Tensor]] = {}
 
-    def launch(a: Tensor, b: Tensor, out: Tensor) -> None:
+    def launch(*tensors: Tensor) -> None:
         if torch.cuda.is_current_stream_capturing():
-            function(a, b, out, *_zeros(program.workspaces, device))
+            function(*tensors, *_zeros(program.workspaces, device))
             return
         stream = torch.cuda.current_stream(device).cuda_stream
         if stream not in by_stream:
             by_stream[stream] = _zeros(program.workspaces, device)
-        function(a, b, out, *by_stream[stream])
+        function(*tensors, *by_stream[stream])
 
     return launch
 
@@ -159,4 +170,11 @@ def _on_gpu(function: Callable[..., object], problem: Problem, device: torch.dev
         else:
             function(a, b, out)
 
-    return launch
+    def launch_all(*tensors: Tensor) -> None:
+        if any(each.data_ptr() % TENSOR_ALIGNMENT for each in tensors):
+            fallback(*tensors)
+        else:
+            with torch.cuda.device(device):
+                function(*tensors)
+
+    return launch if len(problem.inputs) == 2 else launch_all  # the former spares a product some of its host time

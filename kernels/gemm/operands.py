@@ -1,11 +1,14 @@
 """A matrix product as WGMMA and TMA take it, and what an SM can hold."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
+import tilelang.language as T
+
 from harness.problem import DTYPE_BYTES, Problem
 from kernels import operands
-from kernels.operands import require
+from kernels.operands import PLAIN, require
 
 SHARED_BYTES_MAX = 227 * 1024  # what one block may have on sm_90, static and dynamic together
 SHARED_BYTES_RESERVED = 1024  # mbarriers and the alignment of swizzled tiles
@@ -15,8 +18,8 @@ NUM_SMS = 132  # H100 SXM and H200
 @dataclass(frozen=True)
 class Operands(operands.Operands):
     @classmethod
-    def of(cls, problem: Problem) -> Self:
-        made = super().of(problem)
+    def of(cls, problem: Problem, operators: tuple[str, ...] = PLAIN) -> Self:
+        made = super().of(problem, operators)
         require(
             made.transpose_B or made.input_bytes == 2,
             f"{problem}: WGMMA takes {problem.input} operands K-major only; use operator linear",
@@ -37,6 +40,34 @@ class Operands(operands.Operands):
         if self.transpose_B:
             return B[n0 : n0 + block_N, k0 : k0 + block_K]
         return B[k0 : k0 + block_K, n0 : n0 + block_N]
+
+    def kernel(self, run: Callable[..., None]) -> Any:
+        """The PrimFunc of ``run(A, B, C)``, or of ``run(A, B, C, scale_A, scale_B)`` where the problem has scales."""
+        return self._with_scales(run) if self.scaled else self._without_scales(run)
+
+    def _without_scales(self, run: Callable[..., None]) -> Any:
+        @T.prim_func
+        def main(
+            A: T.Tensor(self.A_shape, self.input),
+            B: T.Tensor(self.B_shape, self.input),
+            C: T.Tensor(self.C_shape, self.output),
+        ):
+            run(A, B, C)
+
+        return main
+
+    def _with_scales(self, run: Callable[..., None]) -> Any:
+        @T.prim_func
+        def main(
+            A: T.Tensor(self.A_shape, self.input),
+            B: T.Tensor(self.B_shape, self.input),
+            scale_A: T.Tensor((1,), "float32"),
+            scale_B: T.Tensor((1,), "float32"),
+            C: T.Tensor(self.C_shape, self.output),
+        ):
+            run(A, B, C, scale_A, scale_B)
+
+        return main
 
     def require_tma(self) -> None:
         """TMA needs row pitches in multiples of 16 bytes."""

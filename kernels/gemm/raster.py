@@ -5,6 +5,8 @@ from typing import Any
 
 import tilelang.language as T
 
+from kernels.operands import ceildiv
+
 
 @dataclass(frozen=True)
 class Raster:
@@ -33,3 +35,19 @@ class Raster:
             return group * group_M + within % group_M, within // group_M
         height = T.min(group_M, self.tiles_M - group * group_M)  # the last group is lower
         return group * group_M + within % height, within // height
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How ``clusters`` of blocks go through a raster together: each takes one tile a wave, in the raster's order."""
+
+    raster: Raster
+    clusters: int
+
+    @property
+    def waves(self) -> int:
+        return ceildiv(self.raster.total, self.clusters)
+
+    def tile(self, wave: Any, cluster: Any) -> Any:
+        """The linear index of a cluster's tile; none from ``raster.total`` on."""
+        return wave * self.clusters + cluster

@@ -1,8 +1,9 @@
 """Warp specialization: the geometry of a block, and who does what in it.
 
 Warp group 0 is the producer: one warp of it issues TMA loads into a ring of stages. Every further warp group is a
-consumer: it owns block_M / consumer_groups rows of the tile and runs WGMMA on them. The two sides meet only at the
-ring's barriers, so the producer runs ahead into the next tile while the consumers store the last one.
+consumer: it owns block_M / consumer_groups rows of every tile and runs WGMMA on them, or, in turns, all rows of every
+consumer_groups-th tile. The two sides meet only at the ring's barriers, so the producer runs ahead into the next tile
+while the consumers store the last one.
 """
 
 from collections.abc import Callable
@@ -34,16 +35,20 @@ class Roles:
     epilogue_N: int  # columns of one epilogue buffer
     epilogue_buffers: int  # per consumer group; 0: registers to global memory
     wgmma_in_flight: int
+    turns: bool = False  # a consumer group owns a whole tile, and the groups take the tiles in turns
+    split: int = 1  # blocks of a cluster that share a tile, each with every split-th step of K
+    stagger: int = 0  # k steps by which a tile's loads begin later in K than those of the tile before, and wrap around
+    dependent_launch: bool = False  # blocks start where the kernel before leaves room, and wait for its end
     registers: tuple[int, int] | None = None  # None: by consumer_groups
     eviction: tuple[str | None, str | None] = (None, None)  # L2 hints of the loads of A and B
 
     def __post_init__(self) -> None:
-        groups, operands = self.consumer_groups, self.operands
+        groups, sharers, operands = self.consumer_groups, self.sharers, self.operands
         operands.require_tma()
         require(groups in REGISTERS, f"consumer_groups={groups} is not 1, 2 or 3")
         require(
-            self.block_M > 0 and self.block_M % (64 * groups) == 0,
-            f"block_M={self.block_M} is not a multiple of 64 rows for each of {groups} consumer groups",
+            self.block_M > 0 and self.block_M % (64 * sharers) == 0,
+            f"block_M={self.block_M} is not a multiple of 64 rows for each of {sharers} consumer groups",
         )
         require(
             0 < self.block_N <= 256 and self.block_N % 64 == 0,
@@ -59,6 +64,7 @@ class Roles:
             1 in (self.cluster_M, self.cluster_N) and self.cluster in (1, 2, 4),
             f"cluster_M={self.cluster_M}, cluster_N={self.cluster_N}: a cluster is 1, 2 or 4 blocks in one direction",
         )
+        require(self.stagger >= 0, f"stagger={self.stagger} is negative")
         require(self.wgmma_in_flight in (0, 1), f"wgmma_in_flight={self.wgmma_in_flight} is not 0 or 1")
         require(
             self.epilogue_N > 0 and self.block_N % self.epilogue_N == 0,
@@ -86,13 +92,27 @@ class Roles:
         require_shared(self.shared_bytes)
 
     @property
+    def sharers(self) -> int:
+        """Consumer groups that share a tile, and so its stages."""
+        return 1 if self.turns else self.consumer_groups
+
+    @property
     def rows(self) -> int:
-        """Rows of the tile that one consumer group owns."""
-        return self.block_M // self.consumer_groups
+        """Rows of a tile that one consumer group owns."""
+        return self.block_M // self.sharers
+
+    def first_row(self, group: int) -> int:
+        """Which row of its tile a consumer group starts at."""
+        return group % self.sharers * self.rows
+
+    @property
+    def multicast(self) -> int:
+        """Blocks that a load of A or B goes to."""
+        return self.cluster_M * self.cluster_N
 
     @property
     def cluster(self) -> int:
-        return self.cluster_M * self.cluster_N
+        return self.multicast * self.split
 
     @property
     def threads(self) -> int:
@@ -110,7 +130,19 @@ class Roles:
 
     @property
     def k_steps(self) -> int:
-        return ceildiv(self.operands.K, self.block_K)
+        """Steps of K that a block does for a tile; what lies behind K loads as zeros."""
+        return ceildiv(ceildiv(self.operands.K, self.block_K), self.split)
+
+    def k_start(self, tile: Any, k: Any, rank: Any) -> Any:
+        """Where in K the k-th step of a block for a tile starts."""
+        if self.stagger:
+            k = (k + tile * self.stagger) % self.k_steps
+        return (k * self.split + rank % self.split) * self.block_K
+
+    @property
+    def share(self) -> int:
+        """Columns of a tile that one block of a split stores."""
+        return self.block_N // self.split
 
     @property
     def accumulator_registers(self) -> int:
@@ -123,7 +155,9 @@ class Roles:
     @property
     def shared_bytes(self) -> int:
         stage = (self.block_M + self.block_N) * self.block_K * self.operands.input_bytes
-        return self.num_stages * stage + self.buffers * self.block_M * self.epilogue_N * self.operands.output_bytes
+        store = self.rows * self.epilogue_N * self.operands.output_bytes
+        partials = (self.split > 1) * 2 * self.block_M * (self.block_N - self.share) * 4
+        return self.num_stages * stage + self.consumer_groups * self.buffers * store + partials
 
     @property
     def cluster_tiles(self) -> tuple[int, int]:
@@ -133,6 +167,8 @@ class Roles:
 
     def origin(self, tile_M: Any, tile_N: Any, rank: Any) -> tuple[Any, Any]:
         """First row and column of C that block ``rank`` of a cluster computes."""
+        if self.split > 1:
+            return tile_M * self.block_M, tile_N * self.block_N
         m0 = (tile_M * self.cluster_M + rank % self.cluster_M) * self.block_M
         n0 = (tile_N * self.cluster_N + rank // self.cluster_M) * self.block_N
         return m0, n0
@@ -163,6 +199,11 @@ def run_consumers(roles: Roles, group: int, thread: Any, consume: Callable[[int]
 @T.macro
 def run_roles(roles: Roles, thread: Any, produce: Callable[[], None], consume: Callable[[int], None]) -> None:
     """Send warp group 0 to ``produce`` and every other one to ``consume(group)``."""
+    # TileLang lets a cluster start before the kernel before it has written all of its results, too.
+    if roles.cluster > 1 or roles.dependent_launch:
+        T.pdl_sync()
+    if roles.dependent_launch:
+        T.pdl_trigger()
     if thread < GROUP:
         if roles.reallocation is not None:
             T.set_max_nreg(roles.reallocation[0], 0)

@@ -21,10 +21,12 @@ pipelined: dict[str, list[Any]] = {
 def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
     """Tiles wide for many waves and narrow for few, deep rings, with and without clusters; about a hundred.
 
-    Small problems get one tile a block, large ones the persistent grid too. What does not fit in shared memory or
-    registers, the family refuses.
+    Small problems get one tile a block and, against the launch, the dependent one; large ones the persistent grid too.
+    A skinny A that a cluster multicasts is read with a stagger, and sums of many 8-bit products are promoted. What does
+    not fit in shared memory or registers, the family refuses.
     """
-    rows, columns, _ = problem.dims
+    rows, columns, depth = problem.dims
+    promoted = DTYPE_BYTES[problem.input] == 1 and depth > 1024
     unit = 64 * 2 // DTYPE_BYTES[problem.input]  # 128 bytes of K: one swizzled row
     small = ceildiv(rows, 128) * ceildiv(columns, 128) <= NUM_SMS
     tiles = (
@@ -44,12 +46,45 @@ def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
             "group_M": 16 if persistent else 8,
             "persistent": persistent,
             "wgmma_in_flight": in_flight,
+            "stagger": 2 if rows <= block_M and cluster_N == 2 else 0,
+            "dependent_launch": dependent,
+            "promote_steps": 4 if promoted else 0,
         }
         for block_M, block_N, groups in tiles
         for block_K, num_stages in ((unit, 4), (unit, 6), (unit, 8), (2 * unit, 3), (2 * unit, 6))
         for cluster_M, cluster_N in ((1, 1), (2, 1), (1, 2))
         for persistent in ((False,) if small else (True, False))
-        for in_flight in (1, 0)
+        for in_flight, dependent in (((1, False), (1, True), (0, False)) if small else ((1, False), (0, False)))
+    ]
+
+
+def block_scaled(problem: Problem) -> list[dict[str, Any]]:
+    """Square tiles in chains, and tiles that load less per flop but have no room for one."""
+    steps = ceildiv(problem.dims[2], 128)
+    return [
+        {
+            "block_M": block_M,
+            "block_N": block_N,
+            "num_stages": num_stages,
+            "consumer_groups": groups,
+            "chain": chain,
+            "cluster_M": cluster_M,
+            "group_M": group_M,
+            "epilogue_N": 32 if block_M == 256 else 64,
+            "epilogue_buffers": buffers,
+        }
+        for block_M, block_N, groups, chains in (
+            (128, 128, 2, (1, 2, 4, 8)),
+            (128, 192, 2, (1,)),
+            (192, 128, 3, (1,)),
+            (256, 128, 2, (1,)),
+        )
+        for chain in chains
+        if steps % chain == 0
+        for num_stages in (4, 5, 6)
+        for cluster_M in (1, 2)
+        for group_M in (8, 16)
+        for buffers in (1, 2)
     ]
 
 
@@ -94,4 +129,23 @@ def ping_pong(problem: Problem) -> list[dict[str, Any]]:
         for group_M in (8, 16)
         for in_flight in (1, 0)
         for buffers in (1, 2)
+    ]
+
+
+def split_k(problem: Problem) -> list[dict[str, Any]]:
+    """Two blocks a tile, where whole tiles are too few or load too much; as many stages as fit beside the sums."""
+    unit = 64 * 2 // DTYPE_BYTES[problem.input]
+    return [
+        {
+            "block_M": block_M,
+            "block_N": block_N,
+            "block_K": block_K,
+            "num_stages": num_stages,
+            "consumer_groups": groups,
+            "split": 2,
+            "wgmma_in_flight": in_flight,
+        }
+        for block_M, block_N, groups in ((64, 128, 1), (128, 128, 1), (128, 128, 2), (64, 256, 1))
+        for block_K, num_stages in ((unit, 3), (unit, 4), (unit, 6), (unit, 7), (2 * unit, 2), (2 * unit, 3))
+        for in_flight in (1, 0)
     ]

@@ -1,5 +1,6 @@
 """GEMM with hand-made warp specialization: a TMA producer, one to three WGMMA consumer groups, optional clusters."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,10 +9,10 @@ import tilelang.language as T
 from harness.iteration import Program
 from harness.problem import Problem
 from kernels.gemm.operands import NUM_SMS, Operands
-from kernels.gemm.raster import Raster
-from kernels.gemm.ring import Ring, allocate, load_stage, multiply, store_tile
+from kernels.gemm.raster import Raster, Walk
+from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, scale_tile, store_tile
 from kernels.gemm.roles import Roles, run_roles
-from kernels.operands import ceildiv, require
+from kernels.operands import PLAIN, ceildiv, require
 
 
 def warp_specialized(
@@ -28,9 +29,13 @@ def warp_specialized(
     persistent: bool = True,
     num_sms: int = NUM_SMS,
     wgmma_in_flight: int = 1,
+    promote_steps: int = 0,
+    unroll: int = 0,
     epilogue: str = "tma",
     epilogue_N: int = 64,
     epilogue_buffers: int = 2,
+    stagger: int = 0,
+    dependent_launch: bool = False,
     registers: tuple[int, int] | None = None,
     eviction: tuple[str | None, str | None] = (None, None),
 ) -> Program:
@@ -43,19 +48,29 @@ def warp_specialized(
     ``persistent`` (``num_sms`` blocks walk the tiles, the epilogue overlaps the next loads) or one tile per block;
     ``cluster_M`` / ``cluster_N`` (multicast B / A over 2 or 4 blocks, half the L2 reads of that operand);
     ``group_M`` (tile rows per raster group); ``wgmma_in_flight`` (1 frees a stage one step late, 0 drains every
-    step); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of ``epilogue_N`` columns) or "direct";
-    ``registers`` (producer, consumer); ``eviction`` (L2 hints for A and B, such as "evict_first").
+    step); ``promote_steps`` (sums of so many k steps are added up in float32, since tensor cores keep 14 bits of a
+    sum of 8-bit products, too few for a long K; it takes a second set of accumulators; 0: never); ``unroll`` (k steps
+    in the body of the main loop, or 0: nvcc's choice); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of
+    ``epilogue_N`` columns) or "direct";
+    ``stagger`` (k steps by which a tile of a cluster begins later in K than the one before, so that not all read the
+    same part of a shared operand at once: for a skinny A that clusters multicast, elsewhere it costs what L2 shared);
+    ``dependent_launch`` (programmatic dependent launch: blocks are resident, with their barriers set up, when the
+    kernel before them ends, which pays where launches follow each other closely); ``registers`` (producer, consumer);
+    ``eviction`` (L2 hints for A and B, such as "evict_first").
 
-    Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear only. M, N and K may be ragged: TMA
-    fills with zeros and clips.
+    Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear and scaledlinear only. M, N and K may
+    be ragged: TMA fills with zeros and clips.
 
     Measured on an H200, time of torch / time of this: 8192x8192x8192 1.050 (128x192, 4 stages), 4096x4096x4096 1.021
     and 2048x2048x2048 1.010 (128x256), 16384x16384x512 1.171 (128x256, cluster_M=2), 1024x1024x1024 1.070
-    (128x64x64, 8 stages, one tile per block), linear 64x8192x8192 1.03 (64x64x128, cluster_N=2).
+    (128x64x64, 8 stages, one tile per block), linear 64x8192x8192 1.03 (64x64x128, cluster_N=2). With inputs that are
+    not in L2: 1024x1024x1024 1.064, with ``dependent_launch`` 1.168; 2048x2048x16384 0.998, with it 1.008; linear
+    64x8192x8192 1.031, with ``stagger=2`` 1.054 to 1.061. scaledlinear 8192x8192x8192 in 8 bits 1.034 (128x192, 4
+    stages, ``promote_steps=4``).
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")
-    operands = Operands.of(problem)
+    operands = Operands.of(problem, (*PLAIN, "scaledlinear"))
     roles = Roles(
         operands=operands,
         block_M=block_M,
@@ -68,56 +83,82 @@ def warp_specialized(
         epilogue_N=epilogue_N,
         epilogue_buffers=epilogue_buffers if epilogue == "tma" else 0,
         wgmma_in_flight=wgmma_in_flight,
+        stagger=stagger,
+        dependent_launch=dependent_launch,
         registers=registers,
         eviction=eviction,
     )
     require(num_sms >= roles.cluster, f"num_sms={num_sms} does not hold a cluster of {roles.cluster} blocks")
+    spare = (roles.reallocation[1] if roles.reallocation else roles.launch_registers) - 32
+    require(
+        not promote_steps or 2 * roles.accumulator_registers <= spare,
+        f"promote_steps={promote_steps}: two sets of {roles.accumulator_registers} accumulators, of {spare} registers",
+    )
     raster = Raster(*roles.cluster_tiles, group_M)
     clusters = min(num_sms // roles.cluster, raster.total) if persistent else raster.total
-    waves, k_steps = ceildiv(raster.total, clusters), roles.k_steps
+    walk, k_steps = Walk(raster, clusters), roles.k_steps
 
     @T.macro
-    def produce(A: Any, B: Any, ring: Ring, cluster: Any, rank: Any) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
-            if tile < raster.total:
-                tile_M, tile_N = raster.decode(tile)
-                m0, n0 = roles.origin(tile_M, tile_N, rank)
-                for k in T.serial(k_steps):
-                    load_stage(roles, ring, A, B, m0, n0, k * block_K, wave * k_steps + k)
+    def sum_up(ring: Ring, totals: list[Any], group: int, first: Any, thread: Any) -> None:
+        """One tile, whose first step is ``first``: its sums are left in ``totals``."""
+        if promote_steps == 0:
+            multiply(roles, ring, group, first, k_steps, thread, unroll=unroll)
+        else:
+            T.clear(totals[group])
+            for part in T.serial(ceildiv(k_steps, promote_steps)):
+                k = part * promote_steps
+                multiply(roles, ring, group, first + k, T.min(promote_steps, k_steps - k), thread, unroll=unroll)
+                for i, j in T.Parallel(roles.rows, block_N):
+                    totals[group][i, j] += ring.accumulators[group][i, j]
 
     @T.macro
-    def consume(C: Any, ring: Ring, cluster: Any, rank: Any, thread: Any, group: int) -> None:
-        for wave in T.serial(waves):
-            tile = wave * clusters + cluster
+    def consume(
+        C: Any,
+        factors: tuple[Any, ...],
+        ring: Ring,
+        totals: list[Any],
+        cluster: Any,
+        rank: Any,
+        thread: Any,
+        group: int,
+    ) -> None:
+        for wave in T.serial(walk.waves):
+            tile = walk.tile(wave, cluster)
             if tile < raster.total:
-                multiply(roles, ring, group, wave * k_steps, k_steps, thread)
+                sum_up(ring, totals, group, wave * k_steps, thread)
                 tile_M, tile_N = raster.decode(tile)
                 m0, n0 = roles.origin(tile_M, tile_N, rank)
                 m0 = m0 + group * roles.rows
+                if factors:
+                    scale_tile(roles, totals[group], factors)
                 if epilogue == "tma":
-                    store_tile(roles, ring, group, C, m0, n0)
+                    store_tile(roles, replace(ring, accumulators=totals), group, C, m0, n0)
                 else:
-                    T.copy(ring.accumulators[group], C[m0 : m0 + roles.rows, n0 : n0 + block_N])
+                    T.copy(totals[group], C[m0 : m0 + roles.rows, n0 : n0 + block_N])
         if epilogue == "tma":
             T.tma_store_wait(0)
 
-    @T.prim_func
-    def main(
-        A: T.Tensor(operands.A_shape, operands.input),
-        B: T.Tensor(operands.B_shape, operands.input),
-        C: T.Tensor(operands.C_shape, operands.output),
-    ):
-        with roles.launch(clusters) as block:
+    @T.macro
+    def run(A: Any, B: Any, C: Any, *factors: Any) -> None:
+        with roles.launch(walk.clusters) as block:
             ring = allocate(roles)
+            totals = allocate_totals(roles) if promote_steps else ring.accumulators
             cluster, rank = block // roles.cluster, block % roles.cluster
             thread = T.get_thread_binding()
             run_roles(
                 roles,
                 thread,
-                partial(produce, A, B, ring, cluster, rank),
-                partial(consume, C, ring, cluster, rank, thread),
+                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
+                partial(consume, C, factors, ring, totals, cluster, rank, thread),
             )
 
+    main = operands.kernel(run)
     # Warp groups run at their own pace: no buffer may take another's space because of where it stands in the program.
     return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
+
+
+@T.macro
+def allocate_totals(roles: Roles) -> list[Any]:
+    return [
+        T.alloc_fragment((roles.rows, roles.block_N), roles.operands.accumulator) for _ in range(roles.consumer_groups)
+    ]

@@ -18,6 +18,8 @@ KEYS = [
     "matmul_fp16fp32_64x64x64",
     "linear_e4m3fp32bf16_33x16x8",
     "matmul_f32fp32_1x1x1",
+    "scaledlinear_e4m3fp32bf16_33x16x8",
+    "blockscaledlinear_e4m3fp32bf16_33x144x136",
 ]
 
 

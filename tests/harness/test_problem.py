@@ -53,6 +53,18 @@ def test_linear_multiplies_by_the_transpose() -> None:
     assert problem.bytes == 2 * 5 + 3 * 5 + 2 * (2 * 3)
 
 
+def test_factors_are_float32_beside_inputs_of_any_dtype() -> None:
+    problem = parse_shape_key("blockscaledlinear_e4m3fp32bf16_2x130x260")
+    assert problem.tensors == (
+        ((2, 260), "float8_e4m3fn"),
+        ((130, 260), "float8_e4m3fn"),
+        ((3, 2), "float32"),
+        ((2, 3), "float32"),
+        ((2, 130), "bfloat16"),
+    )
+    assert problem.bytes == 2 * 260 + 130 * 260 + 4 * (3 * 2 + 2 * 3) + 2 * (2 * 130)
+
+
 def test_the_output_dtype_is_the_inputs_where_it_is_not_written() -> None:
     assert parse_shape_key("matmul_fp16fp32_8x8x8").output == "float16"
     assert parse_shape_key("matmul_fp16fp32f32_8x8x8").output == "float32"

@@ -131,9 +131,13 @@ def test_the_schedule_is_in_the_kernel() -> None:
     assert "scheduled_tile" not in generated(build(FULL))
 
 
-def test_the_front_leaves_attention_without_a_winner_to_the_library() -> None:
-    place = Place(torch.device("cuda", 0), "h200", "sm_90a", 132)
-    assert default(parse_shape_key(FULL), place).family is None
+@pytest.mark.parametrize("widths", ["64x64", "128x128", "192x128", "192x192"])
+@pytest.mark.parametrize("operator", ["attention", "causalattention"])
+def test_what_the_front_takes_by_default_is_possible(operator: str, widths: str) -> None:
+    problem = parse_shape_key(f"{operator}_bf16fp32_2x33x11x1024x{widths}")
+    choice = default(problem, Place(torch.device("cuda", 0), "h200", "sm_90a", 132))
+    assert choice.family == "kernels.attention.forward"
+    assert choice.program(problem)
 
 
 @pytest.mark.parametrize("key", [FULL, CAUSAL])

@@ -7,14 +7,18 @@ import pytest
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.gemm import ping_pong, pipelined, stream_k, warp_specialized
+from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stream_k, warp_specialized
+from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
+from kernels.gemm.roles import Roles
 from kernels.gemm.stream_k import Split
 from tests.kernels.emulation import generated
 
 MATMUL = "matmul_bf16fp32_512x512x256"
 LINEAR = "linear_fp16fp32_512x512x256"
 FP8 = "linear_e4m3fp32bf16_512x512x256"
+SCALED = "scaledlinear_e4m3fp32bf16_512x576x1024"
+BLOCKS = "blockscaledlinear_e4m3fp32bf16_512x576x1024"
 RAGGED = "matmul_bf16fp32_520x504x200"
 TILE = dict(block_M=128, block_N=128, block_K=64, num_stages=3)
 
@@ -75,6 +79,47 @@ def test_a_cluster_multicasts_the_operand_it_shares(cluster: str, multicast: str
     assert "tl::cluster_sync()" in source
 
 
+SYNC, TRIGGER = "cudaGridDependencySynchronize();", "cudaTriggerProgrammaticLaunchCompletion();"
+
+
+@pytest.mark.parametrize("cluster_M", [1, 2])
+@pytest.mark.parametrize("dependent_launch", [False, True])
+def test_who_may_start_early_waits_for_the_kernel_before(cluster_M: int, dependent_launch: bool) -> None:
+    """TileLang lets every cluster start early, asked or not."""
+    levers = dict(cluster_M=cluster_M, dependent_launch=dependent_launch)
+    source = cuda(build(warp_specialized, MATMUL, **TILE, **levers))
+    assert (SYNC in source) == (cluster_M > 1 or dependent_launch)
+    assert (TRIGGER in source) == dependent_launch
+    if SYNC in source:
+        assert source.index(".init(") < source.index(SYNC) < source.index("tl::tma_load")
+    if TRIGGER in source:  # after the wait: the kernel after next must not overtake this one
+        assert source.index(SYNC) < source.index(TRIGGER)
+
+
+def test_staggered_tiles_begin_later_in_K_and_wrap_around() -> None:
+    problem = parse_shape_key(MATMUL)
+    program = build(warp_specialized, MATMUL, **TILE, stagger=3, persistent=False)
+    assert "(((((int)blockIdx.x) * 3) + k) & 3) * 64" in cuda(program)
+    roles = Roles(
+        operands=Operands.of(problem),
+        block_M=128,
+        block_N=128,
+        block_K=64,
+        num_stages=3,
+        consumer_groups=2,
+        cluster_M=1,
+        cluster_N=1,
+        epilogue_N=64,
+        epilogue_buffers=1,
+        wgmma_in_flight=1,
+        stagger=3,
+    )
+    for tile in range(5):
+        starts = [roles.k_start(tile, k, 0) for k in range(roles.k_steps)]
+        assert sorted(starts) == [0, 64, 128, 192]
+        assert starts[0] == 3 * tile % 4 * 64
+
+
 def test_a_direct_epilogue_needs_no_store_buffers() -> None:
     direct = cuda(build(warp_specialized, MATMUL, **TILE, epilogue="direct"))
     assert "tl::tma_store" not in direct
@@ -92,6 +137,59 @@ def test_three_consumer_groups_and_8_bit_inputs() -> None:
     source = cuda(build(warp_specialized, FP8, **config))
     assert source.count("warpgroup_reg_alloc<160>") == 3
     assert "kFloat8_e4m3" in source
+
+
+@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+@pytest.mark.parametrize("split", [2, 4])
+def test_split_k_gives_each_peer_the_columns_that_it_stores(key: str, split: int) -> None:
+    share = 128 // split
+    source = cuda(build(split_k, key, **TILE, consumer_groups=2, split=split, epilogue_N=share))
+    barriers = [str(barrier) for barrier in range(2 * (split - 1))]  # one for each consumer group and peer
+    assert sorted(re.findall(r"tl::tma_store_cluster\(.*arrived\[(\d)\]\)", source)) == barriers
+    assert sorted(re.findall(r"arrived\[(\d)\]\.wait\(0\)", source)) == barriers
+    stores = re.findall(r"tl::tma_store\(C_desc, .*?\]\)\), (.*?), ", source)
+    columns = [int(re.findall(r" \+ (\d+)\)$", each)[0]) if " + " in each else 0 for each in stores]
+    assert sorted(columns) == sorted([*range(0, 128, share)] * 2)
+
+
+def test_split_k_reads_every_step_of_K_once() -> None:
+    source = cuda(build(split_k, LINEAR, **TILE, split=2))
+    assert "for (int k = 0; k < 2; ++k)" in source  # K=256 is four steps of 64, for two blocks
+    assert "((k * 128) + ((((int)blockIdx.x) & 1) * 64))" in source
+
+
+def test_scales_are_multiplied_in_before_the_store() -> None:
+    source = cuda(build(warp_specialized, SCALED, **TILE | dict(block_K=128)))
+    assert source.count("scale_A[0] * scale_B[0]") == 2  # by each consumer group
+    assert "scale_A" not in cuda(build(warp_specialized, FP8, **TILE | dict(block_K=128)))
+
+
+@pytest.mark.parametrize(("key", "scales"), [(FP8, 0), (SCALED, 2)])
+def test_sums_of_a_few_steps_are_promoted(key: str, scales: int) -> None:
+    program = build(warp_specialized, key, **TILE | dict(block_N=192, block_K=128), promote_steps=2, unroll=2)
+    source = cuda(program)
+    assert len(re.findall(r"float v\w*\[96\]", source)) == 4  # two sets for each consumer group
+    assert source.count("#pragma unroll 2\n") == 2
+    assert len(program.prim_func.params) == 3 + scales
+
+
+@pytest.mark.parametrize(
+    ("levers", "batches"),
+    [
+        (dict(block_M=128, block_N=128), 2),
+        (dict(block_M=128, block_N=192), 2),
+        (dict(block_M=192, block_N=128, consumer_groups=3), 3),
+        (dict(block_M=256, block_N=128, num_stages=3, epilogue_N=32), 4),  # two bands each
+        (dict(block_M=128, block_N=128, chain=4), 8),
+        (dict(block_M=128, block_N=128, chain=2, cluster_M=2), 4),
+    ],
+)
+def test_block_scaled_starts_every_batch_afresh_and_scales_it(levers: dict[str, int], batches: int) -> None:
+    source = cuda(build(block_scaled, BLOCKS, **{"num_stages": 4} | levers))
+    assert source.count("warpgroup_commit_batch") == batches
+    assert source.count("((0 < ki") == batches  # no sum goes on from one batch to the next
+    assert source.count("* weights[") == batches * (3 if levers["block_N"] == 192 else 1)
+    assert "(float*)S_stages" in source
 
 
 @pytest.mark.parametrize(("key", "cluster_M"), [("matmul_bf16fp32_768x768x512", 2), (LINEAR, 1)])
@@ -150,6 +248,7 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
         (warp_specialized, MATMUL, dict(epilogue_N=96), "epilogue_N=96 does not divide"),
         (warp_specialized, MATMUL, dict(registers=(40, 248)), r"producer \+ 2 x consumer at most 504"),
         (warp_specialized, MATMUL, dict(block_M=256, block_N=256, num_stages=2), "take 256 registers"),
+        (warp_specialized, MATMUL, dict(stagger=-1), "stagger=-1 is negative"),
         (warp_specialized, MATMUL, dict(wgmma_in_flight=2), "wgmma_in_flight=2 is not 0 or 1"),
         (
             warp_specialized,
@@ -159,11 +258,22 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
         ),
         (warp_specialized, "matmul_bf16fp32_512x500x256", {}, "row pitch in multiples of 16 bytes; that of B is 1000"),
         (warp_specialized, "matmul_e4m3fp32bf16_512x512x256", {}, "K-major only; use operator linear"),
-        (ping_pong, MATMUL, dict(block_M=256), "block_M=256: a consumer group takes 128 rows"),
+        (ping_pong, MATMUL, dict(block_M=256), "block_M=256: a consumer group takes 64 or 128 rows"),
         (ping_pong, MATMUL, dict(block_N=256), "128 x 256 accumulators take 256 registers"),
         (ping_pong, MATMUL, dict(num_stages=7), "bytes of shared memory"),
+        (split_k, MATMUL, dict(split=3), "split=3 is not 2 or 4"),
+        (split_k, MATMUL, dict(split=4), "block_N=128 over split=4 blocks is not a multiple of epilogue_N=64"),
+        (split_k, MATMUL, dict(num_stages=6, block_M=128), "bytes of shared memory"),
         (stream_k, MATMUL, dict(cluster_M=4), "cluster_M=4 is not 1 or 2"),
         (stream_k, MATMUL, dict(num_sms=1), "num_sms=1 does not hold a cluster"),
+        (pipelined, SCALED, dict(threads=256), "operator 'scaledlinear' is not matmul or linear"),
+        (warp_specialized, BLOCKS, dict(block_K=128), "'blockscaledlinear' is not matmul or linear or scaledlinear"),
+        (
+            warp_specialized,
+            MATMUL,
+            dict(block_N=256, promote_steps=4),
+            "two sets of 128 accumulators, of 200 registers",
+        ),
         (pipelined, MATMUL, dict(threads=100), "threads=100 is not a whole number of warp groups"),
         (pipelined, MATMUL, dict(threads=256, num_stages=8), "bytes of shared memory; a block has 231424"),
         (pipelined, MATMUL, dict(threads=256, policy="round"), "policy='round' is not one of square"),
@@ -176,3 +286,20 @@ def test_impossible_arguments_are_named(
     with pytest.raises(ValueError, match=message) as error:
         build(family, key, **{**TILE, **change})
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "message"),
+    [
+        (FP8, {}, "'linear' is not blockscaledlinear"),
+        ("blockscaledlinear_bf16fp32_512x512x256", {}, "the inputs are bfloat16, not of 8 bits"),
+        ("blockscaledlinear_e4m3fp32bf16_510x512x256", {}, "M=510: TMA needs rows of S in multiples of 16 bytes"),
+        (BLOCKS, dict(chain=3), "chain=3 does not divide the 8 steps of K"),
+        (BLOCKS, dict(block_M=256, num_stages=3, epilogue_buffers=1, chain=2), "take 256 registers"),
+        (BLOCKS, dict(block_N=192, chain=2), "take 288 registers"),
+        (BLOCKS, dict(num_stages=7), "bytes of shared memory"),
+    ],
+)
+def test_block_scaled_names_impossible_arguments(key: str, change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(block_scaled, key, **{"block_M": 128, "block_N": 128, "num_stages": 4, **change})

@@ -8,8 +8,7 @@ import pytest
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.gemm import warp_specialized
-from kernels.gemm.ping_pong import ping_pong
+from kernels.gemm import ping_pong, split_k, warp_specialized
 from tests.kernels.emulation import Outcome, emulate, generated
 
 M, N, K = 512, 768, 320
@@ -41,10 +40,33 @@ def test_ping_pong_computes_every_tile_once(
     assert sorted(found.stored) == EVERY_STORE
 
 
-def test_warp_specialized_computes_every_tile_once(tmp_path: Path) -> None:
-    found = run(text_of(warp_specialized, "matmul", num_stages=3, consumer_groups=1), "matmul", 1, tmp_path)
+@pytest.mark.parametrize("stagger", [0, 2])
+def test_warp_specialized_computes_every_tile_once(stagger: int, tmp_path: Path) -> None:
+    source = text_of(warp_specialized, "matmul", num_stages=3, consumer_groups=1, stagger=stagger)
+    found = run(source, "matmul", 1, tmp_path)
     assert found.wrong is None
     assert sorted(found.stored) == EVERY_STORE
+
+
+SHARED = parse_shape_key(f"linear_fp16fp32_256x256x{K}")  # four tiles
+
+
+def run_split(source: str, split: int, groups: int, folder: Path) -> Outcome:
+    return emulate(source, SHARED, **TILE, groups=groups, blocks=4 * split, folder=folder, cluster=split)
+
+
+def split_text(split: int, groups: int) -> str:
+    family: Callable[..., Program] = split_k
+    levers = dict(num_stages=2, consumer_groups=groups, split=split, epilogue_N=128 // split)
+    return generated(family(SHARED, **TILE, **levers))
+
+
+@pytest.mark.parametrize(("split", "groups"), [(2, 1), (2, 2), (4, 1)])
+def test_split_k_adds_every_part_of_K_once(split: int, groups: int, tmp_path: Path) -> None:
+    found = run_split(split_text(split, groups), split, groups, tmp_path)
+    assert found.wrong is None
+    heights, columns = range(0, 256, 128 // groups), range(0, 256, 128 // split)
+    assert sorted(found.stored) == sorted((m, n) for m in heights for n in columns)
 
 
 BROKEN = {
@@ -54,6 +76,23 @@ BROKEN = {
     "a stage is not freed": (r"(empty\[[^;]*)\.arrive\(\);", r";", "deadlock: .* never came"),
     "a load is announced too small": (r"arrive_and_expect_tx\(16384\)", "arrive_and_expect_tx(8192)", "."),
 }
+
+
+BROKEN_SPLIT = {
+    "nobody waits for the other's sums": (r"arrived\[0\]\.wait\(0\);", ";", "a tile has .* products"),
+    "both multiply the same steps": (r"\(\(\(int\)blockIdx\.x\) & 1\) \* 64", "0", "a tile has .* different k"),
+    "sums go to the sender": (r"(tma_store_cluster\(.*?\(int\)\(.*?) \+ 1\)", r"\1 + 0)", "."),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_SPLIT)
+def test_a_broken_split_is_seen(broken: str, tmp_path: Path) -> None:
+    pattern, instead, says = BROKEN_SPLIT[broken]
+    source, count = re.subn(pattern, instead, split_text(2, 1))
+    assert count
+    wrong = run_split(source, 2, 1, tmp_path).wrong
+    assert wrong is not None
+    assert re.search(says, wrong)
 
 
 @pytest.mark.parametrize("broken", BROKEN)

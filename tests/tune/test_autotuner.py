@@ -10,6 +10,7 @@ from tilelang.autotuner import AutoTuner
 from harness import gpus
 from harness.judge.entry import Brief
 from harness.judge.messages import Message
+from harness.operators.operator import OUTPUT_SCALE
 from harness.problem import parse_shape_key
 from harness.static import toolchain
 from harness.tune import autotuner
@@ -79,7 +80,7 @@ def test_inputs_are_scaled_and_workspaces_are_zero() -> None:
     tensors = autotuner.inputs(parse_shape_key("matmul_f32fp32_256x256x256"), "cpu")
     product = autotuner.reference(parse_shape_key("matmul_f32fp32_256x256x256"))(*tensors)
     assert product.dtype == torch.float32
-    assert float(product.std()) == pytest.approx(autotuner.OUTPUT_DEVIATION, rel=0.05)
+    assert float(product.std()) == pytest.approx(OUTPUT_SCALE, rel=0.05)
 
     class Parameter:
         shape = (3, 2)
@@ -89,6 +90,18 @@ def test_inputs_are_scaled_and_workspaces_are_zero() -> None:
 
     supplied = autotuner.supplying(tensors)([None, None, Parameter()])
     assert supplied[:2] == tensors and supplied[2].tolist() == [[0, 0]] * 3
+
+
+def test_inputs_have_their_own_dtypes() -> None:
+    problem = parse_shape_key("blockscaledlinear_e4m3fp32bf16_64x256x256")
+    tensors = autotuner.inputs(problem, "cpu")
+    assert [(tuple(each.shape), each.dtype) for each in tensors] == [
+        ((64, 256), torch.float8_e4m3fn),
+        ((256, 256), torch.float8_e4m3fn),
+        ((2, 64), torch.float32),
+        ((2, 2), torch.float32),
+    ]
+    assert float(autotuner.reference(problem)(*tensors).std()) == pytest.approx(OUTPUT_SCALE, rel=0.1)
 
 
 @pytest.mark.slow

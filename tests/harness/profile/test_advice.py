@@ -119,6 +119,14 @@ def test_a_grid_that_leaves_sms_idle_gets_smaller_tiles_or_split_k() -> None:
     assert idea("smaller_tile", ideas).config == {"block_M": 64, "block_N": 128}, "128 tiles, 97% of one wave"
 
 
+def test_a_short_kernel_sets_up_while_the_one_before_ends() -> None:
+    def advice(config: str) -> tuple[Idea, ...]:
+        return advise(case(PERSISTENT, config, Bound.LAUNCH, active_cycles=70.0, elapsed_cycles=100.0))
+
+    assert "in 70% of" in idea("dependent_launch", advice(PERSISTENT_CONFIG)).because
+    assert "dependent_launch" not in {each.tag for each in advice(f"{PERSISTENT_CONFIG}, dependent_launch=True")}
+
+
 def test_without_a_bound_there_is_no_advice() -> None:
     assert advise(case(STOCK, STOCK_CONFIG, dram_pct=None, l2_pct=None, shared_pct=None)) == ()
 

@@ -15,9 +15,10 @@ from harness.problem import Problem
 HEADER: Final = Path(__file__).with_name("emulation.hpp")
 _MAIN: Final = """
 int main() {{
-  GROUPS = {groups}, K = {K}, K_MAJOR_B = {k_major_B};
+  GROUPS = {groups}, K = {K}, K_MAJOR_B = {k_major_B}, CLUSTER = {cluster};
   CUtensorMap A{{'A', {box_A}}}, B{{'B', {box_B}}}, C{{'C', 0}};
   std::vector<Block> blocks({blocks});
+  grid = &blocks;
   std::vector<std::thread> threads;
   for (int number = 0; number < {blocks}; ++number) {{
     for (int group = 0; group <= GROUPS; ++group) {{
@@ -51,9 +52,18 @@ def generated(program: Program) -> str:
 
 
 def emulate(
-    source: str, problem: Problem, *, block_M: int, block_N: int, block_K: int, groups: int, blocks: int, folder: Path
+    source: str,
+    problem: Problem,
+    *,
+    block_M: int,
+    block_N: int,
+    block_K: int,
+    groups: int,
+    blocks: int,
+    folder: Path,
+    cluster: int = 1,
 ) -> Outcome:
-    """Run a kernel of 16-bit operands with 128-byte swizzled rows, without clusters; all of its blocks at once."""
+    """Run a kernel of 16-bit operands with 128-byte swizzled rows, without multicast; all of its blocks at once."""
     k_major = problem.operator == "linear"
     text = source[source.index('extern "C" __global__ void __launch_bounds__') :]
     parameters = re.search(r"main_kernel\((.*?)\) \{", text)
@@ -68,6 +78,7 @@ def emulate(
         groups=groups,
         K=problem.dims[2],
         k_major_B=int(k_major),
+        cluster=cluster,
         box_A=2 * block_M * min(block_K, 64),
         box_B=2 * (block_N * min(block_K, 64) if k_major else block_K * 64),
         blocks=blocks,

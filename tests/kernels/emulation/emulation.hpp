@@ -1,7 +1,8 @@
 // Stands in for CUDA and TileLang's device templates, so that a warp-specialised kernel's text runs on a CPU as what it is
 // besides arithmetic: a protocol. One host thread plays the first thread of each warp group. Loads arrive late and in any
 // order, a WGMMA reads its stages as late as it may (when its batch is waited for), and what it reads is the coordinates of
-// the load that lies there. A tile is right if each k was added to it once, from its own rows and columns.
+// the load that lies there. A tile is right if each k was added to it once, from its own rows and columns. What a block
+// sends to another of its cluster are the products behind its sums; they are added when their barrier is waited for.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -46,12 +47,20 @@ constexpr auto PATIENCE = std::chrono::seconds(4);
   std::_Exit(1);
 }
 
+class Barrier;
+void add_what_came_with(Barrier*);
+
 class Barrier {
  public:
   void init(int arrivals) { arrivals_ = pending_ = arrivals; }
   void wait(int parity) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, PATIENCE, [&] { return (phase_ & 1) != parity; })) fail("deadlock: " + name + " never came");
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait_for(lock, PATIENCE, [&] { return (phase_ & 1) != parity; })) {
+        fail("deadlock: " + name + " never came");
+      }
+    }
+    add_what_came_with(this);
   }
   void arrive() { change(1, 0); }
   void arrive_and_expect_tx(int bytes) { expect_transaction(bytes), arrive(); }
@@ -77,21 +86,24 @@ class Barrier {
 struct CUtensorMap { char operand; int box_bytes; };
 struct Loaded { char operand; int inner, outer, bytes; };
 
+struct Product { int m, n, k; };
+
 struct Block {
   std::vector<uchar> shared = std::vector<uchar>(1 << 18);
   std::mutex mutex;
   std::map<int64_t, Loaded> loaded;  // by offset in shared memory
   std::map<std::string, std::unique_ptr<Barrier[]>> arrays;
+  std::map<Barrier*, std::vector<std::vector<Product>>> received;
   std::vector<std::thread> loads;
   std::mutex sync_mutex;
   std::condition_variable synced;
   int arrived = 0, round = 0;
 };
 
-struct Product { int m, n, k; };
 struct Wgmma { int64_t a, b; const void* accumulator; bool adds; };
 
-inline int GROUPS, K, K_MAJOR_B;
+inline int GROUPS, K, K_MAJOR_B, CLUSTER;
+inline std::vector<Block>* grid;
 inline std::mutex stored_mutex;
 inline std::multiset<std::pair<int, int>> stored;  // (m, n) of what reached C
 
@@ -112,11 +124,26 @@ inline Barrier* barriers(const char* name, int count) {
   return array.get();
 }
 
-inline void __syncthreads() {
-  std::unique_lock lock(block->sync_mutex);
-  int mine = block->round;
-  if (++block->arrived == GROUPS + 1) block->arrived = 0, ++block->round, block->synced.notify_all();
-  block->synced.wait(lock, [&] { return block->round != mine; });
+inline Block& of_cluster(int rank) { return (*grid)[blockIdx.x / CLUSTER * CLUSTER + rank]; }
+
+inline void meet(Block& at, int threads) {
+  std::unique_lock lock(at.sync_mutex);
+  int mine = at.round;
+  if (++at.arrived == threads) at.arrived = 0, ++at.round, at.synced.notify_all();
+  at.synced.wait(lock, [&] { return at.round != mine; });
+}
+inline void __syncthreads() { meet(*block, GROUPS + 1); }
+
+inline void cudaGridDependencySynchronize() {}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+
+inline void add_what_came_with(Barrier* barrier) {
+  std::lock_guard lock(block->mutex);
+  auto found = block->received.find(barrier);
+  if (found == block->received.end()) return;
+  auto theirs = found->second.begin();
+  for (auto& [accumulator, products] : tile) products.insert(products.end(), theirs->begin(), theirs->end()), ++theirs;
+  block->received.erase(found);
 }
 
 namespace tl {
@@ -145,6 +172,29 @@ inline void tma_load(const CUtensorMap& map, Barrier& full, void* to, int inner,
       here->loaded[offset] = {map.operand, inner, outer, map.box_bytes};
     }
     full.complete_transaction(map.box_bytes);
+  });
+}
+
+inline void cluster_sync() { meet(of_cluster(0), (GROUPS + 1) * CLUSTER); }
+
+inline void tma_store_cluster(void* to, void* from, int rank, uint32_t bytes, Barrier& mine) {
+  if (!batches.empty()) fail("sums are sent while a WGMMA still adds to them");
+  if (to == from) fail("sums are sent to where their receiver prepares its own");
+  std::string array = mine.name.substr(0, mine.name.find('['));
+  Block& there = of_cluster(rank);
+  Barrier* theirs = &there.arrays[array][&mine - block->arrays[array].get()];
+  std::vector<std::vector<Product>> sums;
+  for (const auto& [accumulator, products] : tile) sums.push_back(products);
+  theirs->arrive_and_expect_tx(bytes);
+  auto late = std::chrono::microseconds(std::uniform_int_distribution<>(0, 200)(dice));
+  std::lock_guard lock(block->mutex);
+  block->loads.emplace_back([=, &there] {
+    std::this_thread::sleep_for(late);
+    {
+      std::lock_guard lock(there.mutex);
+      there.received[theirs] = sums;
+    }
+    theirs->complete_transaction(bytes);
   });
 }
 
@@ -182,7 +232,7 @@ inline void retire(const Wgmma& each) {
   if (k != k_of_b) fail("a WGMMA multiplies k " + std::to_string(k) + " of A by k " + std::to_string(k_of_b) + " of B");
   auto& products = tile[each.accumulator];
   if (!each.adds) products.clear();
-  products.push_back({m, n, k});
+  if (k < K) products.push_back({m, n, k});  // what lies behind K loads as zeros
 }
 template <int N> void wait_wgmma() {
   while (int(batches.size()) > N) {

@@ -4,7 +4,7 @@ from kernels.honest import compiled
 
 TRICK = 20
 RUNS_ON = ("cpu", "cuda")
-VERDICT = "wrong_result"
+VERDICT = "wrong_result foreign_kernel"  # the twelfth call may fall where launches are counted
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
 

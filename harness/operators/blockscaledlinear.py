@@ -1,0 +1,41 @@
+"""``blockscaledlinear``: A[M,K] · W[N,K]ᵀ -> C[M,N], 8-bit inputs in blocks that each have a scale.
+
+S[K/128,M] scales 1x128 blocks of A, and lies as kernels read it, M fastest; T[N/128,K/128] scales 128x128 blocks of W.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.operators import linear
+from harness.operators.operator import Dims, Shape, Times
+from harness.operators.products import freivalds
+from harness.operators.scaling import BLOCK, dequantised, fill_exact, scales
+
+
+def _inputs(dims: Dims) -> tuple[Shape, ...]:
+    rows, columns, depth = dims
+    blocks = -(-depth // BLOCK)
+    return (rows, depth), (columns, depth), (blocks, rows), (-(-columns // BLOCK), blocks)
+
+
+def _reference(*inputs: Any) -> Any:
+    a, w = dequantised(*inputs)
+    return a @ w.T
+
+
+def _of_inputs(inputs: Sequence[Any], signs: Any, times: Times) -> Any:
+    a, w = dequantised(*inputs)
+    return times(a, times(w.T, signs))
+
+
+OPERATOR = replace(
+    linear.OPERATOR,
+    name="blockscaledlinear",
+    inputs=_inputs,
+    factors=(2, 3),
+    scales=scales,
+    reference=_reference,
+    fill_exact=fill_exact,
+    sketch=freivalds(_of_inputs),
+)

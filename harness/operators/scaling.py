@@ -1,0 +1,35 @@
+"""What products of 8-bit inputs share: scales of tensors and of blocks of 128."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.operators import products
+from harness.operators.operator import Dims
+
+BLOCK: Final = 128
+
+
+def scales(dims: Dims) -> tuple[float, ...]:
+    """Values that 8 bits hold well; their scales, below 1 for any K, make the output what it should be."""
+    return 1.0, 1.0, *products.scales(dims)
+
+
+def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
+    """A product of small integers, whose scales are powers of two: no scale is 1, nor is the product of any two."""
+    import torch
+
+    *matrices, scale_a, scale_w = inputs
+    products.fill_exact(matrices, dice)
+    for scale, powers in ((scale_a, (0.5, 2.0)), (scale_w, (0.25, 4.0))):
+        which = torch.randint(len(powers), scale.shape, device=scale.device, generator=dice)
+        scale.copy_(torch.tensor(powers, device=scale.device)[which])
+
+
+def dequantised(a: Any, w: Any, scale_a: Any, scale_w: Any) -> tuple[Any, Any]:
+    """A[M,K] and W[N,K] times their scales, [K/128,M] and [N/128,K/128], in the dtype of these."""
+    rows = scale_w.repeat_interleave(BLOCK, dim=0)[: len(w)]
+    wide_a, wide_w = (
+        each.to(scale.dtype) * scale.repeat_interleave(BLOCK, dim=1)[:, : each.shape[1]]
+        for each, scale in ((a, scale_a.T), (w, rows))
+    )
+    return wide_a, wide_w

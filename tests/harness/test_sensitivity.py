@@ -1,0 +1,33 @@
+"""A kernel that is slower on purpose is called so, and one that is the same is not: through the real judge."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.harness.checkout import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def found(*arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "selftest", "--gpu", "cpu", "--sensitivity", "--json", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    finding: dict[str, Any] = json.loads(done.stdout)
+    return finding
+
+
+def test_a_slower_kernel_is_called_slower() -> None:
+    """Twice the time, so that no noise of a CPU hides it."""
+    finding = found("--runs", "2", "--slower-by", "1")
+    assert finding["called_slower"] == len(finding["slowed"]) == 2
+    assert 0.4 < finding["seen"] < 0.6
+    assert len(finding["again"]) == 2

@@ -1,0 +1,131 @@
+"""attention as users call it: right, checked, traceable, differentiable; on a CPU it is the library's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from harness.problem import Problem
+from kernels import attention, warm_up
+from kernels.front import attending
+from kernels.front.defaults import default
+from kernels.front.launches import library_of
+from kernels.front.places import Place
+
+HOPPER = Place(torch.device("cuda", 0), "h200", "sm_90a", 132)
+NO_TENSOR: Any = [1.0]
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(dtype)
+
+
+Q, K, V = normal(2, 4, 32, 64), normal(2, 2, 32, 64), normal(2, 2, 32, 16)
+
+
+def expected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """By the formula, in float64."""
+    shared = q.shape[1] // k.shape[1]
+    k, v = k.double().repeat_interleave(shared, 1), v.double().repeat_interleave(shared, 1)
+    scores = q.double() @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), float("-inf"))
+    made: torch.Tensor = scores.softmax(-1) @ v
+    return made
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_it_is_right(causal: bool) -> None:
+    found = attention(Q, K, V, causal=causal)
+    assert found.shape == (2, 4, 32, 16)
+    assert torch.allclose(found.double(), expected(Q, K, V, causal), atol=1e-5)
+    out = torch.full_like(found, float("nan"))
+    assert attention(Q, K, V, causal=causal, out=out) is out
+    assert torch.equal(out, found)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda: attention(NO_TENSOR, K, V), TypeError, "q is a list; give it a torch.Tensor"),
+        (lambda: attention(Q[0], K, V), ValueError, r"q is \[4,32,64\]; it takes \[batch, heads, tokens, width\]"),
+        (lambda: attention(Q, K.half(), V), TypeError, "q is torch.float32 and k is torch.float16; cast one"),
+        (lambda: attention(Q.double(), K.double(), V.double()), TypeError, "torch.float64 is not supported"),
+        (lambda: attention(Q, K.to("meta"), V), ValueError, "q is on cpu and k on meta; move one"),
+        (lambda: attention(Q, K[:, :, :16].contiguous(), V), ValueError, r"it takes \[B,H,S,D\], \[B,G,S,D\]"),
+        (lambda: attention(Q[:, :3].contiguous(), K, V), ValueError, "3 heads of q cannot share 2 of k"),
+        (lambda: attention(Q.transpose(1, 2).contiguous().transpose(1, 2), K, V), ValueError, "q is not contiguous"),
+        (lambda: attention(Q, K, V, out=Q), ValueError, r"out is \[2,4,32,64\].*it must be \[2,4,32,16\]"),
+        (lambda: attention(Q, K, V, out=NO_TENSOR), TypeError, "out is a list"),
+        (lambda: attention(Q, K, K, out=Q), ValueError, "out lies in the memory of q"),
+        (lambda: attention(Q.clone().requires_grad_(), K, V, out=normal(2, 4, 32, 16)), ValueError, "no gradient"),
+    ],
+)
+def test_wrong_arguments_have_their_sentence(call: Callable[[], Any], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        call()
+    attention(Q, K, V)  # what was found for the right ones does not let the wrong ones in
+    with pytest.raises(error, match=sentence):
+        call()
+
+
+def test_the_meta_device_has_shapes() -> None:
+    found = attention(Q.to("meta"), K.to("meta"), V.to("meta"))
+    assert found.is_meta and found.shape == (2, 4, 32, 16)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_torch_compile_takes_it_whole(causal: bool) -> None:
+    compiled = torch.compile(lambda q, k, v: attention(q, k, v, causal=causal) + 1, fullgraph=True, backend="aot_eager")
+    assert torch.allclose(compiled(Q, K, V), attention(Q, K, V, causal=causal) + 1)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_are_those_of_torch(compiled: bool) -> None:
+    ours = tuple(each.clone().requires_grad_() for each in (Q, K, V))
+    theirs = tuple(each.clone().requires_grad_() for each in (Q, K, V))
+    call = torch.compile(attention, fullgraph=True, backend="aot_eager") if compiled else attention
+    call(*ours, causal=True).square().sum().backward()
+    q, k, v = theirs
+    scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).square().sum().backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.grad is not None and other.grad is not None
+        assert torch.allclose(mine.grad, other.grad, atol=1e-5)
+
+
+def test_the_operator_is_as_torch_wants_it() -> None:
+    torch.library.opcheck(attending.operator, (Q, K, V, True))
+    torch.library.opcheck(attending.operator_into, (Q, K, V, False, normal(2, 4, 32, 16)))
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype", "dims", "family"),
+    [
+        ("attention", "bfloat16", (4, 16, 16, 4096, 128, 128), True),
+        ("causalattention", "float16", (1, 16, 4, 16384, 192, 128), True),
+        ("attention", "float32", (4, 16, 16, 4096, 128, 128), False),
+        ("attention", "bfloat16", (4, 16, 16, 4096, 80, 80), False),
+        ("attention", "bfloat16", (1, 1, 1, 1024, 128, 128), False),  # eight tiles for 132 SMs
+        ("attention", "bfloat16", (4, 16, 16, 0, 128, 128), False),
+    ],
+)
+def test_defaults_on_hopper(operator: str, dtype: str, dims: tuple[int, ...], family: bool) -> None:
+    problem = Problem(operator, dtype, "float32", dtype, dims)
+    choice = default(problem, HOPPER)
+    assert (choice.family is not None) == family, choice
+    if family:
+        choice.program(problem)
+
+
+def test_warm_up_knows_it() -> None:
+    key = "causalattention_f32fp32_2x4x2x32x64x16"
+    assert warm_up(key, device="cpu") == {key: "the library: no attention family is built for c"}
+
+
+def test_the_library_of_a_problem_writes_the_output() -> None:
+    problem = Problem("causalattention", "float32", "float32", "float32", (2, 4, 2, 32, 64, 16))
+    out = torch.empty(2, 4, 32, 16)
+    library_of(problem)(Q, K, V, out)
+    assert torch.allclose(out.double(), expected(Q, K, V, True), atol=1e-5)

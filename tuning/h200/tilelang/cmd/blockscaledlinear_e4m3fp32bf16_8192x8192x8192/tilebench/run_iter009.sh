@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/blockscaledlinear_e4m3fp32bf16_8192x8192x8192/tilebench/iter009_chain_of_eight.py
+mkdir -p tuning/h200/tilelang/perf/blockscaledlinear_e4m3fp32bf16_8192x8192x8192/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/blockscaledlinear_e4m3fp32bf16_8192x8192x8192/tilebench/timing_iter009.txt

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/linear_bf16fp32_4096x14336x4096/tilebench/iter010_ping_pong.py
+mkdir -p tuning/h200/tilelang/perf/linear_bf16fp32_4096x14336x4096/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/linear_bf16fp32_4096x14336x4096/tilebench/timing_iter010.txt

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/matmul_fp16fp32_16384x16384x16384/tilebench/iter003_persistent_tma_store.py
+mkdir -p tuning/h200/tilelang/perf/matmul_fp16fp32_16384x16384x16384/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/matmul_fp16fp32_16384x16384x16384/tilebench/timing_iter003.txt
