@@ -137,7 +137,7 @@ def test_what_the_front_takes_by_default_is_possible(operator: str, widths: str)
     problem = parse_shape_key(f"{operator}_bf16fp32_2x33x11x1024x{widths}")
     choice = default(problem, Place(torch.device("cuda", 0), "h200", "sm_90a", 132))
     assert choice.family == "kernels.attention.forward"
-    assert choice.program(problem)
+    choice.program(problem)  # raises where it does not fit
 
 
 @pytest.mark.parametrize("key", [FULL, CAUSAL])
