@@ -21,8 +21,13 @@ def _inputs(dims: Dims) -> tuple[Shape, ...]:
 
 
 def _scales(dims: Dims, *, causal: bool) -> tuple[float, ...]:
-    """Scores of variance 1: a row's squared weights then sum to e / keys. A causal output's first row has one key."""
-    return 1.0, 1.0, OUTPUT_SCALE if causal else OUTPUT_SCALE * math.sqrt(dims[3] / math.e)
+    """Scores of variance 1: a row's squared weights then sum to e / keys, but more where the query is a long one.
+
+    So the largest of 10^8 outputs lies at ten deviations, not at six as in a product, and its rounding with it: at the
+    full OUTPUT_SCALE the library's own was off by 0.0118 in bfloat16. Half of it keeps right ones within the limits.
+    A causal output's first row has one key.
+    """
+    return 1.0, 1.0, OUTPUT_SCALE if causal else OUTPUT_SCALE / 2 * math.sqrt(dims[3] / math.e)
 
 
 def _flops(dims: Dims, *, causal: bool) -> int:

@@ -121,9 +121,19 @@ def test_the_outputs_scale(key: str) -> None:
     problem = parse_shape_key(key)
     deviation = float(trials.reference(problem, random_inputs(problem)).std())
     if problem.operator == "attention":
-        assert deviation == pytest.approx(OUTPUT_SCALE, rel=0.25)
+        assert deviation == pytest.approx(OUTPUT_SCALE / 2, rel=0.25)
     else:
         assert deviation < OUTPUT_SCALE
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_the_largest_error_of_a_right_result_keeps_its_distance(dtype: str) -> None:
+    """Of four million outputs: on a GPU there are ten times as many, and as many trials, and none may fail."""
+    problem = parse_shape_key(f"attention_{dtype}fp32_1x32x32x1024x128x128")
+    inputs = random_inputs(problem)
+    trial = trials.compare("random", problem, flash(problem, inputs, block=256), trials.reference(problem, inputs))
+    assert trial.max_abs_err is not None and trial.max_abs_limit is not None
+    assert trial.max_abs_err < trial.max_abs_limit / 2
 
 
 @pytest.mark.parametrize("key", KEYS)
