@@ -117,7 +117,7 @@ def _dtypes(script: Script) -> Iterator[Finding]:
             dtype = "float8_e4m3fn" if "e4m3" in match[1] else match[1]
             named.setdefault(dtype, getattr(node, "lineno", 0))
     narrow = {dtype: line for dtype, line in named.items() if dtype in DTYPES.values()}
-    if narrow and script.problem.input not in narrow:
+    if narrow and not narrow.keys() & {*script.problem.input_dtypes}:
         dtype, line = min(narrow.items(), key=lambda item: item[1])
         what = f"{', '.join(sorted(narrow))}, where {script.problem} has inputs of {script.problem.input}"
         yield Finding(Kind.DTYPE, script.path, line, what)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -23,7 +23,14 @@ CPU_ROWS_LEAST: Final = 8
 _OPTIMIZED: Final = ("-O3", "-march=native")
 
 ATTENTION: Final = ("attention", "causalattention")
+ATTENTION_WIDTHS: Final = ((128, 128), (192, 128))  # of Q and K, and of V
+ATTENTION_TOKENS_LEAST: Final = 1024
+ATTENTION_ROWS: Final = 128  # queries of a tile
+ATTENTION_TILES_MAX: Final = 1 << 13  # a causal kernel holds a table of them
+ATTENTION_KEYS_AT_ONCE: Final = 1 << 15  # of heads at work, with their values in L2
+_FLASH_ATTENTION: Final = "kernels.flash_attention.forward"
 _WARP_SPECIALIZED: Final = "kernels.gemm.warp_specialized"
+_PING_PONG: Final = "kernels.gemm.ping_pong"
 _PIPELINED: Final = "kernels.gemm.pipelined"
 
 
@@ -67,10 +74,26 @@ _HOPPER: Final = (
         one_wave=True,
     ),
 )
-# W is read once, and bandwidth is the limit: as many bytes on the way as fit.
+# The epilogue weighs where K is short: two consumer groups in turns, one of which stores while the other multiplies.
+_HOPPER_SHORT: Final = Tile(
+    _PING_PONG,
+    {"block_M": 128, "block_N": 192, "block_K": 64, "num_stages": 4, "group_M": 32},
+)
+SHORT_K: Final = 512
+# W is read once, and bandwidth is the limit: as many bytes on the way as fit, not all from the same channels at once.
 _HOPPER_SKINNY: Final = Tile(
-    _PIPELINED,
-    {"block_M": 64, "block_N": 64, "block_K": 128, "num_stages": 6, "threads": 128, "panel": 0},
+    _WARP_SPECIALIZED,
+    {
+        "block_M": 64,
+        "block_N": 64,
+        "block_K": 128,
+        "num_stages": 6,
+        "consumer_groups": 1,
+        "cluster_N": 2,
+        "group_M": 1,
+        "persistent": False,
+        "stagger": 2,
+    },
 )
 SKINNY_ROWS: Final = range(16, 65)
 
@@ -106,7 +129,7 @@ def default(problem: Problem, where: Place) -> Choice:
     if where.arch is None:
         return library("no family is built for this architecture")
     if problem.operator in ATTENTION:
-        return library("only attention that was measured to be faster is taken from a family")
+        return _attention(problem, where)
     return _BY_ARCHITECTURE[where.arch](problem, where)
 
 
@@ -142,15 +165,37 @@ def _hopper(problem: Problem, where: Place) -> Choice:
     M, _, K = problem.dims
     if problem.operator == "linear" and M in SKINNY_ROWS:
         return _filling(problem, where, (_HOPPER_SKINNY,), rows=64)
+    if K <= SHORT_K:
+        short = _filling(problem, where, (_HOPPER_SHORT,))
+        if short.family is not None:
+            return replace(short, levers={**short.levers, "num_sms": where.sms})
     chosen = _filling(problem, where, _HOPPER)
-    if chosen.family is None:
+    if not chosen.levers.get("persistent"):
         return chosen
-    levers = dict(chosen.levers)
-    if levers["persistent"]:
-        levers["num_sms"] = where.sms
-        if K <= 512 and levers["block_M"] < M:
-            levers["cluster_M"] = 2  # the epilogue weighs, and L2 with it: one load of B for two blocks
-    return Choice(chosen.why, chosen.family, levers)
+    return replace(chosen, levers={**chosen.levers, "num_sms": where.sms})
+
+
+def _attention(problem: Problem, where: Place) -> Choice:
+    """What led the ladders of an H200, for widths and lengths like those: all but short ones without a mask."""
+    batch, heads, shared, tokens, depth, width = problem.dims
+    causal, wide = problem.operator == "causalattention", depth > width
+    least = ATTENTION_TOKENS_LEAST if causal or wide else 2 * ATTENTION_TOKENS_LEAST
+    if where.arch != "sm_90a" or problem.input not in ("bfloat16", "float16"):
+        return library(f"no attention family takes {problem.input} on {where.arch}")
+    if (depth, width) not in ATTENTION_WIDTHS or tokens < least:
+        return library(f"no attention of {tokens} tokens, {depth} and {width} wide, was measured to be faster")
+    tiles = batch * heads * ceildiv(tokens, ATTENTION_ROWS)
+    fill = tiles / (ceildiv(tiles, where.sms) * where.sms)
+    if fill < LEAST_FILL or tiles > ATTENTION_TILES_MAX:
+        return library(f"{tiles} tiles of {ATTENTION_ROWS} queries are too few, or too many, for {where.sms} SMs")
+    levers = {
+        "block_N": 128 if causal or wide else 176,
+        "ahead": causal and not wide,
+        "rescale_first": wide,
+        "heads_at_once": max(1, min(heads, ATTENTION_KEYS_AT_ONCE // tokens)) if causal else heads // shared,
+        "num_sms": where.sms,
+    }
+    return Choice(f"default for {where.arch}, {fill:.0%} of {where.sms} SMs filled", _FLASH_ATTENTION, levers)
 
 
 def _only(tile: Tile) -> Callable[[Problem, Place], Choice]:

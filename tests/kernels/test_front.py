@@ -306,9 +306,9 @@ def test_a_winner_of_this_gpu_comes_before_the_default() -> None:
     ("shape_key", "family", "levers"),
     [
         ("matmul_bf16fp32_4096x8192x4096", "kernels.gemm.warp_specialized", {"block_N": 256, "cluster_M": None}),
-        ("matmul_fp16fp32_8192x8192x512", "kernels.gemm.warp_specialized", {"block_N": 192, "cluster_M": 2}),
+        ("matmul_fp16fp32_8192x8192x512", "kernels.gemm.ping_pong", {"block_N": 192, "num_sms": 132}),
         ("linear_bf16fp32_1024x1024x4096", "kernels.gemm.warp_specialized", {"block_N": 64, "num_sms": None}),
-        ("linear_bf16fp32_32x8192x4096", "kernels.gemm.pipelined", {"num_stages": 6}),
+        ("linear_bf16fp32_32x8192x4096", "kernels.gemm.warp_specialized", {"num_stages": 6, "stagger": 2}),
         ("linear_bf16fp32_1x8192x4096", None, {}),
         ("matmul_bf16fp32_2048x2304x2048", None, {}),  # 128x64 would fill 87%, in five waves
         ("matmul_bf16fp32_512x512x4096", None, {}),  # 16 tiles: the library splits K

@@ -110,16 +110,32 @@ def test_no_family_takes_the_functions_name() -> None:
     assert not names & set(kernels.__all__)
 
 
-def test_without_a_winner_it_is_the_librarys() -> None:
-    problem = Problem("causalattention", "bfloat16", "float32", "bfloat16", (3, 16, 16, 4096, 128, 128))
-    assert default(problem, HOPPER).family is None
+@pytest.mark.parametrize(
+    ("operator", "dtype", "dims", "levers"),
+    [
+        ("attention", "bfloat16", (3, 16, 16, 4096, 128, 128), {"block_N": 176, "heads_at_once": 1}),
+        ("attention", "float16", (4, 8, 2, 2048, 192, 128), {"block_N": 128, "rescale_first": True}),
+        ("causalattention", "bfloat16", (2, 8, 8, 8192, 128, 128), {"ahead": True, "heads_at_once": 4}),
+        ("causalattention", "float16", (1, 16, 4, 32768, 192, 128), {"ahead": False, "heads_at_once": 1}),
+        ("attention", "bfloat16", (16, 16, 16, 1024, 128, 128), None),  # the one kind where the library led
+        ("attention", "float32", (3, 16, 16, 4096, 128, 128), None),
+        ("attention", "bfloat16", (3, 16, 16, 4096, 64, 64), None),
+        ("causalattention", "bfloat16", (1, 1, 1, 2048, 128, 128), None),  # sixteen tiles
+        ("causalattention", "bfloat16", (512, 16, 16, 1024, 128, 128), None),  # a table too long for a kernel
+    ],
+)
+def test_defaults_on_hopper(operator: str, dtype: str, dims: tuple[int, ...], levers: dict[str, Any] | None) -> None:
+    problem = Problem(operator, dtype, "float32", dtype, dims)
+    choice = default(problem, HOPPER)
+    assert (choice.family is not None) == (levers is not None), choice
+    if levers is not None:
+        assert {name: choice.levers[name] for name in levers} == levers
+        choice.program(problem)
 
 
 def test_warm_up_knows_it() -> None:
     key = "causalattention_f32fp32_2x4x2x32x64x16"
-    assert warm_up(key, device="cpu") == {
-        key: "the library: only attention that was measured to be faster is taken from a family"
-    }
+    assert warm_up(key, device="cpu") == {key: "the library: no attention family takes float32 on c"}
 
 
 def test_the_library_of_a_problem_writes_the_output() -> None:
