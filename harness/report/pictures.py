@@ -1,4 +1,4 @@
-"""Pictures for a README: the overview, and the ladder of the problem with the largest lead, drawn without a browser."""
+"""Pictures for a README: the overview, and the ladder with the largest lead, drawn without a browser."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +10,7 @@ from harness.report import palette, plots, rows
 from harness.report.gather import Report
 
 THEMES: Final = ("light", "dark")
+RUNGS_LEAST: Final = 5  # of a ladder that has something to show
 _WIDTH: Final = 760
 
 
@@ -18,8 +19,10 @@ def write(report: Report, folder: Path) -> list[Path]:
     leader = report.best_first[0]
     if leader.best is None:
         raise UsageError(f"nothing under tuning/{report.gpu.key}/ is measured, so there is nothing to draw")
-    sheet = leader.sheets[0]
+    climbed = next((shape for shape in report.best_first if len(shape.sheets[0].ladder) >= RUNGS_LEAST), leader)
+    sheet = climbed.sheets[0]
     baseline = sheet.board.baseline
+    opponents = {shape.sheets[0].board.baseline for shape in report.best_first if shape.best}
     device = sheet.board.environment.device if sheet.board.environment else report.gpu.key
     forest, ladder = rows.forest(report), rows.ladder(sheet)
     drawn = {
@@ -27,12 +30,13 @@ def write(report: Report, folder: Path) -> list[Path]:
             plots.forest(len(forest)),
             {"rows": forest},
             title=f"{device}: the best of each problem",
-            subtitle=f"{baseline}'s time over the kernel's, with its 95% interval; right of the dashes: faster",
+            subtitle=f"{baseline if len(opponents) == 1 else 'the library'}'s time over the kernel's, with its 95% "
+            "interval; right of the dashes: faster",
         ),
         "ladder": _filled(
             plots.with_rows(plots.ladder("ratio"), ladder),
             {"rows": ladder, "baseline": [{"at": 1}]},
-            title=leader.problem.shape_key,
+            title=climbed.problem.shape_key,
             subtitle=f"▲ kept · ○ discarded · cross: failed · green: best so far · dashed: {baseline}",
         ),
     }
