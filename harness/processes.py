@@ -40,6 +40,8 @@ UNLIMITED_BYTES: Final = 1 << 62
 SCRATCH_BYTES: Final = 2 << 30  # of one contestant; half of what is free where that is less
 SCRATCH_FILES: Final = 10_000
 
+# Who is killed cannot give back what its libraries took, and Python's tracker, a process of its own, would tell a user.
+LEFT_SEMAPHORES: Final = "ignore:resource_tracker:UserWarning"
 _starting: Final = threading.Lock()
 _context: Final = multiprocessing.get_context("forkserver")
 
@@ -58,6 +60,7 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()  # torch makes this folder, used or not
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), LEFT_SEMAPHORES)))
     if gpu.is_cpu:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:

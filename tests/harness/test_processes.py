@@ -1,0 +1,31 @@
+"""What the end of a process leaves for a user to read: nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.harness.checkout import ROOT
+
+KILLED_WITH_A_LOCK = """
+import multiprocessing
+from harness import gpus, processes
+
+if __name__ == "__main__":
+    processes.start_forkserver(gpus.find("cpu"), None)
+    body = "import multiprocessing as m, os; lock = m.get_context('forkserver').RLock(); os.kill(os.getpid(), 9)"
+    process = multiprocessing.get_context("forkserver").Process(target=exec, args=(body,))
+    process.start()
+    process.join()
+    print(process.exitcode)
+"""
+
+
+def test_a_killed_process_leaves_no_warning_of_what_its_libraries_held(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED_WITH_A_LOCK)
+    command = [sys.executable, str(script)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("-9\n", "")
