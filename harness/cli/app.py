@@ -1,5 +1,7 @@
 """The command line itself, and the one place that turns errors into exit codes."""
 
+import os
+import select
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -41,6 +43,8 @@ def guarded(command: Callable[[], object]) -> ExitCode:
     except KeyboardInterrupt:
         return _complain(STOPPED, ExitCode.INFRASTRUCTURE)
     except OSError as error:
+        if _reader_left():
+            return ExitCode.INFRASTRUCTURE
         where = f"{error.filename}: " if error.filename else ""
         return _complain(f"{where}{explained(error)}", ExitCode.INFRASTRUCTURE)
     return code if isinstance(code, ExitCode) else ExitCode.PASSED
@@ -50,6 +54,16 @@ def emit(document: object) -> None:
     """Write one JSON document on stdout."""
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _reader_left() -> bool:
+    """Whether stdout is a pipe that nobody reads any more, as in ``| head``: there is nobody to tell, either."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    left = any(event & select.POLLERR for _, event in poll.poll(0))
+    if left:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+    return left
 
 
 def _complain(text: str, code: ExitCode) -> ExitCode:

@@ -1,10 +1,11 @@
-"""What the end of a process leaves for a user to read: nothing."""
+"""What the ends of processes leave for a user to read: nothing."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from harness.errors import ExitCode
 from tests.harness.checkout import ROOT
 
 KILLED_WITH_A_LOCK = """
@@ -29,3 +30,13 @@ def test_a_killed_process_leaves_no_warning_of_what_its_libraries_held(tmp_path:
         command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("-9\n", "")
+
+
+def test_a_reader_that_leaves_is_told_nothing() -> None:
+    """As ``tilebench leaderboard | head`` does."""
+    command = [sys.executable, "-m", "harness", "leaderboard", "--gpu", "h200"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == ExitCode.INFRASTRUCTURE
