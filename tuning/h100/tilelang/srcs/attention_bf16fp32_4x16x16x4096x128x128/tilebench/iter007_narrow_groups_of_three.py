@@ -1,0 +1,36 @@
+"""Three groups of 64 queries, which share each load of K and V, on blocks of 80 keys, since registers hold no wider
+ones."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.flash_attention import forward
+
+PARENT = "iter005_blocks_of_176_keys"
+CONFIG = dict(
+    block_N=80,
+    num_stages=2,
+    consumer_groups=3,
+    overlap=True,
+    ping_pong=True,
+    ahead=False,
+    rescale_first=False,
+    early_wait=False,
+    partial_sums=True,
+    persistent=True,
+    heads_at_once=1,
+)
+
+
+def build(problem: Problem) -> Program:
+    return forward(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,36 @@
+"""Row sums reduced over the lanes in every block of keys (no partial_sums), which needs no code beside TileLang's
+own."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.flash_attention import forward
+
+PARENT = "iter006_rescale_first"
+CONFIG = dict(
+    block_N=176,
+    num_stages=2,
+    consumer_groups=2,
+    overlap=True,
+    ping_pong=True,
+    ahead=False,
+    rescale_first=True,
+    early_wait=False,
+    partial_sums=False,
+    persistent=True,
+    heads_at_once=1,
+)
+
+
+def build(problem: Problem) -> Program:
+    return forward(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

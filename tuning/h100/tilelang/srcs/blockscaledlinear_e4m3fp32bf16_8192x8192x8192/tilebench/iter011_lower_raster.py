@@ -1,0 +1,35 @@
+"""Tiles in groups of 8 rows instead of 16, so that fewer rows of A and more of W are in use at once."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm.block_scaled import block_scaled
+
+PARENT = "iter003_two_partial_sums"
+CONFIG = dict(
+    block_M=128,
+    block_N=128,
+    num_stages=5,
+    consumer_groups=2,
+    chain=4,
+    cluster_M=1,
+    cluster_N=1,
+    group_M=8,
+    num_sms=132,
+    epilogue_N=64,
+    epilogue_buffers=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return block_scaled(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,39 @@
+"""Each cluster begins two k steps later than the one before: 128 blocks in step all ask for the same 16 KiB of A and
+for the same columns of W, 16 KiB apart."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import warp_specialized
+
+PARENT = "iter006_cluster_of_two"
+CONFIG = dict(
+    block_M=64,
+    block_N=64,
+    block_K=128,
+    num_stages=6,
+    consumer_groups=1,
+    cluster_M=1,
+    cluster_N=2,
+    group_M=1,
+    persistent=False,
+    wgmma_in_flight=1,
+    epilogue="tma",
+    epilogue_N=64,
+    epilogue_buffers=2,
+    stagger=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return warp_specialized(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,35 @@
+"""The 128 tiles cut along K over all 132 SMs, four more of which pull W."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import stream_k
+
+PARENT = "iter003_warp_specialized"
+CONFIG = dict(
+    block_M=64,
+    block_N=64,
+    block_K=128,
+    num_stages=6,
+    consumer_groups=1,
+    cluster_M=1,
+    group_M=8,
+    num_sms=132,
+    wgmma_in_flight=1,
+    epilogue_N=64,
+    epilogue_buffers=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return stream_k(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,36 @@
+"""Raster groups of sixteen tile rows instead of eight: a wave of 132 tiles is then nearly square in bytes, 2048 rows by
+1584 columns."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import ping_pong
+
+PARENT = "iter008_ping_pong"
+CONFIG = dict(
+    block_M=128,
+    block_N=192,
+    block_K=64,
+    num_stages=4,
+    cluster_M=1,
+    cluster_N=1,
+    group_M=16,
+    num_sms=132,
+    wgmma_in_flight=1,
+    epilogue_N=64,
+    epilogue_buffers=1,
+)
+
+
+def build(problem: Problem) -> Program:
+    return ping_pong(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

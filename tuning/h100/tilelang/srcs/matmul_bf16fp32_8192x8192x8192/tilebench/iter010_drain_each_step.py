@@ -1,0 +1,36 @@
+"""Each WGMMA batch drained in its own step (wgmma_in_flight=0), which frees its stage at once, since the tensor pipe is
+busy 96% of the time."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import stream_k
+
+PARENT = "iter009_stream_k"
+CONFIG = dict(
+    block_M=128,
+    block_N=256,
+    block_K=64,
+    num_stages=4,
+    consumer_groups=2,
+    cluster_M=2,
+    group_M=8,
+    num_sms=132,
+    wgmma_in_flight=0,
+    epilogue_N=64,
+    epilogue_buffers=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return stream_k(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,36 @@
+"""Tiles of 128x128 in turns, which leave room for a deeper ring and a second store buffer, where L2 has room for a
+quarter more reads."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import ping_pong
+
+PARENT = "iter011_ping_pong"
+CONFIG = dict(
+    block_M=128,
+    block_N=128,
+    block_K=64,
+    num_stages=5,
+    cluster_M=2,
+    cluster_N=1,
+    group_M=16,
+    num_sms=132,
+    wgmma_in_flight=1,
+    epilogue_N=64,
+    epilogue_buffers=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return ping_pong(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

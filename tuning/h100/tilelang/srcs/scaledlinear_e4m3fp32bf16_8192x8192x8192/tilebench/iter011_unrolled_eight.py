@@ -1,0 +1,41 @@
+"""Sums of eight steps with all eight in the loop's body: nvcc unrolled four and only two of eight, so that stages were
+no constants and fewer additions cost more time."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm.warp_specialized import warp_specialized
+
+PARENT = "iter006_promote_every_eight"
+CONFIG = dict(
+    block_M=128,
+    block_N=192,
+    block_K=128,
+    num_stages=4,
+    consumer_groups=2,
+    cluster_M=1,
+    cluster_N=1,
+    group_M=16,
+    persistent=True,
+    num_sms=132,
+    wgmma_in_flight=1,
+    promote_steps=8,
+    epilogue="tma",
+    epilogue_N=64,
+    epilogue_buffers=2,
+    unroll=8,
+)
+
+
+def build(problem: Problem) -> Program:
+    return warp_specialized(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
