@@ -188,11 +188,12 @@ def _attention(problem: Problem, where: Place) -> Choice:
     fill = tiles / (ceildiv(tiles, where.sms) * where.sms)
     if fill < LEAST_FILL or tiles > ATTENTION_TILES_MAX:
         return library(f"{tiles} tiles of {ATTENTION_ROWS} queries are too few, or too many, for {where.sms} SMs")
+    most = min(heads, max(1, ATTENTION_KEYS_AT_ONCE // tokens)) if causal else heads // shared
     levers = {
         "block_N": 128 if causal or wide else 176,
         "ahead": causal and not wide,
         "rescale_first": wide,
-        "heads_at_once": max(1, min(heads, ATTENTION_KEYS_AT_ONCE // tokens)) if causal else heads // shared,
+        "heads_at_once": next(each for each in range(most, 0, -1) if batch * heads % each == 0),
         "num_sms": where.sms,
     }
     return Choice(f"default for {where.arch}, {fill:.0%} of {where.sms} SMs filled", _FLASH_ATTENTION, levers)
