@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
 from harness.problem import Problem
@@ -131,6 +133,26 @@ def test_defaults_on_hopper(operator: str, dtype: str, dims: tuple[int, ...], le
     assert (choice.family is not None) == (levers is not None), choice
     if levers is not None:
         assert {name: choice.levers[name] for name in levers} == levers
+        choice.program(problem)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    causal=st.booleans(),
+    batch=st.integers(1, 5),
+    heads=st.integers(1, 24),
+    groups=st.integers(1, 24),
+    tokens=st.integers(1, 9000),
+    depth=st.sampled_from((128, 192)),
+)
+def test_every_default_can_be_made(
+    *, causal: bool, batch: int, heads: int, groups: int, tokens: int, depth: int
+) -> None:
+    operator = "causalattention" if causal else "attention"
+    dims = (batch, heads, groups if heads % groups == 0 else heads, tokens, depth, 128)
+    problem = Problem(operator, "bfloat16", "float32", "bfloat16", dims)
+    choice = default(problem, HOPPER)
+    if choice.family is not None:
         choice.program(problem)
 
 
