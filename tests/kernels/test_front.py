@@ -19,7 +19,7 @@ from kernels import linear, matmul, warm_up
 from kernels.front import launches, op
 from kernels.front.choice import Choice
 from kernels.front.defaults import LEAST_FILL, UNMEASURED, default
-from kernels.front.pinned import pinned
+from kernels.front.pinned import pinned, publication
 from kernels.front.places import Place, place, recognise
 
 CPU = torch.device("cpu")
@@ -293,7 +293,11 @@ def test_which_gpu_it_is(name: str, capability: tuple[int, int], sms: int, key: 
 
 
 def test_a_winner_of_this_gpu_comes_before_the_default() -> None:
-    problem = parse_shape_key("matmul_bf16fp32_8192x8192x8192")
+    problem = next(
+        problem
+        for problem in map(parse_shape_key, publication("h200").winners)
+        if problem.operator == "matmul" and default(problem, HOPPER).levers.get("persistent")
+    )
     winner = pinned(problem, "h200")
     assert winner is not None and "H200" in winner.why
     assert launches.choose(problem, HOPPER) == winner
