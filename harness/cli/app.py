@@ -58,11 +58,15 @@ def emit(document: object) -> None:
 
 def _reader_left() -> bool:
     """Whether stdout is a pipe that nobody reads any more, as in ``| head``: there is nobody to tell, either."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:  # it is no file
+        return False
     poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)
+    poll.register(descriptor, 0)
     left = any(event & select.POLLERR for _, event in poll.poll(0))
     if left:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)  # Python flushes once more when it ends
     return left
 
 
