@@ -78,20 +78,23 @@ def _closure(root: Path, path: Path, package: str) -> set[Path]:
 
 def _imports(root: Path, path: Path, package: str) -> Iterator[Path]:
     place = path.parent.relative_to(root).parts if path.is_relative_to(root) else None
-    for module, name in _imported(_parsed(path), place):
+    for module, name in _imported(_read(path), place):
         if module[: package.count("/") + 1] == tuple(package.split("/")):
             if package == FAMILIES:  # the others' only register what there is
                 yield from _packages(root, module)
             yield from _resolved(root, module, name)
 
 
-def _imported(tree: ast.Module, place: tuple[str, ...] | None) -> Iterator[Name]:
+@lru_cache(maxsize=1024)
+def _imported(source: bytes, place: tuple[str, ...] | None) -> tuple[Name, ...]:
     """What a module imports; ``place`` is the package that relative imports start from, None outside."""
-    for node in ast.walk(tree):
+    names: list[Name] = []
+    for node in ast.walk(_parse(source)):
         if isinstance(node, ast.Import):
-            yield from ((tuple(alias.name.split(".")), None) for alias in node.names)
+            names += ((tuple(alias.name.split(".")), None) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and (not node.level or place is not None):
-            yield from _from(node, place or ())
+            names += _from(node, place or ())
+    return tuple(names)
 
 
 def _from(node: ast.ImportFrom, place: tuple[str, ...]) -> list[Name]:
@@ -149,10 +152,14 @@ def _is_literal(node: ast.expr | None) -> bool:
 
 
 def _parsed(path: Path) -> ast.Module:
+    return _parse(_read(path))
+
+
+def _read(path: Path) -> bytes:
     try:
-        return _parse(path.read_bytes())
+        return path.read_bytes()
     except OSError:
-        return ast.Module([], [])
+        return b""
 
 
 @lru_cache(maxsize=1024)  # one family is imported by hundreds of iterations
