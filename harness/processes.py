@@ -60,7 +60,9 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()  # torch makes this folder, used or not
-    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), LEFT_SEMAPHORES)))
+    said = os.environ.get("PYTHONWARNINGS", "")
+    if LEFT_SEMAPHORES not in said:  # a tuning starts it before each rung
+        os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (said, LEFT_SEMAPHORES)))
     if gpu.is_cpu:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:

@@ -115,7 +115,7 @@ def again(found: Found, *, in_image: bool) -> Record:
         if record.environment.image is None:
             raise UsageError(f"record {record.id} was not made in a container's image")
         verb = ["run-in-docker", "--image", record.environment.image, *verb]
-    environment = os.environ | {"TILEBENCH_ROOT": str(found.root), "PYTHONPATH": _python_path(found.root)}
+    environment = os.environ | {"TILEBENCH_ROOT": str(found.root), "PYTHONPATH": Tree(found.root).python_path}
     done = subprocess.run(
         [sys.executable, "-m", "harness", *verb], cwd=found.root, env=environment, stdout=subprocess.PIPE, check=False
     )
@@ -166,7 +166,7 @@ def _wanted(record: Record) -> tuple[str, str, str]:
 
 def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
     """Hashes of iteration, families and judge, as the harness of that checkout takes them; empty where it cannot."""
-    environment = os.environ | {"PYTHONPATH": _python_path(root)}
+    environment = os.environ | {"PYTHONPATH": Tree(root).python_path}
     command = [sys.executable, "-c", _HASHES, str(root), str(path), record.shape_key.partition("_")[0]]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     words = done.stdout.split()
@@ -195,7 +195,3 @@ def _commit(tree: Tree, path: Path, record: Record) -> str:
             f"{record.iteration} as record {record.id} has it is neither in the working tree nor in git's history"
         )
     return close
-
-
-def _python_path(root: Path) -> str:
-    return os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -129,6 +129,11 @@ class Tree:
         parents = path.absolute().parents
         return cls(parents[6]) if len(parents) > 6 and parents[5].name == "tuning" else cls.here()
 
+    @property
+    def python_path(self) -> str:
+        """PYTHONPATH of a child that is to run this checkout's code, with what this process has on it behind."""
+        return os.pathsep.join((str(self.root), *filter(None, (os.environ.get("PYTHONPATH"),))))
+
     def folder(self, gpu: str) -> Path:
         return self.root / "tuning" / gpu / "tilelang"
 

@@ -83,9 +83,8 @@ def _slow_down(
 ) -> ExitCode:
     if not (slower_by > 0 and runs > 1):
         raise UsageError(f"--slower-by {slower_by:g} --runs {runs}: give a share above 0, and two runs at least")
-    shape = choice.shape or (SMALL if gpu.is_cpu else LARGE)
     with reporting(1) as reporter:
-        finding = selftest.sensitivity.compare(tree, gpu, device, shape, slower_by, runs, reporter)
+        finding = selftest.sensitivity.compare(tree, gpu, device, _shape(gpu, choice), slower_by, runs, reporter)
         reporter.finished(selftest.sensitivity.line(finding))
     if choice.json:
         emit(finding)
@@ -93,14 +92,17 @@ def _slow_down(
 
 
 def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:
-    shape = choice.shape or (SMALL if gpu.is_cpu else LARGE)
     with reporting(len(selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu))) as reporter:
-        findings = selftest.adversaries.confront(tree, gpu, device, shape, only, reporter)
+        findings = selftest.adversaries.confront(tree, gpu, device, _shape(gpu, choice), only, reporter)
     if choice.json:
         emit(findings)
     else:
         print(selftest.adversaries.table(findings))
     return ExitCode.PASSED if all(each.sound for each in findings) else ExitCode.REJECTED
+
+
+def _shape(gpu: gpus.Gpu, choice: Choice) -> str:
+    return choice.shape or (SMALL if gpu.is_cpu else LARGE)
 
 
 @app.command(name="doctor")

@@ -19,6 +19,7 @@ import msgspec
 
 from harness import gpus
 from harness.gpus import Gpu
+from harness.inputs import inputs
 from harness.problem import Problem
 from harness.records import Cause, Trial
 from harness.static.compilation import kernel_names
@@ -164,20 +165,10 @@ def _build(job: Job, problem: Problem, gpu: Gpu, device: "torch.device", contest
 
 def _tensors(problem: Problem, device: "torch.device") -> "list[torch.Tensor]":
     """Fresh scaled inputs, and the output."""
-    import math
-
     import torch
 
-    from harness.judge.trials import random_pool
-
-    dice = torch.Generator(device)
-    dice.seed()
-    inputs = [
-        random_pool(problem, position, math.prod(shape), dice).view(shape)
-        for position, shape in enumerate(problem.inputs)
-    ]
     output = torch.empty(problem.output_shape, dtype=getattr(torch, problem.output), device=device)
-    return [*inputs, output]
+    return [*inputs(problem, device), output]
 
 
 def _launch_once(launch: Any, tensors: "list[torch.Tensor]") -> None:

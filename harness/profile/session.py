@@ -152,9 +152,8 @@ class Session:
 
     def _surroundings(self, folder: Path) -> dict[str, str]:
         """The environment of a program: this checkout first, one device, English messages, files in the scratch."""
-        path = os.environ.get("PYTHONPATH")
         mine = {
-            "PYTHONPATH": f"{self.tree.root}{os.pathsep}{path}" if path else str(self.tree.root),
+            "PYTHONPATH": self.tree.python_path,
             "TILELANG_PRINT_ON_COMPILATION": "0",
             "TMPDIR": str(folder),
             "LC_ALL": "C.UTF-8",

@@ -10,21 +10,15 @@ import msgspec
 from tabulate import tabulate
 
 from harness import contract
-from harness.candidate import Candidate, Referees, Rejection, Settings
-from harness.errors import InfrastructureError, UsageError
+from harness.candidate import Rejection, Settings
+from harness.errors import UsageError
 from harness.gpus import Gpu
 from harness.nvml import Device
-from harness.pipeline import bench, build, verify
-from harness.processes import start_forkserver
 from harness.progress import Reporter
 from harness.records import Measurement
-from harness.selftest.scratch import checkout
-from harness.tree import Iteration, Tree
+from harness.selftest.court import EVIL, GOOD, HONEST, LIBRARY, Court, court
+from harness.tree import Tree
 
-EVIL: Final = "tests/samples/evil"
-GOOD: Final = {True: "tests/samples/good", False: "tests/samples/good_on_gpu"}  # by "is a CPU"
-HONEST: Final = "honest"
-LIBRARY: Final = "torch_matmul"
 WORTHLESS: Final = "worthless"
 PASSED: Final = "passed"
 # How much faster than the honest kernel a trick that earns nothing may look: the noise of the machine.
@@ -81,33 +75,22 @@ def confront(
 ) -> list[Finding]:
     """Judge every sample as if it had passed the contract, in a scratch checkout; records nothing."""
     chosen = [each for each in samples(tree.root, cpu=gpu.is_cpu) if only is None or only in each.path.stem]
-    start_forkserver(gpu, device)
     findings = []
-    with checkout(tree, gpu.key, None) as copy:
-        folder = copy.folder(gpu.key) / "srcs" / shape / "adversary"
-        folder.mkdir(parents=True)
-        shutil.copy(tree.root / EVIL / f"{HONEST}.py", copy.root / "kernels" / f"{HONEST}.py")
-        shutil.copy(tree.root / GOOD[gpu.is_cpu] / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
-        control = folder / "iter001_honest.py"
+    with court(tree, gpu, device, shape, SETTINGS) as judge:
+        control = judge.folder / "iter001_honest.py"
         control.write_text("from kernels.honest import program as build\n")
-        referees = Referees(copy.root, gpu)
-        try:
-            honest = _judge(_enter(copy, control, gpu, device, referees))
-            if not isinstance(honest, Measurement):
-                raise InfrastructureError(f"the honest kernel itself is rejected: {honest}")
-            fair = honest.ratio_high * (1 + GRACE[gpu.is_cpu])
-            reporter.finished(f"the honest kernel: {honest.ratio:.4f} of the library", advance=False)
-            for number, sample in enumerate(chosen, start=2):
-                reporter.doing(f"trick {sample.trick}: {sample.path.stem}")
-                library = sample.path.stem == LIBRARY
-                path = folder / (f"iter000_{LIBRARY}.py" if library else f"iter{number:03d}_{sample.path.stem}.py")
-                shutil.copy(sample.path, path)
-                findings.append(_confront(sample, _enter(copy, path, gpu, device, referees), fair))
-                if not library:  # every other one names it as its parent
-                    path.unlink()
-                reporter.finished(line(findings[-1]))
-        finally:
-            referees.leave()
+        honest = judge.measure(control)
+        fair = honest.ratio_high * (1 + GRACE[gpu.is_cpu])
+        reporter.finished(f"the honest kernel: {honest.ratio:.4f} of the library", advance=False)
+        for number, sample in enumerate(chosen, start=2):
+            reporter.doing(f"trick {sample.trick}: {sample.path.stem}")
+            library = sample.path.stem == LIBRARY
+            path = judge.folder / (f"iter000_{LIBRARY}.py" if library else f"iter{number:03d}_{sample.path.stem}.py")
+            shutil.copy(sample.path, path)
+            findings.append(_confront(sample, judge, path, fair))
+            if not library:  # every other one names it as its parent
+                path.unlink()
+            reporter.finished(line(findings[-1]))
     return findings
 
 
@@ -139,19 +122,14 @@ def table(findings: list[Finding]) -> str:
     )
 
 
-def _enter(tree: Tree, path: Path, gpu: Gpu, device: Device | None, referees: Referees) -> Candidate:
-    iteration: Iteration = tree.parse(path)
-    return Candidate.enter(iteration, tree.root, gpu, device, SETTINGS, referees)
-
-
-def _confront(sample: Sample, candidate: Candidate, fair: float) -> Finding:
+def _confront(sample: Sample, judge: Court, path: Path, fair: float) -> Finding:
     try:
-        contract.check(candidate.iteration)
+        contract.check(judge.tree.parse(path))
         refused = None
     except contract.Breach as breach:
         refused = str(breach)
-    before = _fingerprint(candidate.root)
-    outcome = _judge(candidate)
+    before = _fingerprint(judge.tree.root)
+    outcome = judge.judge(path)
     measured = outcome if isinstance(outcome, Measurement) else None
     if measured is not None:
         verdict = PASSED if sample.trick == 0 else WORTHLESS if measured.ratio <= fair else "believed"
@@ -170,19 +148,8 @@ def _confront(sample: Sample, candidate: Candidate, fair: float) -> Finding:
         ratio=measured.ratio if measured else None,
         ratio_low=measured.ratio_low if measured else None,
         ratio_high=measured.ratio_high if measured else None,
-        tree_changed=_fingerprint(candidate.root) != before,
+        tree_changed=_fingerprint(judge.tree.root) != before,
     )
-
-
-def _judge(candidate: Candidate) -> Measurement | Rejection:
-    try:
-        bench(verify(build(candidate)))
-    except Rejection as rejection:
-        return rejection
-    finally:
-        candidate.leave()
-    assert candidate.measurement is not None
-    return candidate.measurement
 
 
 def constants(path: Path) -> dict[str, Any]:

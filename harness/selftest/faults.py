@@ -14,7 +14,8 @@ from harness.gpus import Gpu
 from harness.nvml import Device, used_bytes
 from harness.progress import Reporter
 from harness.records import Status
-from harness.selftest.adversaries import GOOD, LIBRARY, constants
+from harness.selftest.adversaries import constants
+from harness.selftest.court import GOOD, LIBRARY
 from harness.selftest.scratch import checkout, processes, start
 from harness.tree import Tree
 

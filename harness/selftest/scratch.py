@@ -35,7 +35,7 @@ def scratch_folder(copy: Tree) -> Path:
 
 def start(tree: Tree, *arguments: str, output: Path | None = None, quiet: bool = False) -> subprocess.Popen[bytes]:
     """Start Python in a scratch checkout, what it prints in a file or nowhere; ``quiet`` drops what is on stderr."""
-    own = {"TILEBENCH_ROOT": str(tree.root), "PYTHONPATH": _python_path(tree), "TMPDIR": str(scratch_folder(tree))}
+    own = {"TILEBENCH_ROOT": str(tree.root), "PYTHONPATH": tree.python_path, "TMPDIR": str(scratch_folder(tree))}
     environment = os.environ | own
     stream = output.open("ab") if output else subprocess.DEVNULL
     return subprocess.Popen(
@@ -61,7 +61,3 @@ def processes(tree: Tree) -> int:
             except OSError:
                 continue
     return count
-
-
-def _python_path(tree: Tree) -> str:
-    return os.pathsep.join([str(tree.root), *filter(None, [os.environ.get("PYTHONPATH")])])

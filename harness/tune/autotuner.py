@@ -5,7 +5,6 @@ options. What each configuration took it prints and forgets, so the class is ask
 """
 
 import inspect
-import math
 import os
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from harness.errors import printable
+from harness.inputs import inputs
 from harness.judge.entry import Brief
 from harness.judge.messages import Message, send
 from harness.problem import Problem
@@ -214,20 +214,6 @@ def signed(
         [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
     )
     return kernel
-
-
-def inputs(problem: Problem, device: str) -> list[Any]:
-    """Inputs as the referee draws them."""
-    import torch
-
-    from harness.judge.trials import random_pool
-
-    dice = torch.Generator(device)
-    dice.seed()
-    return [
-        random_pool(problem, position, math.prod(shape), dice).view(shape)
-        for position, shape in enumerate(problem.inputs)
-    ]
 
 
 def supplying(tensors: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:

@@ -1,13 +1,18 @@
 """Arguments of a call, checked: each that is wrong has one sentence that says what to do."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from harness.problem import Problem
 
 DTYPES: Final = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float32: "float32"}
+# Any other subclass may hold no data, or want to see the call.
+PLAIN: Final = (Tensor, Parameter)
+CAUSAL: Final = {"attention": False, "causalattention": True}
 DEVICES: Final = ("cuda", "cpu", "meta")
 SECOND: Final = {"matmul": "b", "linear": "w"}
 TRANSPOSED: Final = {"matmul": "linear(a, b.t())", "linear": "matmul(a, w.t())"}
@@ -30,11 +35,15 @@ def check(operator: str, a: Tensor, b: Tensor) -> tuple[int, ...]:
     shape = _shape(operator, a, b)
     if not b.is_contiguous() and b.t().is_contiguous():
         raise ValueError(f"{operator}: {name} is a transposed view; call {TRANSPOSED[operator]}, which needs no copy")
-    for each, tensor in (("a", a), (name, b)):
+    check_contiguous(operator, ("a", name), (a, b))
+    return shape
+
+
+def check_contiguous(operator: str, names: Iterable[str], tensors: Iterable[Tensor]) -> None:
+    for name, tensor in zip(names, tensors, strict=True):
         if not tensor.is_contiguous():
             strides = ",".join(map(str, tensor.stride()))
-            raise ValueError(f"{operator}: {each} is not contiguous (strides {strides}); pass {each}.contiguous()")
-    return shape
+            raise ValueError(f"{operator}: {name} is not contiguous (strides {strides}); pass {name}.contiguous()")
 
 
 def _shape(operator: str, a: Tensor, b: Tensor) -> tuple[int, ...]:
@@ -60,7 +69,7 @@ def check_out(operator: str, a: Tensor, b: Tensor, out: Tensor, shape: tuple[int
     if out.dtype != a.dtype or out.device != a.device:
         raise ValueError(f"{operator}: out is {out.dtype} on {out.device}, the inputs are {a.dtype} on {a.device}")
     if tuple(out.shape) != tuple(shape):
-        raise ValueError(f"{operator}: out is {_words(out)}, the product is [{','.join(map(str, shape))}]")
+        raise ValueError(f"{operator}: out is {words(out)}, the product is [{','.join(map(str, shape))}]")
     if not out.is_contiguous():
         raise ValueError(f"{operator}: out is not contiguous; copy the product into it instead")
     if torch.is_grad_enabled() and any(each.requires_grad for each in (a, b, out)):
@@ -75,8 +84,8 @@ def problem_of(operator: str, a: Tensor, shape: tuple[int, ...]) -> Problem:
 
 
 def _both(operator: str, a: Tensor, b: Tensor) -> str:
-    return f"{operator}: a is {_words(a)} and {SECOND[operator]} is {_words(b)}"
+    return f"{operator}: a is {words(a)} and {SECOND[operator]} is {words(b)}"
 
 
-def _words(tensor: Tensor) -> str:
+def words(tensor: Tensor) -> str:
     return f"[{','.join(map(str, tensor.shape))}]"

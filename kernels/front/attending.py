@@ -1,20 +1,18 @@
 """attention: checked, dispatched to the kernel measured best or to the library, visible to torch.compile."""
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor, is_grad_enabled
 from torch.compiler import is_compiling
-from torch.nn import Parameter
-from torch.nn.functional import scaled_dot_product_attention
 
 from harness.problem import Problem
-from kernels.front.arguments import DEVICES, DTYPES
-from kernels.front.launches import CAUSAL, Launch, launch_of
+from kernels.front.arguments import CAUSAL, DEVICES, DTYPES, PLAIN, check_contiguous, words
+from kernels.front.eager import nothing
+from kernels.front.launches import Launch, launch_of, library_attention
 
 OPERATORS: Final = {causal: name for name, causal in CAUSAL.items()}
 NAMES: Final = ("q", "k", "v")
-PLAIN: Final = (Tensor, Parameter)
 
 _known: Final[dict[tuple[object, ...], Launch]] = {}
 
@@ -26,9 +24,11 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, out: Ten
     bfloat16, float16 or float32, contiguous, on one NVIDIA GPU or the CPU. The first call for a shape compiles its
     kernel. Where a gradient is asked for, it is the library's call. Raises TypeError or ValueError in one sentence.
     """
-    if is_compiling() or not all(type(each) in PLAIN for each in (q, k, v)):
-        return _dispatched(q, k, v, causal, out)
-    if (q.requires_grad or k.requires_grad or v.requires_grad) and is_grad_enabled():
+    if (
+        is_compiling()
+        or not all(type(each) in PLAIN for each in (q, k, v))
+        or ((q.requires_grad or k.requires_grad or v.requires_grad) and is_grad_enabled())
+    ):
         return _dispatched(q, k, v, causal, out)
     return attended(q, k, v, causal, out)
 
@@ -42,7 +42,7 @@ def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool, out: Tensor | None) 
         dims = (*q.shape[:2], k.shape[1], *q.shape[2:], v.shape[3])
         dtype = DTYPES[q.dtype]
         problem = Problem(OPERATORS[causal], dtype, "float32", dtype, tuple(dims))
-        launch = _known[key] = _nothing if q.is_meta else launch_of(problem, q.device)
+        launch = _known[key] = nothing if q.is_meta else launch_of(problem, q.device)
     if not (q.is_contiguous() and k.is_contiguous() and v.is_contiguous()):
         check(q, k, v)
     if out is None:
@@ -59,7 +59,7 @@ def check(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"attention: {name} is a {type(tensor).__name__}; give it a torch.Tensor")
         if tensor.dim() != 4:
-            raise ValueError(f"attention: {name} is {_words(tensor)}; it takes [batch, heads, tokens, width]")
+            raise ValueError(f"attention: {name} is {words(tensor)}; it takes [batch, heads, tokens, width]")
         if tensor.dtype != q.dtype:
             raise TypeError(
                 f"attention: q is {q.dtype} and {name} is {tensor.dtype}; cast one, as in {name}.to(q.dtype)"
@@ -74,14 +74,11 @@ def check(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
     groups, width = k.shape[1], v.shape[3]
     if k.shape != (batch, groups, tokens, depth) or v.shape != (batch, groups, tokens, width):
         raise ValueError(
-            f"attention: q is {_words(q)}, k {_words(k)} and v {_words(v)}; it takes [B,H,S,D], [B,G,S,D] and [B,G,S,W]"
+            f"attention: q is {words(q)}, k {words(k)} and v {words(v)}; it takes [B,H,S,D], [B,G,S,D] and [B,G,S,W]"
         )
     if groups == 0 or heads % groups:
         raise ValueError(f"attention: {heads} heads of q cannot share {groups} of k; H must be a multiple of G")
-    for name, tensor in zip(NAMES, (q, k, v), strict=True):
-        if not tensor.is_contiguous():
-            strides = ",".join(map(str, tensor.stride()))
-            raise ValueError(f"attention: {name} is not contiguous (strides {strides}); pass {name}.contiguous()")
+    check_contiguous("attention", NAMES, (q, k, v))
     return batch, heads, tokens, width
 
 
@@ -92,7 +89,7 @@ def check_out(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
     shape = (*q.shape[:3], v.shape[3])
     if out.dtype != q.dtype or out.device != q.device or tuple(out.shape) != shape or not out.is_contiguous():
         wanted = f"[{','.join(map(str, shape))}], {q.dtype} on {q.device}, contiguous"
-        raise ValueError(f"attention: out is {_words(out)}, {out.dtype} on {out.device}; it must be {wanted}")
+        raise ValueError(f"attention: out is {words(out)}, {out.dtype} on {out.device}; it must be {wanted}")
     if is_grad_enabled() and any(each.requires_grad for each in (q, k, v, out)):
         raise ValueError("attention: out= has no gradient; leave it out, or call it under torch.no_grad()")
     start, end = out.data_ptr(), out.data_ptr() + out.nbytes
@@ -130,14 +127,6 @@ def _dispatched(q: Tensor, k: Tensor, v: Tensor, causal: bool, out: Tensor | Non
         operator_into(q, k, v, causal, out)
         return out
     if is_grad_enabled() and any(each.requires_grad for each in (q, k, v)):
-        return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+        return library_attention(q, k, v, causal=causal)
     made: Tensor = operator(q, k, v, causal)
     return made
-
-
-def _nothing(*tensors: Any) -> None:
-    """Tensors on the meta device have shapes only."""
-
-
-def _words(tensor: Tensor) -> str:
-    return f"[{','.join(map(str, tensor.shape))}]"

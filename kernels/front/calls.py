@@ -1,17 +1,11 @@
 """matmul and linear: checked, dispatched, differentiable; plain tensors go past torch's dispatcher."""
 
-from typing import Final
-
 from torch import Tensor, is_grad_enabled
 from torch.compiler import is_compiling
-from torch.nn import Parameter
 
 from kernels.front import op
-from kernels.front.arguments import check, check_out
+from kernels.front.arguments import PLAIN, check, check_out
 from kernels.front.eager import product
-
-# Any other subclass may hold no data, or want to see the call.
-PLAIN: Final = (Tensor, Parameter)
 
 
 def matmul(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from harness.problem import DTYPE_BYTES, Problem
+from kernels.front.arguments import CAUSAL
 from kernels.front.choice import Choice, library
 from kernels.front.places import Place
 from kernels.operands import ceildiv
@@ -22,7 +23,6 @@ CPU_LEAST_PANEL: Final = 32
 CPU_ROWS_LEAST: Final = 8
 _OPTIMIZED: Final = ("-O3", "-march=native")
 
-ATTENTION: Final = ("attention", "causalattention")
 ATTENTION_WIDTHS: Final = ((128, 128), (192, 128))  # of Q and K, and of V
 ATTENTION_TOKENS_LEAST: Final = 1024
 ATTENTION_ROWS: Final = 128  # queries of a tile
@@ -128,7 +128,7 @@ def default(problem: Problem, where: Place) -> Choice:
         return library("nothing to compute")
     if where.arch is None:
         return library("no family is built for this architecture")
-    if problem.operator in ATTENTION:
+    if problem.operator in CAUSAL:
         return _attention(problem, where)
     return _BY_ARCHITECTURE[where.arch](problem, where)
 
@@ -178,7 +178,7 @@ def _hopper(problem: Problem, where: Place) -> Choice:
 def _attention(problem: Problem, where: Place) -> Choice:
     """What led the ladders of an H200, for widths and lengths like those: all but short ones without a mask."""
     batch, heads, shared, tokens, depth, width = problem.dims
-    causal, wide = problem.operator == "causalattention", depth > width
+    causal, wide = CAUSAL[problem.operator], depth > width
     least = ATTENTION_TOKENS_LEAST if causal or wide else 2 * ATTENTION_TOKENS_LEAST
     if where.arch != "sm_90a" or problem.input not in ("bfloat16", "float16"):
         return library(f"no attention family takes {problem.input} on {where.arch}")

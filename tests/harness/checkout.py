@@ -104,7 +104,7 @@ class Checkout:
     def environment(self) -> dict[str, str]:
         return os.environ | {
             "TILEBENCH_ROOT": str(self.root),
-            "PYTHONPATH": os.pathsep.join((str(self.root), *filter(None, (os.environ.get("PYTHONPATH"),)))),
+            "PYTHONPATH": self.tree.python_path,
             "TMPDIR": str(self.root / "tmp"),
             "COLUMNS": "200",
             MARK: self.mark,

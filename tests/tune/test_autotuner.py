@@ -8,6 +8,7 @@ import torch
 from tilelang.autotuner import AutoTuner
 
 from harness import gpus
+from harness.inputs import inputs
 from harness.judge.entry import Brief
 from harness.judge.messages import Message
 from harness.operators.operator import OUTPUT_SCALE
@@ -77,7 +78,7 @@ def test_a_configuration_that_does_not_compile_is_told_with_its_reason() -> None
 
 
 def test_inputs_are_scaled_and_workspaces_are_zero() -> None:
-    tensors = autotuner.inputs(parse_shape_key("matmul_f32fp32_256x256x256"), "cpu")
+    tensors = inputs(parse_shape_key("matmul_f32fp32_256x256x256"), "cpu")
     product = autotuner.reference(parse_shape_key("matmul_f32fp32_256x256x256"))(*tensors)
     assert product.dtype == torch.float32
     assert float(product.std()) == pytest.approx(OUTPUT_SCALE, rel=0.05)
@@ -94,7 +95,7 @@ def test_inputs_are_scaled_and_workspaces_are_zero() -> None:
 
 def test_inputs_have_their_own_dtypes() -> None:
     problem = parse_shape_key("blockscaledlinear_e4m3fp32bf16_64x256x256")
-    tensors = autotuner.inputs(problem, "cpu")
+    tensors = inputs(problem, "cpu")
     assert [(tuple(each.shape), each.dtype) for each in tensors] == [
         ((64, 256), torch.float8_e4m3fn),
         ((256, 256), torch.float8_e4m3fn),
@@ -113,7 +114,7 @@ def test_for_an_h200_all_compiles_and_only_the_timing_lacks(monkeypatch: pytest.
     configs = (small, {**small, "pass_configs": {"tl.disable_warp_specialized": True}})
     asked = AutotunerOptions(cache=False, check=False, supply="program")
     made = Order(Brief(ROOT, LARGE, H200, None), "kernels.gemm.pipelined", "sources", "an H200", configs, asked, Path())
-    host = autotuner.inputs(LARGE, "cpu")
+    host = inputs(LARGE, "cpu")
     monkeypatch.setattr(autotuner, "inputs", lambda problem, device: host)
     told: list[Message] = []
     with pytest.raises(RuntimeError, match="No configuration successfully compiled and passed"):
