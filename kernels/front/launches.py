@@ -3,7 +3,6 @@
 import ctypes
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 import tilelang
@@ -15,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from harness.errors import UsageError
 from harness.iteration import Program, Workspace
 from harness.problem import Problem, parse_shape_key
-from kernels.front.arguments import DTYPES, SECOND
+from kernels.front.arguments import CAUSAL, DTYPES, SECOND
 from kernels.front.choice import Choice
 from kernels.front.defaults import default
 from kernels.front.pinned import pinned
@@ -24,7 +23,6 @@ from kernels.front.places import Place, place
 TENSOR_ALIGNMENT: Final = 16  # bytes, of TMA and of vector loads; torch's allocators give more, a slice may have less
 
 Launch = Callable[..., object]  # (a, b, out), two-dimensional; of attention (q, k, v, out)
-CAUSAL: Final = {"attention": False, "causalattention": True}
 Key = tuple[Problem, torch.device]
 
 _launches: dict[Key, Launch] = {}
@@ -78,21 +76,26 @@ def launch_of(problem: Problem, device: torch.device) -> Launch:
         )
     with _locks.setdefault(key, threading.Lock()):
         if key not in _launches:
-            _launches[key] = library_of(problem) if choice.family is None else _compiled(problem, choice, where)
+            _launches[key] = _library(problem, device) if choice.family is None else _compiled(problem, choice, where)
     return _launches[key]
+
+
+def _library(problem: Problem, device: torch.device) -> Launch:
+    on_gpu = device.type == "cuda" and problem.operator in CAUSAL
+    return _aligned(library_of(problem), device) if on_gpu else library_of(problem)
 
 
 def library_of(problem: Problem) -> Launch:
     if problem.operator in CAUSAL:
-        return partial(_library_attention, CAUSAL[problem.operator])
+        causal = CAUSAL[problem.operator]
+        return lambda q, k, v, out: out.copy_(library_attention(q, k, v, causal=causal))  # none takes an output
     if problem.operator == "linear":
         return lambda a, w, out: torch.matmul(a, w.t(), out=out)
     return lambda a, b, out: torch.matmul(a, b, out=out)
 
 
-def _library_attention(causal: bool, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-    """No backend of the library takes an output to write to."""
-    out.copy_(scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]))
+def library_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
 
 def _compiled(problem: Problem, choice: Choice, where: Place) -> Launch:
@@ -157,7 +160,29 @@ def _zeros(workspaces: tuple[Workspace, ...], device: torch.device) -> list[Tens
     return [torch.zeros(each.shape, dtype=getattr(torch, each.dtype), device=device) for each in workspaces]
 
 
+def _aligned(launch: Launch, device: torch.device) -> Launch:
+    """A launch on copies of what begins at an odd address: cuDNN's attention takes it too, and reads beside it."""
+
+    def launch_aligned(*tensors: Tensor) -> None:
+        *inputs, out = tensors
+        with torch.cuda.device(device):
+            inputs = [each.clone() if _odd(each) else each for each in inputs]
+            if _odd(out):
+                launch(*inputs, result := torch.empty_like(out))
+                out.copy_(result)
+            else:
+                launch(*inputs, out)
+
+    return launch_aligned
+
+
+def _odd(tensor: Tensor) -> bool:
+    return tensor.data_ptr() % TENSOR_ALIGNMENT != 0
+
+
 def _on_gpu(function: Callable[..., object], problem: Problem, device: torch.device) -> Launch:
+    if problem.operator in CAUSAL:
+        return _aligned(function, device)
     fallback = library_of(problem)
     several = torch.cuda.device_count() > 1
 
@@ -170,11 +195,4 @@ def _on_gpu(function: Callable[..., object], problem: Problem, device: torch.dev
         else:
             function(a, b, out)
 
-    def launch_all(*tensors: Tensor) -> None:
-        if any(each.data_ptr() % TENSOR_ALIGNMENT for each in tensors):
-            fallback(*tensors)
-        else:
-            with torch.cuda.device(device):
-                function(*tensors)
-
-    return launch if len(problem.inputs) == 2 else launch_all  # the former spares a product some of its host time
+    return launch

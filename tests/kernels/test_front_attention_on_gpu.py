@@ -87,9 +87,12 @@ def test_torch_compile() -> None:
     assert_right(problem, compiled(*tensors) / 2, tensors)
 
 
-def test_an_odd_address_goes_to_the_library() -> None:
-    problem = parse_shape_key("attention_bf16fp32_2x16x16x2048x128x128")
-    q, k, v = operands(problem)
-    memory = torch.randn(q.numel() + 1, device="cuda", dtype=q.dtype)
-    odd = memory[1:].view(q.shape)
-    assert_right(problem, attention(odd, k, v), (odd, k, v))
+@pytest.mark.parametrize("tokens", [2048, 333])  # a kernel's, and the library's
+@pytest.mark.parametrize("odd", range(4))
+def test_an_odd_address_is_right(tokens: int, odd: int) -> None:
+    problem = parse_shape_key(f"attention_bf16fp32_2x16x16x{tokens}x128x128")
+    tensors = [*operands(problem), torch.empty(problem.output_shape, device="cuda", dtype=torch.bfloat16)]
+    memory = torch.randn(tensors[odd].numel() + 1, device="cuda", dtype=torch.bfloat16)
+    tensors[odd] = memory[1:].view(tensors[odd].shape)
+    q, k, v, out = tensors
+    assert_right(problem, attention(q, k, v, out=out), (q, k, v))
