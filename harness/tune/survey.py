@@ -84,6 +84,7 @@ def run_survey(asked: Asked, parent: Connection) -> NoReturn:
 
     try:
         settle(asked.brief)
+        quieten()
         try:
             answer: Message = look(asked.brief.problem, asked.brief.gpu, asked.families, carver=asked.carver)
         except UsageError as error:
@@ -93,6 +94,13 @@ def run_survey(asked: Asked, parent: Connection) -> NoReturn:
         send(parent, answer)
     finally:
         os._exit(0)  # TVM can crash at interpreter exit
+
+
+def quieten() -> None:
+    """Keep TileLang from warning of every kernel that it traces; those that race have their warnings in their build."""
+    import tilelang
+
+    tilelang.set_log_level("ERROR")
 
 
 def look(problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:

@@ -21,9 +21,9 @@ pipelined: dict[str, list[Any]] = {
 def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
     """Tiles wide for many waves and narrow for few, deep rings, with and without clusters; about a hundred.
 
-    Small problems get one tile a block and, against the launch, the dependent one; large ones the persistent grid too.
-    A skinny A that a cluster multicasts is read with a stagger, and sums of many 8-bit products are promoted. What does
-    not fit in shared memory or registers, the family refuses.
+    Small problems get one tile a block, large ones the persistent grid too; what led the ladders of either, also with a
+    dependent launch. A skinny A that a cluster multicasts is read with a stagger, and sums of many 8-bit products are
+    promoted. What does not fit in shared memory or registers, the family refuses.
     """
     rows, columns, depth = problem.dims
     promoted = DTYPE_BYTES[problem.input] == 1 and depth > 1024
@@ -54,7 +54,8 @@ def warp_specialized(problem: Problem) -> list[dict[str, Any]]:
         for block_K, num_stages in ((unit, 4), (unit, 6), (unit, 8), (2 * unit, 3), (2 * unit, 6))
         for cluster_M, cluster_N in ((1, 1), (2, 1), (1, 2))
         for persistent in ((False,) if small else (True, False))
-        for in_flight, dependent in (((1, False), (1, True), (0, False)) if small else ((1, False), (0, False)))
+        for in_flight, dependent in ((1, False), (0, False), (1 if small else 0, True))
+        if small or persistent or not dependent
     ]
 
 

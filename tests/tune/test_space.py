@@ -1,5 +1,8 @@
 """Spaces: their forms, and what they span."""
 
+import subprocess
+import sys
+
 import pytest
 
 from harness import gpus
@@ -8,6 +11,7 @@ from harness.problem import parse_shape_key
 from harness.tune import carve
 from harness.tune.space import constant, expand, frozen, named_family, own_family, spaces_module, text, words
 from harness.tune.survey import load_space, look
+from tests.harness.checkout import ROOT
 
 CPU, H200 = gpus.find("cpu"), gpus.find("h200")
 SMALL = parse_shape_key("matmul_f32fp32_64x64x64")
@@ -109,3 +113,15 @@ def test_compiler_levers_beside_the_family() -> None:
         plain_loops, SMALL, loop_order="mkn", compile_flags=("-O3",), pass_configs={"tl.disable_tma_lower": True}
     )
     assert (made.compile_flags, made.pass_configs) == (("-O3",), {"tl.disable_tma_lower": True})
+
+
+def test_a_survey_of_many_kernels_warns_of_none() -> None:
+    """In a process of its own, as TileLang's logger keeps its level and its stream."""
+    script = (
+        "from harness.tune.survey import look, quieten; from harness import gpus, problem; quieten();"
+        f"found = look(problem.parse_shape_key('{LARGE}'), gpus.find('h200'), ('kernels.gemm.warp_specialized',),"
+        " carver=False); print(len(found.entries))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 50
+    assert done.stderr == ""
