@@ -77,11 +77,11 @@ def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
     compared = [
         [each for each in pair(a, b) if each.verdict != "not compared"] for a, b in combinations(found.values(), 2)
     ]
-    large = [each for each in compared if len(each) >= 60]  # some chips had problems of their own
+    large = [rows for rows in compared if len(rows) >= 60]  # some chips had problems of their own
     assert len(large) >= 6
-    for each in large:
-        agree = sum(one.low <= 1 <= one.high for one in each if one.low and one.high)
-        assert agree / len(each) >= 0.95
+    for rows in large:
+        agree = sum(each.low <= 1 <= each.high for each in rows if each.low and each.high)
+        assert agree / len(rows) >= 0.95
 
 
 @pytest.mark.parametrize(
