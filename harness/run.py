@@ -4,11 +4,13 @@ import fcntl
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 
 from harness import builds, ceiling, scripts
@@ -148,13 +150,11 @@ def _carry_out(
     apart = plan.uses_device and plan.gpu.is_cpu
     jobs = max(1, cores - SPARE_CORES) if plan.uses_device and not apart else cores
     window = CPU_BATCH if apart else 2 * jobs
-    free = threading.Semaphore(window)
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
     entered: list[Candidate] = []
 
     def run_ahead(iteration: Iteration) -> Entry:
-        free.acquire()
         candidate = Candidate.enter(
             iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
         )
@@ -169,25 +169,28 @@ def _carry_out(
             candidate.contestant.pause()
         return candidate, rejection
 
-    futures: list[Future[Entry]] = []
+    # In the order of the iterations, and never more than the window: who waited for a permit could be overtaken by
+    # all the later ones, which then wait for it to be finished.
+    waiting = iter(iterations)
+    futures: deque[Future[Entry]] = deque()
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            step = window if apart else len(iterations)
-            for first in range(0, len(iterations), step):
-                reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
-                futures = [pool.submit(run_ahead, iteration) for iteration in iterations[first : first + step]]
+            while True:
+                if not (apart and futures):
+                    reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
+                    futures += [pool.submit(run_ahead, each) for each in islice(waiting, window - len(futures))]
+                if not futures:
+                    break
                 for future in futures if apart else ():
                     future.result()
-                for future in futures:
-                    heed()
-                    candidate, rejection = future.result()
-                    judged_in = environment(candidate.iteration.problem.operator)
-                    yield _finish(plan, candidate, rejection, judged_in, reporter)
-                    free.release()
+                heed()
+                candidate, rejection = futures[0].result()
+                judged_in = environment(candidate.iteration.problem.operator)
+                yield _finish(plan, candidate, rejection, judged_in, reporter)
+                futures.popleft()
         finally:
             stopped.set()
             referees.leave()
-            free.release(len(iterations))
             running = [future for future in futures if not future.cancel()]
             while not all(future.done() for future in running):  # a build that hangs would be waited for else
                 for candidate in entered:
