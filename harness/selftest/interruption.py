@@ -64,15 +64,15 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter
             left += _left(copy)
             records, problems = _records(copy, gpu)
             unreadable += len([line for line in problems if "torn last line" not in line])
-            names = [record.iteration for record in records]
+            names = [(record.shape_key, record.iteration) for record in records]
             doubled += len(names) - len(set(names))
             lost += len(_reported(log) - set(names))
-            if len(set(names)) == total:
+            if _done(records, shape) == total:
                 for path in copy.all_records(gpu):
                     path.unlink()
         reporter.doing("the run after the last signal")
         last = start(copy, *command)
-        continued = last.wait(LONGEST_S) in (0, 1) and len({r.iteration for r in _records(copy, gpu)[0]}) == total
+        continued = last.wait(LONGEST_S) in (0, 1) and _done(_records(copy, gpu)[0], shape) == total
         files = len(list(scratch_folder(copy).iterdir()))
     return Finding(shape, kills, stops, lost, doubled, unreadable, unanswered, left, files, continued)
 
@@ -96,10 +96,16 @@ def _records(tree: Tree, gpu: str) -> tuple[list[Record], list[str]]:
     return found, problems
 
 
-def _reported(log: Path) -> set[str]:
-    """Iterations whose outcome the run had printed."""
+def _done(records: list[Record], shape: str) -> int:
+    """How many iterations of the problem have a record; beside a memory-bound one the copy is measured too."""
+    return len({record.iteration for record in records if record.shape_key == shape})
+
+
+def _reported(log: Path) -> set[tuple[str, str]]:
+    """Problem and iteration of each outcome that the run had printed."""
     words = (line.split() for line in log.read_text(errors="replace").splitlines())
-    return {each[3].rstrip(":") for each in words if len(each) > 3 and each[0] in ("passed", "rejected", "failed")}
+    told = (each for each in words if len(each) > 3 and each[0] in ("passed", "rejected", "failed"))
+    return {(each[1], each[3].rstrip(":")) for each in told}
 
 
 def _left(tree: Tree) -> int:
