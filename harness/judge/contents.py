@@ -12,7 +12,7 @@ from harness.judge.arena import Arena, Set
 from harness.problem import Problem
 
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
-SKETCHED_SETS: Final = 4
+SKETCHED_SETS: Final = 4  # of a block, the lead-in's among them
 WINDOWS_A_SET: Final = 8
 LEAST_WINDOWS: Final = 32
 MOST_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
@@ -81,8 +81,8 @@ class Contents:
 
     def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor]) -> "Look":
         """What a block left: sketches of some outputs and, of the set to be checked, copies of all of it."""
-        # The lead-in too: who skips it has that much of the second clock to hide in.
-        chosen = self._dice.sample(range(launches + 1), min(SKETCHED_SETS, launches + 1))
+        # Always the lead-in: who skips it has that much of the second clock to hide in.
+        chosen = [0, *self._dice.sample(range(1, launches + 1), min(SKETCHED_SETS - 1, launches))]
         sketches = [
             trials.sketch(self._problem, self.originals(index), self.sets[index][-1], self._generator)
             for index in chosen

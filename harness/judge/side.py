@@ -100,10 +100,10 @@ class Side:
             raise Out(Cause.CRASH, "the process answered with something that is no answer") from None
         finally:
             self.stop()
+        if isinstance(answer, Broken):  # before its clock is read: who breaks may be gone already
+            raise Out(answer.cause, answer.reason)
         self.spent_ms = (self._now() - started) * 1e3
         self.passed_ms = (time.perf_counter() - began) * 1e3
-        if isinstance(answer, Broken):
-            raise Out(answer.cause, answer.reason)
         return answer
 
     def _signal(self, number: int) -> None:

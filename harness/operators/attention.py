@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from harness.operators.operator import OUTPUT_SCALE, Dims, Operator, Shape, Times
+from harness.operators.products import signs_of
 
 SKETCHED_ROWS: Final = 64
 APART: Final = 8.0  # size of the entries of a key in the exact trial
@@ -69,7 +70,7 @@ def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times, *, caus
     shared = heads // k.shape[1]
     b, h = (int(torch.randint(size, (1,), device=q.device, generator=dice)) for size in (batch, heads))
     rows = torch.randint(tokens, (SKETCHED_ROWS,), device=q.device, generator=dice)
-    signs = torch.randint(0, 2, output.shape[-1:], device=q.device, generator=dice).float().mul_(2).sub_(1)
+    signs = signs_of(output, dice).float()
     seen = rows if causal else None
     expected = _attend(q[b, h, rows].float(), k[b, h // shared].float(), v[b, h // shared].float(), seen)
     written = times(output.view(-1, output.shape[-1]), signs) * 0  # NaN where the output is

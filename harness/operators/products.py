@@ -1,4 +1,4 @@
-"""What operators share: scales of their inputs, small integers, and Freivalds' check."""
+"""What operators share: scales of their inputs, small integers, random signs, and Freivalds' check."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,6 +24,13 @@ def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
         )
 
 
+def signs_of(output: Any, dice: Any) -> Any:
+    """A random sign for each element of a row of the output: int8[N]."""
+    import torch
+
+    return torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice, dtype=torch.int8) * 2 - 1
+
+
 def freivalds(of_inputs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch:
     """The output times a random vector of N signs, and the same from the inputs.
 
@@ -31,9 +38,7 @@ def freivalds(of_inputs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch:
     """
 
     def sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
-        import torch
-
-        signs = torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice).float().mul_(2).sub_(1)
+        signs = signs_of(output, dice).float()
         return times(output, signs), of_inputs(inputs, signs, times)
 
     return sketch
@@ -43,9 +48,7 @@ def signed(of_inputs: Callable[[Sequence[Any], Any], Any]) -> Sketch:
     """The same for an output of rows that no product makes: in float64, in which all sums are exact enough."""
 
     def sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
-        import torch
-
-        signs = torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice).double().mul_(2).sub_(1)
+        signs = signs_of(output, dice).double()
         return (output.double() @ signs).view(-1), of_inputs([each.double() for each in inputs], signs).view(-1)
 
     return sketch

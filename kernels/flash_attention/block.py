@@ -11,11 +11,10 @@ from typing import Any, Self
 import tilelang.language as T
 
 from harness.problem import Problem
+from kernels.hopper import GROUP, require_shared
 from kernels.operands import ceildiv, require
 
-GROUP = 128  # threads of a warp group
 ROWS = 64  # queries of a consumer group: the M of a WGMMA
-SHARED_BYTES_MAX = 226 * 1024  # what the tiles may take: barriers and the alignment of swizzled tiles have 1 KiB
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # of a thread (producer, consumer), by consumer groups
 
 
@@ -73,10 +72,7 @@ class Block:
             f"block_N={self.block_N}: scores, their 16-bit copy and {self.width} columns of output take {held} "
             f"registers of a thread; with {self.consumer_groups} consumer groups {free} are free",
         )
-        require(
-            self.shared_bytes <= SHARED_BYTES_MAX,
-            f"the tiles take {self.shared_bytes} bytes of shared memory; a block has {SHARED_BYTES_MAX}",
-        )
+        require_shared(self.shared_bytes)
 
     @property
     def block_M(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.flash_attention.block import GROUP, ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
+from kernels.flash_attention.block import ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
 from kernels.flash_attention.steps import (
     FUNCTIONS,
     await_queries,
@@ -26,9 +26,8 @@ from kernels.flash_attention.steps import (
     tie,
 )
 from kernels.flash_attention.tiles import Tiles
+from kernels.hopper import GROUP, NUM_SMS, run_consumers
 from kernels.operands import require
-
-NUM_SMS = 132
 
 
 def forward(
@@ -238,18 +237,6 @@ def forward(
                 store(c, Out, head, m0)
                 index = after
 
-    @T.macro
-    def run_consumers(thread: Any, work: Any, group: int) -> None:
-        if group == groups - 1:
-            T.set_max_nreg(block.registers[1], 1)
-            work(group)
-        else:
-            if thread < GROUP * (group + 2):
-                T.set_max_nreg(block.registers[1], 1)
-                work(group)
-            else:
-                run_consumers(thread, work, group + 1)
-
     q_shape, k_shape, v_shape = problem.inputs
     o_shape, dtype = problem.output_shape, block.dtype
 
@@ -269,7 +256,8 @@ def forward(
                 if thread < 32:
                     produce(Q, K, V, shared, number)
             else:
-                run_consumers(thread, partial(consume, Out, shared, registers, thread, number), 0)
+                work = partial(consume, Out, shared, registers, thread, number)
+                run_consumers(groups, block.registers[1], thread, work, 0)
 
     return Program(
         main,

@@ -4,7 +4,8 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.flash_attention.block import GROUP, ROWS, Consumer
+from kernels.flash_attention.block import ROWS, Consumer
+from kernels.hopper import GROUP
 
 LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
 TURN_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0

@@ -1,4 +1,4 @@
-"""A matrix product as WGMMA and TMA take it, and what an SM can hold."""
+"""A matrix product as WGMMA and TMA take it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,6 @@ import tilelang.language as T
 from harness.problem import DTYPE_BYTES, Problem
 from kernels import operands
 from kernels.operands import PLAIN, require
-
-SHARED_BYTES_MAX = 227 * 1024  # what one block may have on sm_90, static and dynamic together
-SHARED_BYTES_RESERVED = 1024  # mbarriers and the alignment of swizzled tiles
-NUM_SMS = 132  # H100 SXM and H200
 
 
 @dataclass(frozen=True)
@@ -78,8 +74,3 @@ class Operands(operands.Operands):
         }
         for name, pitch in pitches.items():
             require(pitch % 16 == 0, f"TMA needs a row pitch in multiples of 16 bytes; that of {name} is {pitch}")
-
-
-def require_shared(shared_bytes: int) -> None:
-    limit = SHARED_BYTES_MAX - SHARED_BYTES_RESERVED
-    require(shared_bytes <= limit, f"the tiles take {shared_bytes} bytes of shared memory; a block has {limit}")

@@ -7,10 +7,11 @@ import tilelang.language as T
 
 from harness.iteration import Program
 from harness.problem import Problem
-from kernels.gemm.operands import NUM_SMS, Operands
+from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, store_tile
-from kernels.gemm.roles import GROUP, Roles, run_roles
+from kernels.gemm.roles import Roles, run_roles
+from kernels.hopper import GROUP, NUM_SMS
 from kernels.operands import ceildiv, require
 
 GROUPS = 2

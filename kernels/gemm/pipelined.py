@@ -4,7 +4,8 @@ import tilelang.language as T
 
 from harness.iteration import Program
 from harness.problem import Problem
-from kernels.gemm.operands import Operands, require_shared
+from kernels.gemm.operands import Operands
+from kernels.hopper import require_shared
 from kernels.operands import require
 
 POLICIES = {

@@ -13,7 +13,8 @@ from typing import Any
 import tilelang.language as T
 
 from kernels.gemm.raster import Walk
-from kernels.gemm.roles import GROUP, Roles
+from kernels.gemm.roles import Roles
+from kernels.hopper import GROUP
 
 NAMED_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
 

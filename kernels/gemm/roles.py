@@ -12,10 +12,10 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.gemm.operands import Operands, require_shared
+from kernels.gemm.operands import Operands
+from kernels.hopper import GROUP, require_shared, run_consumers
 from kernels.operands import ceildiv, require
 
-GROUP = 128  # threads of a warp group
 # Registers per thread after reallocation (producer, consumer), by consumer groups. One group needs none.
 REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (24, 160)}
 
@@ -75,7 +75,7 @@ class Roles:
             f"block_N={self.block_N}: one WGMMA of that width needs {self.block_N // 2 + 32} registers; ptxas has "
             f"{self.launch_registers} with {groups} consumer groups",
         )
-        limit = self.reallocation[1] if self.reallocation else self.launch_registers
+        limit = self.consumer_registers or self.launch_registers
         require(
             self.accumulator_registers + 32 <= limit,
             f"{self.rows} x {self.block_N} accumulators take {self.accumulator_registers} registers of a thread; "
@@ -127,6 +127,11 @@ class Roles:
     def reallocation(self) -> tuple[int, int] | None:
         """Registers of a producer's and of a consumer's thread, if they are to differ."""
         return self.registers or REGISTERS[self.consumer_groups]
+
+    @property
+    def consumer_registers(self) -> int | None:
+        """Registers that a consumer's thread takes; None where it keeps what it has."""
+        return self.reallocation[1] if self.reallocation else None
 
     @property
     def k_steps(self) -> int:
@@ -182,21 +187,6 @@ class Roles:
 
 
 @T.macro
-def run_consumers(roles: Roles, group: int, thread: Any, consume: Callable[[int], None]) -> None:
-    if group == roles.consumer_groups - 1:
-        if roles.reallocation is not None:
-            T.set_max_nreg(roles.reallocation[1], 1)
-        consume(group)
-    else:
-        if thread < GROUP * (group + 2):
-            if roles.reallocation is not None:
-                T.set_max_nreg(roles.reallocation[1], 1)
-            consume(group)
-        else:
-            run_consumers(roles, group + 1, thread, consume)
-
-
-@T.macro
 def run_roles(roles: Roles, thread: Any, produce: Callable[[], None], consume: Callable[[int], None]) -> None:
     """Send warp group 0 to ``produce`` and every other one to ``consume(group)``."""
     # TileLang lets a cluster start before the kernel before it has written all of its results, too.
@@ -210,6 +200,6 @@ def run_roles(roles: Roles, thread: Any, produce: Callable[[], None], consume: C
         if thread < 32:
             produce()
     else:
-        run_consumers(roles, 0, thread, consume)
+        run_consumers(roles.consumer_groups, roles.consumer_registers, thread, consume, 0)
     if roles.cluster > 1:
         T.cluster_sync()  # no block may leave while a peer still writes to it

@@ -3,9 +3,8 @@
 from typing import Any
 
 from harness.problem import DTYPE_BYTES, Problem
+from kernels.hopper import NUM_SMS
 from kernels.operands import ceildiv
-
-NUM_SMS = 132
 
 pipelined: dict[str, list[Any]] = {
     "block_M": [64, 128, 256],

@@ -10,7 +10,8 @@ from harness.problem import Problem
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_tiles, multiply, store_tile
-from kernels.gemm.roles import GROUP, Roles, run_roles
+from kernels.gemm.roles import Roles, run_roles
+from kernels.hopper import GROUP
 from kernels.operands import require
 
 COLUMNS = 32  # added at once; more would hold more of a peer's sums in registers

@@ -8,10 +8,11 @@ import tilelang.language as T
 
 from harness.iteration import Program, Workspace
 from harness.problem import Problem
-from kernels.gemm.operands import NUM_SMS, Operands
+from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
 from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_stage, multiply, store_tile
-from kernels.gemm.roles import GROUP, Roles, run_roles
+from kernels.gemm.roles import Roles, run_roles
+from kernels.hopper import GROUP, NUM_SMS
 from kernels.operands import ceildiv, require
 
 FLAG_FUNCTIONS = r"""

@@ -8,10 +8,11 @@ import tilelang.language as T
 
 from harness.iteration import Program
 from harness.problem import Problem
-from kernels.gemm.operands import NUM_SMS, Operands
+from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, scale_tile, store_tile
 from kernels.gemm.roles import Roles, run_roles
+from kernels.hopper import NUM_SMS
 from kernels.operands import PLAIN, ceildiv, require
 
 
@@ -89,7 +90,7 @@ def warp_specialized(
         eviction=eviction,
     )
     require(num_sms >= roles.cluster, f"num_sms={num_sms} does not hold a cluster of {roles.cluster} blocks")
-    spare = (roles.reallocation[1] if roles.reallocation else roles.launch_registers) - 32
+    spare = (roles.consumer_registers or roles.launch_registers) - 32
     require(
         not promote_steps or 2 * roles.accumulator_registers <= spare,
         f"promote_steps={promote_steps}: two sets of {roles.accumulator_registers} accumulators, of {spare} registers",
@@ -129,7 +130,7 @@ def warp_specialized(
                 tile_M, tile_N = raster.decode(tile)
                 m0, n0 = roles.origin(tile_M, tile_N, rank)
                 m0 = m0 + group * roles.rows
-                if factors:
+                if operands.scaled:
                     scale_tile(roles, totals[group], factors)
                 if epilogue == "tma":
                     store_tile(roles, replace(ring, accumulators=totals), group, C, m0, n0)

@@ -139,6 +139,15 @@ def test_a_look_sees_one_launch_that_wrote_nothing(key: str) -> None:
         made.sets[index][-1].copy_(right(made, problem, index))
 
 
+def test_every_look_sees_the_lead_in() -> None:
+    """However many launches a block has: only the first of them is not timed."""
+    made, problem = contents(KEYS[0], sets=33), parse_shape_key(KEYS[0])
+    made.refresh()
+    for index in range(1, 33):
+        made.sets[index][-1].copy_(right(made, problem, index))
+    assert all(made.look(32, None, []).off is None for _ in range(10))
+
+
 @pytest.mark.parametrize("key", KEYS[:3])
 def test_a_look_sees_one_wrong_row(key: str) -> None:
     made, problem = contents(key), parse_shape_key(key)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.judge.messages import LARGEST_BYTES, Broken, Ran, Ready, Unanswered, receive, send
+from harness.judge.messages import LARGEST_BYTES, Broken, Prepare, Ran, Ready, Unanswered, receive, send
 from harness.judge.side import Out, Side
 from harness.records import Cause
 
@@ -97,3 +97,24 @@ def _ended_process() -> int:
         os._exit(0)
     os.waitpid(pid, 0)
     return pid
+
+
+class Leaving(Side):
+    """A side whose process is gone as soon as it has answered."""
+
+    def stop(self) -> None:
+        os.waitpid(self.pid, 0)
+
+
+def test_who_breaks_and_leaves_is_known_by_what_it_said(pair: Pair) -> None:
+    """On a CPU the second clock is the process's own, and cannot be read any more."""
+    ours, theirs = pair
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        receive(theirs, Prepare)
+        send(theirs, Broken(Cause.RUNTIME, "illegal instruction"))
+        os._exit(0)
+    with pytest.raises(Out, match="illegal instruction") as out:
+        Leaving("contestant", ours, pid, 5.0, cpu=True).prepare((), "host")
+    assert out.value.cause is Cause.RUNTIME

@@ -1,0 +1,38 @@
+"""A Hopper SM as warp-specialised kernels see it: its warp groups, its shared memory, and how consumers get to work."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tilelang.language as T
+
+from kernels.operands import require
+
+NUM_SMS = 132  # H100 SXM and H200
+GROUP = 128  # threads of a warp group
+SHARED_BYTES_MAX = 227 * 1024  # what one block may have, static and dynamic together
+SHARED_BYTES_RESERVED = 1024  # mbarriers and the alignment of swizzled tiles
+
+
+def require_shared(shared_bytes: int) -> None:
+    """Raise ValueError where the tiles of a block do not fit."""
+    limit = SHARED_BYTES_MAX - SHARED_BYTES_RESERVED
+    require(shared_bytes <= limit, f"the tiles take {shared_bytes} bytes of shared memory; a block has {limit}")
+
+
+@T.macro
+def run_consumers(groups: int, registers: int | None, thread: Any, consume: Callable[[int], None], group: int) -> None:
+    """Send each warp group after the first to ``consume`` with its number, from ``group`` on.
+
+    ``registers`` of a thread are taken first, from what the producer has left; None: as launched.
+    """
+    if group == groups - 1:
+        if registers is not None:
+            T.set_max_nreg(registers, 1)
+        consume(group)
+    else:
+        if thread < GROUP * (group + 2):
+            if registers is not None:
+                T.set_max_nreg(registers, 1)
+            consume(group)
+        else:
+            run_consumers(groups, registers, thread, consume, group + 1)
