@@ -41,8 +41,11 @@ def target_of(gpu: Gpu) -> Any:
 
 
 def build_kernel(build: Callable[[Problem], object], problem: Problem, gpu: Gpu, device: torch.device) -> Kernel:
-    """Call an iteration's ``build``, compile what it returned, and keep what the compilers said meanwhile."""
-    with capturing() as made:
+    """Call an iteration's ``build``, compile what it returned, and keep what the compilers said meanwhile.
+
+    Where ``build`` names no target it means this one: TileLang would ask the driver, or find none.
+    """
+    with capturing() as made, target_of(gpu):
         return compile_kernel(build(problem), problem, gpu, device, made)
 
 

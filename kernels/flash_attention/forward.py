@@ -44,6 +44,7 @@ def forward(
     partial_sums: bool = True,
     persistent: bool = True,
     heads_at_once: int = 1,
+    dependent_launch: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -66,6 +67,7 @@ def forward(
       balance causal tiles better.
     - ``block_N``: keys of a block; wide ones have fewer barriers and maxima, as far as registers go (176 beside an
       output 128 wide).
+    - ``dependent_launch``: programmatic dependent launch, as in ``kernels.gemm.warp_specialized``; for short sequences.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -251,6 +253,9 @@ def forward(
             shared = allocate_shared(block)
             registers = allocate_registers(block)
             thread = T.get_thread_binding()
+            if dependent_launch:
+                T.pdl_sync()
+                T.pdl_trigger()
             if thread < GROUP:
                 T.set_max_nreg(block.registers[0], 0)
                 if thread < 32:

@@ -4,10 +4,15 @@ from typing import Any
 
 from harness.problem import Problem
 
+SHORT = 1024  # tokens
+
 
 def forward(problem: Problem) -> list[dict[str, Any]]:
-    """Wide blocks of keys, or narrower ones with a second buffer of Q; orders of tiles and of the softmax."""
-    batches, heads, kv_heads, *_ = problem.dims
+    """Wide blocks of keys, or narrower ones with a second buffer of Q; orders of tiles and of the softmax.
+
+    Short sequences with a dependent launch too: what it saves is a hundredth of them.
+    """
+    batches, heads, kv_heads, tokens, *_ = problem.dims
     shared = heads // kv_heads
     at_once = {count * shared for count in (1, 2, 4, 8, 16)} if problem.operator == "causalattention" else {shared}
     return [
@@ -17,10 +22,12 @@ def forward(problem: Problem) -> list[dict[str, Any]]:
             "rescale_first": rescale_first,
             "early_wait": early_wait,
             "heads_at_once": heads_at_once,
+            "dependent_launch": dependent_launch,
         }
         for block_N, ahead in ((176, False), (160, False), (128, False), (160, True), (128, True), (96, True))
         for rescale_first in (True, False)
         for early_wait in (True, False)
         for heads_at_once in sorted(at_once)
+        for dependent_launch in ((False, True) if tokens <= SHORT else (False,))
         if batches * heads % heads_at_once == 0
     ]

@@ -62,12 +62,12 @@ def warp_specialized(
     Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear and scaledlinear only. M, N and K may
     be ragged: TMA fills with zeros and clips.
 
-    Measured on an H200, time of torch / time of this: 8192x8192x8192 1.050 (128x192, 4 stages), 4096x4096x4096 1.021
-    and 2048x2048x2048 1.010 (128x256), 16384x16384x512 1.171 (128x256, cluster_M=2), 1024x1024x1024 1.070
-    (128x64x64, 8 stages, one tile per block), linear 64x8192x8192 1.03 (64x64x128, cluster_N=2). With inputs that are
-    not in L2: 1024x1024x1024 1.064, with ``dependent_launch`` 1.168; 2048x2048x16384 0.998, with it 1.008; linear
-    64x8192x8192 1.031, with ``stagger=2`` 1.054 to 1.061. scaledlinear 8192x8192x8192 in 8 bits 1.034 (128x192, 4
-    stages, ``promote_steps=4``).
+    Measured on an H200, time of torch / time of this: 1024x1024x1024 1.168 (128x64, 8 stages, one tile per block),
+    2048x2048x2048 1.015 and 4096x4096x4096 1.013 (128x256), linear 4096x14336x4096 1.013 and 2048x2048x16384 1.006 (the
+    same), all with ``dependent_launch``, without which they reach 1.062, 1.014, 1.010, 1.012 and 0.997;
+    8192x8192x8192 1.025 (128x256); 16384x16384x512 1.090 (128x256, cluster_M=2); 16384x16384x16384 1.032 (256x192, 3
+    stages); linear 64x8192x8192 1.060 (64x64x128, cluster_N=2, ``stagger=2``), 128x8192x8192 1.003 (64x128, 8 stages);
+    scaledlinear 8192x8192x8192 in 8 bits 1.032 (128x192, 4 stages, ``promote_steps=4``).
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")

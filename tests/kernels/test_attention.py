@@ -18,6 +18,7 @@ from tests.kernels.emulation import generated
 FULL = "attention_bf16fp32_2x4x2x512x128x128"
 CAUSAL = "causalattention_fp16fp32_2x4x2x512x192x128"
 RAGGED = "attention_bf16fp32_1x2x1x500x128x64"
+SYNC, TRIGGER = "cudaGridDependencySynchronize();", "cudaTriggerProgrammaticLaunchCompletion();"
 
 
 def build(key: str, **levers: object) -> Program:
@@ -93,6 +94,14 @@ def test_three_groups_and_a_second_buffer_of_queries() -> None:
     source = cuda(FULL, block_N=80, consumer_groups=3, ahead=True)
     assert source.count("warpgroup_reg_alloc<160>") == 3
     assert "Q_full_mem[6]" in source
+
+
+@pytest.mark.parametrize("dependent_launch", [False, True])
+def test_who_may_start_early_waits_for_the_kernel_before(dependent_launch: bool) -> None:
+    source = cuda(FULL, dependent_launch=dependent_launch)
+    assert (SYNC in source) == (TRIGGER in source) == dependent_launch
+    if dependent_launch:
+        assert source.index(".init(") < source.index(SYNC) < source.index(TRIGGER) < source.index("tl::tma_load")
 
 
 def tiles(key: str, heads_at_once: int, num_sms: int | None) -> Tiles:

@@ -1,0 +1,34 @@
+"""The PrimFunc called through TVM's FFI, the backend that `auto` takes."""
+
+import tilelang
+import tilelang.language as T
+
+from harness.iteration import Problem, bench_with, main, verify_with
+
+PARENT = "iter001_prim_func"
+CONFIG = dict(block_N=1024, threads=256, execution_backend="tvm_ffi")
+
+
+def build(problem: Problem) -> object:
+    (N,) = problem.dims
+    block_N, threads = CONFIG["block_N"], CONFIG["threads"]
+
+    @T.prim_func
+    def kernel(X: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32"), Z: T.Tensor((N,), "float32")):
+        with T.Kernel(N // block_N, threads=threads) as bn:
+            for i in T.Parallel(block_N):
+                Z[bn * block_N + i] = X[bn * block_N + i] + Y[bn * block_N + i]
+
+    return tilelang.compile(kernel, execution_backend=CONFIG["execution_backend"])
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,49 @@
+"""Over raw pointers, whose shapes are stated in the body: for callers that have no tensors to show."""
+
+import tilelang
+import tilelang.language as T
+
+from harness.iteration import Problem, bench_with, main, verify_with
+
+PARENT = "iter001_prim_func"
+CONFIG = dict(block_M=128, block_N=128, block_K=64, num_stages=3, threads=256)
+
+
+def build(problem: Problem) -> object:
+    M, N, K = problem.dims
+    block_M, block_N, block_K = CONFIG["block_M"], CONFIG["block_N"], CONFIG["block_K"]
+    stages, threads = CONFIG["num_stages"], CONFIG["threads"]
+
+    @T.prim_func
+    def kernel(a: T.ptr, b: T.ptr, c: T.ptr):
+        A = T.match_buffer(a, (M, K), "bfloat16")
+        B = T.match_buffer(b, (K, N), "bfloat16")
+        C = T.match_buffer(c, (M, N), "bfloat16")
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bn, bm):
+            A_shared = T.alloc_shared((block_M, block_K), "bfloat16")
+            B_shared = T.alloc_shared((block_K, block_N), "bfloat16")
+            A_local = T.alloc_fragment((block_M, block_K), "bfloat16")
+            C_local = T.alloc_fragment((block_M, block_N), "float32")
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+                T.copy(A[bm * block_M, k * block_K], A_shared)
+                T.copy(B[k * block_K, bn * block_N], B_shared)
+                T.copy(A_shared, A_local)
+                for i, j in T.Parallel(block_M, block_K):
+                    A_local[i, j] = T.max(A_local[i, j], T.bfloat16(0))
+                T.gemm(A_local, B_shared, C_local)
+            T.copy(C_local, C[bm * block_M, bn * block_N])
+
+    return tilelang.compile(kernel)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
