@@ -12,6 +12,7 @@ import msgspec
 import pynvml
 
 SAMPLE_INTERVAL_S: Final = 0.05
+RELEASE_S: Final = 10.0
 MOST_MOMENTS: Final = 120
 
 # Reasons that slow a chip down; idle and application clocks are not among them.
@@ -215,3 +216,13 @@ def _device(index: int, driver: str) -> Device:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def released(device: Device | None) -> None:
+    """Wait until the processes of the rung before are gone from the device too; the judge refuses to run beside any.
+
+    Whoever waited for the end of a process has seen its pipe close, and the driver lets go of it a moment later.
+    """
+    until = time.monotonic() + RELEASE_S
+    while device is not None and compute_processes(device) and time.monotonic() < until:
+        time.sleep(0.1)

@@ -18,9 +18,10 @@ from harness.tree import Tree, check_model
 from harness.tune import show
 from harness.tune.autotuner import AutotunerOptions
 from harness.tune.engine import autotune
+from harness.tune.plan import TunePlan
 from harness.tune.race import EXHAUSTIVE, RUNGS
 from harness.tune.record import Pick, Trial, picks_path, trials_path
-from harness.tune.run import Tuned, TunePlan
+from harness.tune.run import Tuned
 from harness.tune.run import tune as carry_out
 from harness.tune.space import frozen, named_family, own_family, words
 
@@ -74,6 +75,9 @@ def tune(
     family: Annotated[
         list[str] | None, Parameter(help="A family such as pipelined, several if repeated; the problem's own else.")
     ] = None,
+    screen: Annotated[
+        bool, Parameter(help="Time all candidates unverified first, and race only those that may lead.")
+    ] = True,
     carver: Annotated[bool, Parameter(help="Start from the suggestions of tilelang.carver too.")] = True,
     parent: Annotated[
         str | None, Parameter(name=("--from", "--parent"), help="The winner's parent; the newest iteration else.")
@@ -99,6 +103,7 @@ def tune(
         carver=carver,
         again=manner.again,
         parent=parent,
+        screened=screen and engine != "exhaustive",
         rungs=EXHAUSTIVE if engine == "exhaustive" else RUNGS,
         engine=engine,
     )
@@ -148,7 +153,8 @@ def tuning(
     pair = show.levers_of(found, levers)
     title = show.title_of(found, pinned)
     measure = "latency in ms by TileLang's profiler" if engine == "tilelang" else "ratio to the baseline"
-    print(f"{title}\nbest {measure} over all other levers\n\n{show.pivot(found, pair, format)}\n")
+    likely = "; ~ by the screen's time alone" if any(each.likely for each in found) else ""
+    print(f"{title}\nbest {measure} over all other levers{likely}\n\n{show.pivot(found, pair, format)}\n")
     print(show.field(found, most, format))
     if picture is not None:
         show.picture(picture, found, pair, title)
@@ -175,5 +181,6 @@ def _report(plan: TunePlan, tuned: Tuned, choice: Choice) -> ExitCode:
     if pick.ratio is not None:
         level = f"level with {len(pick.ties)} more" if pick.ties else "leads alone"
         print(f"ratio {pick.ratio:.4f} [{pick.ratio_low:.4f}, {pick.ratio_high:.4f}], {level}")
-    print(f"{tuned.measured} measured, {tuned.reused} known before")
+    spared = f", {tuned.spared} too slow in the screen to be raced" if tuned.spared else ""
+    print(f"{tuned.measured} measured, {tuned.reused} known before{spared}")
     return ExitCode.PASSED

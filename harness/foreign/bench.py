@@ -15,7 +15,7 @@ from harness.foreign.itself import run_itself
 from harness.foreign.record import Basis, ForeignRecord, path_of
 from harness.foreign.yard import write, yard
 from harness.gpus import Gpu
-from harness.nvml import Device
+from harness.nvml import Device, released
 from harness.processes import start_forkserver
 from harness.progress import Reporter, reporting
 from harness.records import Cause, Environment, Record, Status, append, read
@@ -24,7 +24,6 @@ from harness.sources import source_sha256
 from harness.static import toolchain
 from harness.stopping import heed
 from harness.tree import Selection, Tree
-from harness.tune.run import released
 
 FINDER: Final = ("find.py", "calls.py", "yard.py", "itself.py")  # what an outcome hangs on, beside the judge
 NOT_FOUND: Final = "KernelNotFound: "

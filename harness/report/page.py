@@ -89,7 +89,7 @@ def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
     sheets = _sheets(report)
     return {
         "specs": {
-            "forest": plots.forest(len(forest)),
+            "forest": plots.forest(len(forest), rows.reach(forest)),
             "blocks": plots.blocks(),
             "chip": plots.chip(),
             "roofline": plots.roofline(),

@@ -27,7 +27,7 @@ def write(report: Report, folder: Path) -> list[Path]:
     forest, ladder = rows.forest(report), rows.ladder(sheet)
     drawn = {
         "overview": _filled(
-            plots.forest(len(forest)),
+            plots.forest(len(forest), rows.reach(forest)),
             {"rows": forest},
             title=f"{device}: the best of each problem",
             subtitle=f"{baseline if len(opponents) == 1 else 'the library'}'s time over the kernel's, with its 95% "

@@ -70,8 +70,11 @@ _BY_VERDICT: Final = {
 }
 
 
-def forest(problems: int) -> Spec:
-    """The best ratio of so many problems, with its interval; each name stands above, so that a phone has room."""
+def forest(problems: int, reach: float | None = None) -> Spec:
+    """The best ratio of so many problems, with its interval; each name stands above, so that a phone has room.
+
+    What lies beyond ``reach`` stands at the edge.
+    """
     by_problem = {"field": "problem", "type": "nominal", "sort": None, "axis": None}
     tooltip = [
         {"field": "problem", "title": "problem"},
@@ -81,7 +84,8 @@ def forest(problems: int) -> Spec:
         {"field": "high", "title": "to", "format": ".4f"},
         {"field": "verdict", "title": "than the baseline"},
     ]
-    scale = {"zero": False, "nice": True, "padding": 24}
+    scale: Spec = {"zero": False, "nice": True, "padding": 24}
+    scale |= {"domainMax": reach, "clamp": True} if reach is not None else {}
     text: Spec = {"type": "text", "dy": -16, "aria": False, "cursor": "pointer"}
     return _spec(
         "Each problem's best ratio to the baseline with its 95% interval; the table below has the same figures",

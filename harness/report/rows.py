@@ -1,21 +1,25 @@
 """The rows that plots are drawn from: figures of records and decisions of the leaderboard, one dict a mark."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from harness import ceiling
 from harness.report.figures import tame
 from harness.report.gather import Entry, Report, Sheet
 from harness.report.roofline import Roofline
 
 Rows = list[dict[str, Any]]
+FAR: Final = 2.0  # times the median ratio of all problems
 
 
 def forest(report: Report) -> Rows:
-    """The best of each problem, largest ratio first."""
+    """The best of each problem, largest ratio first; a copy that only shows how fast memory is competes with nobody."""
     rows = []
     for shape in report.best_first:
         best = shape.best
+        if shape.problem.operator == ceiling.OPERATOR and all(len(sheet.ladder) == 1 for sheet in shape.sheets):
+            continue
         if best is None or best.row.ratio_low is None or best.row.ratio_high is None:
             continue
         low, high = best.row.ratio_low, best.row.ratio_high
@@ -32,6 +36,15 @@ def forest(report: Report) -> Rows:
             }
         )
     return rows
+
+
+def reach(forest: Rows) -> float | None:
+    """Where the axis of ratios ends, if some lie so far out that nobody could tell the others apart; else None."""
+    if not forest:
+        return None
+    ratios = [row["ratio"] for row in forest]
+    within = [row["high"] for row in forest if row["ratio"] <= FAR * float(np.median(ratios))]
+    return max(within) if len(within) < len(forest) else None
 
 
 def ladder(sheet: Sheet) -> Rows:

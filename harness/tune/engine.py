@@ -16,8 +16,9 @@ from harness.records import Cause, Environment, Status, append
 from harness.run import alone
 from harness.tune import pin, scratch
 from harness.tune.autotuner import AutotunerOptions, GaveUp, Order, Picked, Timed, run_autotuner
+from harness.tune.plan import History, TunePlan
 from harness.tune.record import Trial, standings, trials_path
-from harness.tune.run import History, Tuned, TunePlan, hashes, keep_pick, look_around
+from harness.tune.run import Tuned, hashes, keep_pick, look_around
 from harness.tune.space import constant, words
 from harness.tune.survey import Entry, Surveyed
 

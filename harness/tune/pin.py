@@ -48,12 +48,12 @@ def raced(entries: Sequence[Entry], order: Sequence[Standing], ties: int, baseli
     searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
     found = f"ratio {winner.estimate.ratio:.4f} to {baseline} in paired blocks"
     level = f", level with {ties} more" if ties else ""
-    beaten = [each for each in order[ties + 1 :] if each.estimate is not None]
+    beaten = [(each.ratio, each) for each in order[ties + 1 :] if each.ratio is not None]
     if not beaten:
         return f"Picked by a race of {searched}: {found}{level}."
-    assert beaten[0].estimate is not None
-    ahead = winner.estimate.ratio / beaten[0].estimate.ratio - 1
-    other = words(_differing(beaten[0], winner))
+    ratio, second = beaten[0]
+    ahead = winner.estimate.ratio / ratio - 1
+    other = words(_differing(second, winner))
     return (
         f"Picked by a race of {searched}: {found}{level}, and {ahead:.1%} ahead of the best that it beat, with {other}."
     )

@@ -4,10 +4,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 
 from harness.judge.statistics import estimate
 from harness.progress import Quiet, Reporter, reporting
 from harness.tune.record import Trial
+from harness.tune.screen import Screened
 from harness.tune.space import constant, words
 from harness.tune.survey import Entry
 
@@ -33,6 +35,7 @@ class Narrator:
         self._live: Reporter = Quiet()
         self._rung: _Rung | None = None
         self._leader: tuple[float, str] | None = None
+        self._fastest_ms = inf
         self._fixed = constant([entry.config for entry in entries])
 
     @contextmanager
@@ -44,6 +47,26 @@ class Narrator:
             self._live = live
             yield self
         self._live = Quiet()
+
+    @contextmanager
+    def screen(self, waiting: int) -> Iterator[None]:
+        """The screen: a bar over all candidates."""
+        self._fastest_ms = inf
+        with reporting(waiting) as live:
+            self._live = live
+            live.doing(f"screening {waiting} candidates")
+            yield
+        self._live = Quiet()
+
+    def screened(self, found: Screened) -> None:
+        """One candidate's time, or why it has none."""
+        name = words(found.entry.config, self._fixed)
+        if found.launch_ms is None:
+            self._live.finished(f"screen    {name}: {found.reason}")
+            return
+        self._live.finished(f"screen    {name}: {found.launch_ms:.4g} ms")
+        self._fastest_ms = min(self._fastest_ms, found.launch_ms)
+        self._live.doing(f"screening; {self._fastest_ms:.4g} ms is the fastest so far")
 
     def doing(self, text: str) -> None:
         """What the judge says that it does is too fine; the race is told instead."""

@@ -6,9 +6,12 @@ Multi-Armed Bandits", ICML 2013; with growing budgets: Jamieson and Talwalkar, "
 and Hyperparameter Optimization", AISTATS 2016). Halving by rank would drop a candidate that only looks slower; here it
 goes when its interval lies below the leader's, as in a Hoeffding race (Maron and Moore, NIPS 1994), with the intervals
 of the judge. What is left after the last rung ties.
+
+Where a screen has timed the candidates before, those are raced first that are near its fastest, and then, wave by wave,
+whoever could still lead: screen and race disagree by what they disagree on those raced so far, at the worst.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +19,9 @@ from harness.candidate import Settings
 from harness.judge.statistics import Estimate, estimate
 from harness.records import Block
 
+# What screen and race may disagree on, at the worst, beyond what they were seen to; by "is a CPU".
+NEAR: Final = {True: 1.15, False: 1.03}
+LEAST: Final = 8  # are raced in any case, of those that the screen has timed
 MIN_LAUNCHES: Final = 10  # of a rung that only thins the field out; the last one has the contract's 50
 Key = str
 
@@ -59,6 +65,7 @@ class Field:
     estimates: dict[Key, Estimate] = field(default_factory=dict)
     failed: list[Key] = field(default_factory=list)
     dropped: list[Key] = field(default_factory=list)
+    spared: list[Key] = field(default_factory=list)  # too slow in the screen to be raced
     rung: int = 0
 
     @property
@@ -79,6 +86,32 @@ class Field:
         held += (Block(after + each.placement, each.baseline_ms, each.contestant_ms) for each in fresh)
         self.estimates[key] = estimate(held)
 
+    def wave(self, screened_ms: Mapping[Key, float], near: float) -> list[Key]:
+        """Who is to be raced next: not raced yet, and not so slow in the screen that it cannot lead; fastest first.
+
+        A candidate of ratio r and screened time t has r·t = p, the same for all if the screen were exact. If p of one
+        that was not raced lies above those of the raced by no more than these lie apart, and ``near`` besides, it can
+        only lead if t is below that p / (the leader's r). How far they lie apart, LEAST tell; and as long as none has
+        passed, the fastest in the screen are raced: it does not verify.
+        """
+        waiting = [key for key in self.left if key not in self.estimates]
+        leader = self.leader
+        raced = [key for key in self.estimates if key in screened_ms]
+        if leader is not None and raced:
+            products = [self.estimates[key].ratio * screened_ms[key] for key in raced]
+            apart = max(products) / min(products)
+            limit_ms = near * apart * max(products) / self.estimates[leader].ratio
+        else:
+            limit_ms = near * min((screened_ms[key] for key in waiting if key in screened_ms), default=0.0)
+        waiting.sort(key=lambda key: screened_ms.get(key, 0.0))
+        able = [key for key in waiting if screened_ms.get(key, 0.0) <= limit_ms]
+        return able if len(raced) >= LEAST else waiting[: max(len(able), LEAST - len(raced))]
+
+    def spare(self) -> None:
+        """Those that no wave has raced are out."""
+        self.spared = [key for key in self.left if key not in self.estimates]
+        self.left = [key for key in self.left if key in self.estimates]
+
     def cut(self) -> None:
         """Drop those whose interval lies below the leader's."""
         leader = self.leader
@@ -91,14 +124,28 @@ class Field:
         )
 
 
-def race(keys: Sequence[Key], measure: Measure, rungs: Sequence[Rung] = RUNGS) -> Field:
-    """Race until one leads or the rungs end; those left, best first, tie with the first."""
+def race(
+    keys: Sequence[Key],
+    measure: Measure,
+    rungs: Sequence[Rung] = RUNGS,
+    screened_ms: Mapping[Key, float] | None = None,
+    near: float = NEAR[False],
+) -> Field:
+    """Race until one leads or the rungs end; those left, best first, tie with the first.
+
+    ``screened_ms``: ms of a launch in the screen, of those that ran there; the others are raced in any case.
+    """
     entrants = Field(list(keys))
-    for number in range(len(rungs)):
+    while wave := entrants.wave(screened_ms or {}, near):
+        for key, fresh in measure(0, wave):
+            entrants.add(key, fresh)
+    entrants.spare()
+    entrants.cut()
+    for number in range(1, len(rungs)):
+        if len(entrants.left) <= 1:
+            break
         entrants.rung = number
         for key, fresh in measure(number, tuple(entrants.left)):
             entrants.add(key, fresh)
         entrants.cut()
-        if len(entrants.left) <= 1:
-            break
     return entrants

@@ -1,9 +1,10 @@
 """Records of tuning: what every candidate gave, and what was picked; one line of JSON each, beside the results."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from statistics import median
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -11,6 +12,8 @@ from harness.judge.statistics import Estimate, estimate
 from harness.records import Block, Cause, Environment, Measurement, Record, Status
 from harness.tree import Tree
 from harness.tune.space import frozen, text
+
+SCREEN: Final = -1  # the rung before a race: timed together with all others, unverified
 
 
 class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,11 +75,21 @@ class Pick(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one candidate: its newest outcome, and the estimate over all blocks of its race."""
+    """What is known of one candidate: its newest outcome, and the estimate over all blocks of its race.
+
+    ``likely``: of one that was not raced, the ratio that its time in the screen suggests.
+    """
 
     trial: Trial
     blocks: tuple[Block, ...]
     estimate: Estimate | None
+    screened_ms: float | None = None
+    likely: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """To the baseline, by the race or else by the screen."""
+        return self.estimate.ratio if self.estimate is not None else self.likely
 
     @property
     def time_ms(self) -> float | None:
@@ -129,16 +142,31 @@ def standings(trials: Iterable[Trial]) -> list[Standing]:
     for group in groups.values():
         blocks = joined(trial.measurement for trial in group if trial.measurement is not None)
         failed = group[-1].status is not Status.PASSED
-        found.append(Standing(thawed(group[-1]), blocks, None if failed or not blocks else estimate(blocks)))
-    return sorted(found, key=_order)
+        estimated = None if failed or not blocks else estimate(blocks)
+        screened_ms = next((trial.latency_ms for trial in reversed(group) if trial.rung == SCREEN), None)
+        found.append(Standing(thawed(group[-1]), blocks, estimated, screened_ms))
+    return sorted(_likely(found), key=_order)
+
+
+def _likely(found: list[Standing]) -> list[Standing]:
+    """Ratio times screened time is about the same for all; what it is, those that were raced tell."""
+    known = [each.estimate.ratio * each.screened_ms for each in found if each.estimate and each.screened_ms]
+    if not known:
+        return found
+    return [
+        replace(each, likely=median(known) / each.screened_ms)
+        if each.trial.rung == SCREEN and each.trial.status is Status.PASSED and each.screened_ms
+        else each
+        for each in found
+    ]
 
 
 def thawed(trial: Trial) -> Trial:
     return msgspec.structs.replace(trial, config=frozen(trial.config))
 
 
-def _order(standing: Standing) -> tuple[bool, float]:
+def _order(standing: Standing) -> tuple[int, float]:
     if standing.estimate is not None:
-        return False, -standing.estimate.ratio
+        return 0, -standing.estimate.ratio
     latency_ms = standing.trial.latency_ms
-    return latency_ms is None, latency_ms or 0.0
+    return (2, 0.0) if latency_ms is None else (1, latency_ms)

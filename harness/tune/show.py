@@ -1,6 +1,7 @@
 """What a search found, over any two levers: a pivot table for a terminal, and a heat map as a picture."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,11 +9,20 @@ from tabulate import tabulate
 
 from harness.errors import UsageError
 from harness.records import Status
-from harness.tune.record import Pick, Standing, Trial, standings
+from harness.tune.record import SCREEN, Pick, Standing, Trial, standings
 from harness.tune.space import constant, text, words
 
 PICTURES: Final = (".svg", ".png")
-Cell = tuple[Any, Any, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The best figure at a pair of values of two levers, and what is shown of it."""
+
+    row: Any
+    column: Any
+    figure: float
+    shown: str
 
 
 def chosen(trials: Sequence[Trial], engine: str, race: int | None) -> list[Standing]:
@@ -55,26 +65,32 @@ def cells(found: Sequence[Standing], levers: tuple[str, str]) -> list[Cell]:
         pair = each.trial.config[levers[0]], each.trial.config[levers[1]]
         key = text({"": pair[0]}), text({"": pair[1]})
         held = best.get(key)
-        if held is None or _better(each, figure, held[2]):
-            best[key] = (*pair, figure)
+        if held is None or _better(each, figure, held.figure):
+            best[key] = Cell(*pair, figure, shown(each))
     return list(best.values())
 
 
 def figure_of(standing: Standing) -> float | None:
-    """What candidates are compared by: the ratio to the baseline, or TileLang's latency."""
+    """What candidates are compared by: the ratio to the baseline, likely where it was spared; or a latency."""
     if standing.trial.engine == "tilelang":
         return standing.trial.latency_ms
-    return standing.estimate.ratio if standing.estimate is not None else None
+    return standing.ratio
+
+
+def shown(standing: Standing) -> str:
+    """Its figure for a person; of one that was only screened not as if it were exact."""
+    figure = figure_of(standing)
+    if figure is None:
+        return ""
+    return f"~{figure:.3f}" if standing.likely is not None else f"{figure:.4f}"
 
 
 def pivot(found: Sequence[Standing], levers: tuple[str, str], table_format: str = "simple") -> str:
     """Rows are the first lever's values, columns the second's."""
-    shown = cells(found, levers)
-    rows, columns = (_values([cell[axis] for cell in shown]) for axis in (0, 1))
-    figures = {(text({"": row}), text({"": column})): figure for row, column, figure in shown}
-    body = [
-        [str(row), *(_figure(figures.get((text({"": row}), text({"": column})))) for column in columns)] for row in rows
-    ]
+    best = cells(found, levers)
+    rows, columns = _values([cell.row for cell in best]), _values([cell.column for cell in best])
+    figures = {(text({"": cell.row}), text({"": cell.column})): cell.shown for cell in best}
+    body = [[str(row), *(figures.get((text({"": row}), text({"": column})), "") for column in columns)] for row in rows]
     headers = [f"{levers[0]} \\ {levers[1]}", *map(str, columns)]
     return tabulate(body, headers=headers, tablefmt=table_format, disable_numparse=True, stralign="right")
 
@@ -91,9 +107,9 @@ def field(found: Sequence[Standing], most: int, table_format: str = "simple") ->
                 place,
                 words(each.trial.config, fixed),
                 "" if each.time_ms is None else f"{each.time_ms:.4g}",
-                "" if each.estimate is None else f"{each.estimate.ratio:.4f}",
+                "" if each.ratio is None else shown(each),
                 interval,
-                str(each.trial.rung + 1),
+                "screen" if each.trial.rung == SCREEN else str(each.trial.rung + 1),
                 each.trial.origin,
                 f"{each.trial.cause}: {each.trial.reason}"[:80] if failed else "",
             )
@@ -139,10 +155,10 @@ def heat_map(found: Sequence[Standing], levers: tuple[str, str], title: str) -> 
     """The heat map in Vega-Lite: dark is good, and every tile bears its figure."""
     latency = found[0].trial.engine == "tilelang"
     measure = "latency in ms" if latency else "ratio"
-    shown = cells(found, levers)
-    rows = [{"x": str(column), "y": str(row), "figure": figure} for row, column, figure in shown]
-    down, across = ([str(each) for each in _values([cell[axis] for cell in shown])] for axis in (0, 1))
-    figures = sorted(figure for _, _, figure in shown)
+    best = cells(found, levers)
+    rows = [{"x": str(cell.column), "y": str(cell.row), "figure": cell.figure, "shown": cell.shown} for cell in best]
+    down, across = map(str, _values([cell.row for cell in best])), map(str, _values([cell.column for cell in best]))
+    figures = sorted(cell.figure for cell in best)
     middle = (figures[0] + figures[-1]) / 2
     dark = f"datum.figure {'<' if latency else '>'} {middle}"
     color = {"field": "figure", "type": "quantitative", "title": measure}
@@ -153,8 +169,8 @@ def heat_map(found: Sequence[Standing], levers: tuple[str, str], title: str) -> 
         "width": {"step": 64},
         "height": {"step": 36},
         "encoding": {
-            "x": {"field": "x", "type": "ordinal", "title": levers[1], "sort": across, "axis": {"labelAngle": 0}},
-            "y": {"field": "y", "type": "ordinal", "title": levers[0], "sort": down},
+            "x": {"field": "x", "type": "ordinal", "title": levers[1], "sort": list(across), "axis": {"labelAngle": 0}},
+            "y": {"field": "y", "type": "ordinal", "title": levers[0], "sort": list(down)},
         },
         "layer": [
             {
@@ -164,7 +180,7 @@ def heat_map(found: Sequence[Standing], levers: tuple[str, str], title: str) -> 
             {
                 "mark": {"type": "text", "fontSize": 11},
                 "encoding": {
-                    "text": {"field": "figure", "type": "quantitative", "format": ".4f"},
+                    "text": {"field": "shown", "type": "nominal"},
                     "color": {"condition": {"test": dark, "value": "white"}, "value": "black"},
                 },
             },
@@ -201,7 +217,3 @@ def _values(values: Sequence[Any]) -> list[Any]:
     once = list({text({"": value}): value for value in values}.values())
     numbers = all(isinstance(value, int | float) for value in once)
     return sorted(once) if numbers else once
-
-
-def _figure(figure: float | None) -> str:
-    return "" if figure is None else f"{figure:.4f}"

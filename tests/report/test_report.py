@@ -152,6 +152,15 @@ def test_the_policy_names_the_scripts_and_nothing_else(html: Tags) -> None:
     assert len(re.findall("'sha256-", policy)) == 3
 
 
+def test_who_is_far_out_does_not_hide_the_others() -> None:
+    def forest(*ratios: float) -> rows.Rows:
+        return [{"ratio": ratio, "high": ratio + 0.01} for ratio in ratios]
+
+    assert rows.reach(forest(1.2, 1.1, 1.0)) is None
+    assert rows.reach(forest(3.4, 1.2, 1.1, 1.0)) == pytest.approx(1.21)
+    assert rows.reach([]) is None
+
+
 def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
     notebook = Notebook.create(tmp_path)
     nothing = {
@@ -173,6 +182,7 @@ def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
 def test_every_plot_compiles_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     specs = {
         "forest": plots.forest(3),
+        "cut forest": plots.forest(3, 1.5),
         "blocks": plots.blocks(),
         "roofline": plots.roofline(),
         **{figure: plots.ladder(figure) for figure in ("ratio", "tflops")},

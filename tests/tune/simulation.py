@@ -13,6 +13,7 @@ from harness.tune.race import RUNGS, Field, Rung, race
 
 # Relative standard deviations, of the ratio: what docs/measurement.md found between rounds, placements and processes.
 ROUNDS, PLACEMENTS, PROCESSES = 0.006, 0.001, 0.0007
+SCREEN = 0.01  # of a candidate's screened time, against its ratio
 START_ROUNDS = 90  # what starting, verifying and pacing a candidate costs, in rounds of two 5 ms blocks: 0.9 s
 FULL = Settings(budget_s=3.0)
 MOST_ROUNDS = 150  # 3 s of device time, of which copies take half
@@ -53,6 +54,11 @@ class Simulated:
 
     def race(self) -> Field:
         return race(list(self.truth), self.measure, self.rungs)
+
+    def screened_race(self) -> Field:
+        """With a screen before it, in which each candidate is off by so much of its own."""
+        screened_ms = {key: self._off(SCREEN) / ratio for key, ratio in self.truth.items()}
+        return race(list(self.truth), self.measure, self.rungs, screened_ms)
 
     @property
     def cost(self) -> float:
@@ -111,6 +117,7 @@ def figures(runs: int, close: int, within: float, noise: float, race: Callable[[
 
 if __name__ == "__main__":  # python -m tests.tune.simulation 200
     count = int(sys.argv[1])
-    for name, line in (("by interval", Simulated.race), ("by rank", cut_by_rank)):
+    lines = ("screened", Simulated.screened_race), ("by interval", Simulated.race), ("by rank", cut_by_rank)
+    for name, line in lines:
         for close, within, noise in ((8, 0.02, 1.0), (8, 0.02, 4.0), (30, 0.01, 2.0)):
             print(name, close, within, noise, figures(count, close, within, noise, line), flush=True)

@@ -13,24 +13,25 @@ from harness.progress import Reporter
 from harness.records import Cause, Record, Stage, Status, read
 from harness.run import Plan
 from harness.tree import Tree
-from harness.tune import run as tuning
+from harness.tune import course as coursing
 from harness.tune import scratch
+from harness.tune.plan import TunePlan
 from harness.tune.progress import Narrator
 from harness.tune.record import Trial, trials_path
 from harness.tune.survey import Entry
-from tests.harness.examples import measurement, record
+from tests.harness.examples import ENVIRONMENT, measurement, record
 
 CPU = gpus.find("cpu")
 PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
 ENTRIES = tuple(Entry("kernels.cpu.plain_loops", {"loop_order": order}, "space") for order in ("mnk", "mkn"))
 
 
-def course(tmp_path: Path) -> tuning._Course:
+def course(tmp_path: Path) -> coursing.Course:
     yard = Tree(tmp_path / "yard")
-    plan = tuning.TunePlan(Tree(tmp_path), CPU, None, PROBLEM, "tuner", ("kernels.cpu.plain_loops",), Settings(1.0))
+    plan = TunePlan(Tree(tmp_path), CPU, None, PROBLEM, "tuner", ("kernels.cpu.plain_loops",), Settings(1.0))
     iterations = scratch.write(yard, PROBLEM, CPU, ENTRIES)
     by_key = {entry.key: entry for entry in ENTRIES}
-    return tuning._Course(plan, iterations, by_key, 1, yard, Narrator(ENTRIES), [])
+    return coursing.Course(plan, iterations, by_key, 1, yard, Narrator(ENTRIES), [], ENVIRONMENT, {})
 
 
 def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
@@ -56,7 +57,7 @@ def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
 
 
 def test_what_the_machine_spoiled_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "run", judge([Cause.REFEREE, None, None]))
+    monkeypatch.setattr(coursing, "run", judge([Cause.REFEREE, None, None]))
     made = course(tmp_path)
     outcomes = dict(made.measure(0, [entry.key for entry in ENTRIES]))
     assert all(blocks is not None for blocks in outcomes.values())
@@ -65,12 +66,12 @@ def test_what_the_machine_spoiled_is_measured_again(tmp_path: Path, monkeypatch:
 
 
 def test_a_machine_that_goes_on_failing_stops_the_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "run", judge([None, Cause.REFEREE, Cause.REFEREE]))
+    monkeypatch.setattr(coursing, "run", judge([None, Cause.REFEREE, Cause.REFEREE]))
     with pytest.raises(InfrastructureError, match="the same command goes on"):
         dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
 
 
 def test_a_candidate_s_own_fault_puts_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "run", judge([Cause.WRONG_RESULT, None]))
+    monkeypatch.setattr(coursing, "run", judge([Cause.WRONG_RESULT, None]))
     outcomes = dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
     assert [blocks is None for blocks in outcomes.values()] == [True, False]

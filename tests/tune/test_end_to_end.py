@@ -8,7 +8,7 @@ import pytest
 
 from harness import contract
 from harness.records import Status, read
-from harness.tune.record import Pick, Trial, picks_path, trials_path
+from harness.tune.record import SCREEN, Pick, Trial, picks_path, trials_path
 from tests.harness.checkout import Checkout, one_line, until
 
 SHAPE = "matmul_f32fp32_64x64x64"
@@ -46,6 +46,10 @@ def trials(checkout: Checkout) -> list[Trial]:
     return found
 
 
+def raced(checkout: Checkout) -> list[Trial]:
+    return [trial for trial in trials(checkout) if trial.engine == "tilebench" and trial.rung != SCREEN]
+
+
 def picks(checkout: Checkout) -> list[Pick]:
     found, problems = read(picks_path(checkout.tree, "cpu", SHAPE, MODEL), Pick)
     assert problems == []
@@ -63,9 +67,15 @@ def test_the_winner_is_pinned_and_passes_the_judge(tuned: Checkout) -> None:
 
 
 def test_every_candidate_is_kept(tuned: Checkout) -> None:
-    first = [trial for trial in trials(tuned) if trial.engine == "tilebench" and trial.race == 1 and trial.rung == 0]
-    assert [trial.status for trial in first] == [Status.PASSED, Status.PASSED, Status.FAILED]
-    assert first[2].config["compile_flags"] == ["-no-such-flag"] and first[2].measurement is None
+    first = [trial for trial in trials(tuned) if trial.engine == "tilebench" and trial.race == 1]
+    screened = {tuple(trial.config["compile_flags"]): trial for trial in first if trial.rung == SCREEN}
+    assert {flags: trial.status for flags, trial in screened.items()} == {
+        FLAGS: Status.PASSED,
+        (): Status.PASSED,
+        ("-no-such-flag",): Status.FAILED,
+    }
+    assert screened[FLAGS].latency_ms and screened["-no-such-flag",].latency_ms is None
+    assert [trial.config["vector_width"] for trial in first if trial.rung == 0 and trial.measurement][:1] == [8]
     (pick,) = (pick for pick in picks(tuned) if pick.race == 1)
     assert (pick.candidates, pick.failed, pick.refused, pick.ties) == (3, 1, 3, ())
     assert pick.ratio is not None and pick.ratio > 0
@@ -75,8 +85,7 @@ def test_what_is_known_is_not_measured_again(tuned: Checkout) -> None:
     before = len(trials(tuned)), len(picks(tuned)), len(list(tuned.folder(SHAPE, MODEL).iterdir()))
     done = tuned.run("tune", *CHOICE, "--budget", "0.2")
     assert done.returncode == 0, done.stderr
-    raced = sum(trial.engine == "tilebench" for trial in trials(tuned))
-    assert f"0 measured, {raced} known before" in done.stdout
+    assert f"0 measured, {len(raced(tuned))} known before" in done.stdout
     assert (len(trials(tuned)), len(picks(tuned)), len(list(tuned.folder(SHAPE, MODEL).iterdir()))) == before
 
 
@@ -91,7 +100,7 @@ def test_a_table_and_a_picture(tuned: Checkout, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     header, _, row = done.stdout.splitlines()[3:6]
     assert header.split() == ["block_N", "\\", "vector_width", "1", "8"]
-    best = max(float(figure) for figure in row.split()[1:])
+    best = max(float(figure.removeprefix("~")) for figure in row.split()[1:])
     assert f"{best:.4f}" in tuned.printed  # type: ignore[attr-defined]
     assert picture.read_text().startswith("<svg") and f"{best:.4f}" in picture.read_text()
     wrong = tuned.run("tuning", *CHOICE, "--levers", "block_N,nothing")
@@ -103,16 +112,31 @@ def test_interrupted_it_goes_on(tmp_path: Path) -> None:
     (made.root / "kernels" / "cpu" / "spaces.py").write_text(SPACE)
     try:
         with made.started("tune", *CHOICE, "--budget", "0.2") as process:
-            assert until(lambda: trials(made))
+            assert until(lambda: raced(made))
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 3
         assert "the same command continues" in made.said
-        kept = len(trials(made))
+        kept, screened = len(raced(made)), len(trials(made)) - len(raced(made))
         assert until(lambda: not made.processes())
         done = made.run("tune", *CHOICE, "--budget", "0.2")
         assert done.returncode == 0, done.stderr
         assert f"{kept} known before" in done.stdout
-        assert len({(trial.key, trial.rung, trial.race) for trial in trials(made)}) == len(trials(made)) >= 3
+        assert len({(trial.key, trial.rung, trial.race) for trial in raced(made)}) == len(raced(made)) >= 1
+        assert len(trials(made)) - len(raced(made)) == screened
+    finally:
+        made.end()
+
+
+def test_interrupted_in_the_screen_it_leaves_nothing(tmp_path: Path) -> None:
+    made = Checkout.create(tmp_path / "checkout")
+    try:
+        with made.started("tune", *CHOICE, "--budget", "0.2") as process:  # the family's whole space
+            assert until(lambda: list((made.root / "tmp").rglob("output.txt")))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 3
+        assert "the same command continues" in made.said
+        assert until(lambda: not made.processes())
+        assert made.leftovers() == [] and not raced(made)
     finally:
         made.end()
 

@@ -11,8 +11,8 @@ from harness.problem import parse_shape_key
 from harness.records import Block, Cause, Measurement, Status
 from harness.tree import Tree
 from harness.tune import pin, show
+from harness.tune.plan import ENGINE, History
 from harness.tune.record import Trial, joined, standings
-from harness.tune.run import ENGINE, History
 from harness.tune.survey import Entry
 from tests.harness.examples import ENVIRONMENT, measurement
 
@@ -104,8 +104,8 @@ def test_what_the_machine_may_have_caused_is_tried_again() -> None:
 
 def test_a_cell_is_the_best_over_all_other_levers() -> None:
     found = standings([at(1.0, 16, 32), trial(1.2, config={"block_M": 16, "block_N": 32, "pack_B": False})])
-    ((row, column, figure),) = show.cells(found, ("block_M", "block_N"))
-    assert (row, column) == (16, 32) and figure == pytest.approx(1.2, abs=0.01)
+    (cell,) = show.cells(found, ("block_M", "block_N"))
+    assert (cell.row, cell.column) == (16, 32) and cell.figure == pytest.approx(1.2, abs=0.01)
 
 
 def test_a_pivot_is_ordered_by_size() -> None:

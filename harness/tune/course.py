@@ -1,0 +1,138 @@
+"""The course: a race as it runs, its candidates screened and judged in the scratch tree, each outcome kept at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from harness.errors import InfrastructureError
+from harness.judge.entry import Brief
+from harness.nvml import released
+from harness.records import Block, Cause, Environment, Record, Status, append
+from harness.run import Plan, run
+from harness.tree import Iteration, Tree
+from harness.tune.plan import TunePlan
+from harness.tune.progress import Narrator
+from harness.tune.record import SCREEN, Trial, of_record, trials_path
+from harness.tune.screen import Screened, screen
+from harness.tune.survey import Entry
+
+TRIES: Final = 2  # of what the machine kept from being measured
+
+
+@dataclass(slots=True)
+class Course:
+    """The race as it runs: candidates in the scratch tree, and what is known of them."""
+
+    plan: TunePlan
+    iterations: dict[str, Iteration]
+    entries: dict[str, Entry]
+    number: int
+    yard: Tree
+    narrator: Narrator
+    trials: list[Trial]
+    environment: Environment
+    families: Mapping[str, str]  # hashes of their sources
+    measured: int = 0
+    reused: int = 0
+    known: dict[tuple[str, int], Trial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.known = {(each.key, each.rung): each for each in self.trials if each.key in self.entries}
+
+    def screen(self) -> dict[str, float]:
+        """ms of a launch of each candidate that ran in the screen; what an earlier call found is not sought again."""
+        unknown = [entry for key, entry in self.entries.items() if not {(key, SCREEN), (key, 0)} & set(self.known)]
+        if unknown:
+            brief = Brief(self.plan.tree.root, self.plan.problem, self.plan.gpu, None)
+            with self.narrator.screen(len(unknown)):
+                screen(brief, unknown, self.plan.settings, self.yard.root, self._keep_screened)
+        found = {key: self.known[key, SCREEN].latency_ms for key in self.entries if (key, SCREEN) in self.known}
+        return {key: latency_ms for key, latency_ms in found.items() if latency_ms is not None}
+
+    def compiled(self) -> list[str]:
+        """Who can be raced: all but those that did not compile in the screen."""
+        screened = {key: self.known.get((key, SCREEN)) for key in self.entries}
+        return [key for key, trial in screened.items() if trial is None or trial.status is Status.PASSED]
+
+    def _keep_screened(self, found: Screened) -> None:
+        self.narrator.screened(found)
+        if found.launch_ms is None and found.cause is None:
+            return  # the race will tell why it does not run
+        entry = found.entry
+        trial = Trial(
+            schema=1,
+            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            gpu=self.plan.gpu.key,
+            shape_key=self.plan.problem.shape_key,
+            model=self.plan.model,
+            engine=self.plan.engine,
+            race=self.number,
+            rung=SCREEN,
+            family=entry.family,
+            config=entry.config,
+            origin=entry.origin,
+            families_sha256=self.families[entry.family],
+            environment=self.environment,
+            status=found.cause.status if found.cause else Status.PASSED,
+            cause=found.cause,
+            reason=found.reason or None,
+            latency_ms=found.launch_ms,
+        )
+        append(trials_path(self.plan.tree, *self.plan.place), trial)
+        self.known[entry.key, SCREEN] = trial
+        self.trials.append(trial)
+
+    def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
+        """One rung through the judge; what is known of it already is not measured again."""
+        waiting = self._waiting(rung, keys)
+        self.reused += len(keys) - len(waiting)
+        for _ in range(TRIES):
+            if waiting:
+                self._judge(rung, waiting, len(keys))
+                waiting = self._waiting(rung, keys)
+        if waiting:
+            reason = self.known[waiting[0], rung].reason
+            raise InfrastructureError(f"{self.plan.problem}: {reason}; the race stands still, the same command goes on")
+        for key in keys:
+            trial = self.known[key, rung]
+            yield key, trial.measurement.blocks if trial.measurement is not None else None
+
+    def _waiting(self, rung: int, keys: Sequence[str]) -> list[str]:
+        """Those without an outcome of their own; a fault of the machine is held against no candidate."""
+        known = ((key, self.known.get((key, rung))) for key in keys)
+        return [key for key, trial in known if trial is None or trial.cause is Cause.REFEREE]
+
+    def _judge(self, rung: int, waiting: Sequence[str], left: int) -> None:
+        """Candidates through the line, each outcome kept before the next is measured."""
+        by_name = {self.iterations[key].model: key for key in waiting}
+
+        def keep(record: Record) -> None:
+            entry = self.entries[by_name[record.model]]
+            trial = of_record(
+                record,
+                model=self.plan.model,
+                engine=self.plan.engine,
+                race=self.number,
+                rung=rung,
+                family=entry.family,
+                config=entry.config,
+                origin=entry.origin,
+            )
+            append(trials_path(self.plan.tree, *self.plan.place), trial)
+            self.known[entry.key, rung] = trial
+            self.trials.append(trial)
+            self.measured += 1
+            self.narrator.heard(entry, trial)
+
+        judged = Plan(
+            tree=self.yard,
+            gpu=self.plan.gpu,
+            device=self.plan.device,
+            iterations=tuple(self.iterations[key] for key in waiting),
+            settings=self.plan.rungs[rung].settings(self.plan.settings),
+            again=True,
+        )
+        released(self.plan.device)
+        with self.narrator.rung(rung, len(self.plan.rungs), left, len(waiting)) as reporter:
+            run(judged, reporter, keep)

@@ -1,0 +1,148 @@
+"""A process of the screen: compiles candidates, and times their launches when it has the device to itself."""
+
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from harness.errors import printable
+from harness.inputs import inputs
+from harness.judge.entry import Brief
+from harness.judge.messages import Message, receive, send
+from harness.tune.space import frozen
+from harness.tune.survey import Entry, quieten
+
+BLOCK_MS: Final = 10.0
+MOST_LAUNCHES: Final = 512  # of a block
+SETS_BYTES: Final = 256 << 20  # of the tensors that launches take in turns: several times what an L2 holds
+MOST_SETS: Final = 32
+ESTIMATES: Final = 3
+
+
+class Compile(Message, frozen=True):
+    """Compile a candidate; ``number`` names it from now on."""
+
+    number: int
+    entry: Entry
+
+
+class Compiled(Message, frozen=True):
+    """It compiled, or why not."""
+
+    reason: str = ""
+
+
+class Take(Message, frozen=True):
+    """Time one block of a candidate's launches; the device is yours."""
+
+    number: int
+
+
+class Taken(Message, frozen=True):
+    """ms of a launch, or why there is none."""
+
+    launch_ms: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What the process is told at its start; what it compiles and prints goes to ``folder``."""
+
+    brief: Brief
+    folder: Path
+
+
+def run_stopwatch(posted: Posted, parent: Connection) -> NoReturn:
+    """Body of the process."""
+    from harness.judge.settle import settle
+
+    try:
+        settle(posted.brief)
+        os.environ["TMPDIR"], tempfile.tempdir = str(posted.folder), None
+        output = posted.folder / "output.txt"
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for target in (1, 2):
+            os.dup2(descriptor, target)
+        quieten()
+        watch = Stopwatch(posted.brief, output)
+        while True:
+            order = receive(parent, Compile | Take)
+            send(parent, watch.compile(order) if isinstance(order, Compile) else watch.take(order))
+    except (EOFError, OSError):
+        pass  # the parent has closed the channel
+    finally:
+        os._exit(0)
+
+
+class Stopwatch:
+    """Compiled candidates, and the clocks of those that have been timed."""
+
+    def __init__(self, brief: Brief, output: Path) -> None:
+        import tilelang
+        import torch
+
+        tilelang.disable_cache()
+        self.problem, self.gpu, self.output = brief.problem, brief.gpu, output
+        self.device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
+        # Before any candidate is timed: a new context would be felt by the one that another process times.
+        # Several sets, so that no launch finds its inputs in L2 because of the one before.
+        count = max(1, min(MOST_SETS, SETS_BYTES // brief.problem.bytes))
+        self.sets = [self._set() for _ in range(count)]
+        self.kernels: dict[int, Callable[..., None]] = {}
+        self.clocks: dict[int, tuple[Any, int]] = {}
+
+    def compile(self, order: Compile) -> Compiled:
+        """Compile it as its iteration would; the device is not touched."""
+        from harness.judge.kernel import build_kernel
+        from harness.judge.serve import explain
+        from harness.tune.autotuner import program_of
+
+        program = program_of(order.entry.family, self.problem)
+        config = frozen(order.entry.config)
+        said = self.output.stat().st_size
+        try:
+            kernel = build_kernel(lambda problem: program(**config), self.problem, self.gpu, self.device)
+        except Exception as error:
+            return Compiled(printable(self._complaint(said) or explain(error), 300))
+        self.kernels[order.number] = kernel.launch
+        return Compiled()
+
+    def _complaint(self, since: int) -> str | None:
+        """What a compiler, which writes to the terminal and not into the exception, complained of."""
+        with self.output.open("rb") as file:
+            file.seek(since)
+            lines = file.read().decode(errors="replace").splitlines()
+        return next((line.strip() for line in lines if re.search(r"\berror: ", line)), None)
+
+    def take(self, order: Take) -> Taken:
+        """One block, by the judge's clock, after a launch that is not timed."""
+        try:
+            clock, launches = self.clocks.get(order.number) or self._clock(order.number)
+            self.clocks[order.number] = clock, launches
+            return Taken(clock.run() / launches)
+        except Exception as error:
+            return Taken(None, printable(f"{type(error).__name__}: {error}", 300))
+
+    def _clock(self, number: int) -> tuple[Any, int]:
+        from harness.judge.clock import CLOCKS
+
+        calls = itertools.cycle([partial(self.kernels[number], *tensors) for tensors in self.sets])
+        estimate = CLOCKS["host" if self.gpu.is_cpu else "events"](next(calls), [next(calls)])
+        launch_ms = min(estimate.run() for _ in range(ESTIMATES))
+        launches = max(1, min(MOST_LAUNCHES, round(BLOCK_MS / launch_ms)))
+        clock = CLOCKS[self.gpu.timer(self.problem)](next(calls), list(itertools.islice(calls, launches)))
+        return clock, launches
+
+    def _set(self) -> list[Any]:
+        import torch
+
+        shape, dtype = self.problem.tensors[-1]
+        output = torch.empty(shape, dtype=getattr(torch, dtype), device=self.device)
+        return [*inputs(self.problem, self.device), output]

@@ -1,0 +1,174 @@
+"""The screen on families that lie, crash and do not compile: it decides only who is too slow to be raced."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from harness.records import Block, Cause, Status, read
+from harness.tree import Tree
+from harness.tune.race import Measure, race
+from harness.tune.record import SCREEN, Trial, standings, trials_path
+from tests.harness.checkout import ROOT, Checkout
+from tests.tune.simulation import Simulated, field_of
+from tests.tune.test_end_to_end import CHOICE, trials
+
+FAMILY = '''"""One product in several ways, not all of them right."""
+
+import tilelang.cpu.language as T
+
+from harness.iteration import Program
+
+
+def odd(problem, *, way):
+    M, N, K = problem.dims
+    rows = M // 2 if way == "half" else M
+
+    @T.prim_func
+    def kernel(A: T.Tensor((M, K), "float32"), B: T.Tensor((K, N), "float32"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(1):
+            for m in T.serial(rows):
+                for n in T.serial(N):
+                    C[m, n] = 0.0
+                for k in T.serial(K):
+                    for n in T.serial(N):
+                        C[m, n] += A[m, k] * B[k, n]
+            if way == "crash":
+                T.evaluate(T.call_extern("int32", "raise", 11))
+
+    flags = {"slow": ("-O0",), "unknown": ("-no-such-flag",)}.get(way, ("-O3", "-march=native"))
+    return Program(kernel, compile_flags=flags)
+'''
+SPACE = 'odd = [dict(way=way) for way in ("slow", "crash", "half", "right", "unknown")]\n'
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    made = Checkout.create(tmp_path_factory.mktemp("screen") / "checkout")
+    folder = made.root / "kernels" / "cpu"
+    (folder / "odd.py").write_text(FAMILY)
+    (folder / "spaces.py").write_text(SPACE)
+    with (folder / "__init__.py").open("a") as file:
+        file.write("\nfrom kernels.cpu.odd import odd  # noqa\n")
+    done = made.run("tune", *CHOICE, "--family", "odd", "--budget", "0.2")
+    assert done.returncode == 0, done.stderr
+    made.printed = done.stdout  # type: ignore[attr-defined]
+    yield made
+    made.end()
+
+
+def outcomes(checkout: Checkout, way: str) -> list[Trial]:
+    return [trial for trial in trials(checkout) if trial.config["way"] == way]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_the_right_one_wins_though_a_wrong_one_was_faster(tuned: Checkout) -> None:
+    assert "way=right" in tuned.printed  # type: ignore[attr-defined]
+    screened = {trial.config["way"]: trial.latency_ms for trial in trials(tuned) if trial.rung == SCREEN}
+    assert screened["half"] < screened["right"] < screened["slow"]  # type: ignore[operator]
+    assert [trial.cause for trial in outcomes(tuned, "half") if trial.rung == 0] == [Cause.WRONG_RESULT]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_who_crashes_in_the_screen_is_judged_by_the_race(tuned: Checkout) -> None:
+    (crashed,) = outcomes(tuned, "crash")
+    assert (crashed.rung, crashed.cause) == (0, Cause.CRASH)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_who_does_not_compile_is_not_raced(tuned: Checkout) -> None:
+    (refused,) = outcomes(tuned, "unknown")
+    assert (refused.rung, refused.cause) == (SCREEN, Cause.COMPILE)
+    assert "no-such-flag" in (refused.reason or "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_who_is_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> None:
+    slow = outcomes(tuned, "slow")
+    assert slow and all((trial.rung, trial.status) == (SCREEN, Status.PASSED) for trial in slow)
+    assert "1 too slow in the screen" in tuned.printed  # type: ignore[attr-defined]
+    by_way = {each.trial.config["way"]: each for each in standings(trials(tuned))}
+    likely, right = by_way["slow"].likely, by_way["right"].estimate
+    assert likely is not None and right is not None and likely < right.low
+    shown = tuned.run("tuning", *CHOICE, "--levers", "way,way")
+    assert shown.returncode == 2  # one lever only
+    assert tuned.leftovers() == [] and tuned.processes() == []
+
+
+@pytest.mark.slow
+def test_replayed_on_an_h200_it_spares_most_and_changes_nothing() -> None:
+    """113 products of 4096 cubed, all screened and nearly all raced: by what the screen said, few need be."""
+    path = trials_path(Tree(ROOT), "h200", "matmul_bf16fp32_4096x4096x4096", "tuner")
+    recorded = [trial for trial in read(path, Trial)[0] if (trial.engine, trial.race) == ("tilebench", 3)]
+    screened_ms = {trial.key: trial.latency_ms or 0.0 for trial in reversed(recorded) if trial.rung == SCREEN}
+    blocks = {(trial.key, trial.rung): trial.measurement.blocks for trial in recorded if trial.measurement}
+    asked: list[tuple[int, str]] = []
+
+    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
+        for key in keys:
+            asked.append((rung, key))
+            yield key, blocks[key, rung]
+
+    raced = [key for key in screened_ms if (key, 0) in blocks]
+    assert len(raced) == 105
+    every = race(raced, measure)
+    asked.clear()
+    finish = race(raced, measure, screened_ms=screened_ms)
+    assert finish.left == every.left and len(finish.left) == 2
+    assert sum(rung == 0 for rung, _ in asked) <= 12
+
+
+def measured(truth: Mapping[str, float | None], asked: list[str]) -> Measure:
+    """A judge without noise: the ratio of each, None of one that is wrong."""
+
+    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
+        for key in keys:
+            ratio = truth[key]
+            asked.append(key)
+            yield key, None if ratio is None else [Block(place, 1.0, 1.0 / ratio) for place in range(4)]
+
+    return measure
+
+
+def test_the_fastest_in_the_screen_are_raced_until_one_is_right() -> None:
+    asked: list[str] = []
+    truth = {"wrong": None, "wrong too": None, "right": 1.0, "slow": 0.5}
+    finish = race(
+        list(truth), measured(truth, asked), screened_ms={"wrong": 1, "wrong too": 1.5, "right": 2, "slow": 4}
+    )
+    assert (finish.left, finish.failed, finish.spared) == (["right"], ["wrong", "wrong too"], ["slow"])
+    assert asked[:3] == ["wrong", "wrong too", "right"] and "slow" not in asked
+
+
+def test_where_screen_and_race_disagree_more_are_raced() -> None:
+    """Two that are level in the screen are 20% apart in the race; so a third, 15% behind, may lead, and does."""
+    truth = {"first": 1.0, "second": 1.2, "third": 1.22, "fourth": 0.5}
+    finish = race(
+        list(truth),
+        measured(truth, []),
+        screened_ms={"first": 1.0, "second": 1.0, "third": 1.15, "fourth": 2.5},
+    )
+    assert finish.left == ["third"]
+    assert finish.spared == ["fourth"]
+    level = race(["first", "third"], measured(truth, []), screened_ms={"first": 1.0, "third": 1.15})
+    assert level.spared == ["third"]
+
+
+def test_without_a_time_a_candidate_is_raced() -> None:
+    truth = {"timed": 1.0, "untimed": 1.1}
+    finish = race(list(truth), measured(truth, []), screened_ms={"timed": 1.0})
+    assert finish.left == ["untimed"] and not finish.spared
+
+
+@pytest.mark.slow
+def test_a_screen_saves_most_and_spares_no_best() -> None:
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        field = Simulated(field_of(100, random), random)
+        finish = field.screened_race()
+        assert max(field.truth, key=lambda key: field.truth[key]) in finish.left
+        assert field.starts < 40

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/causalattention_fp16fp32_16x16x4x1024x192x128/tilebench/iter002_dependent_launch.py
+mkdir -p tuning/h200/tilelang/perf/causalattention_fp16fp32_16x16x4x1024x192x128/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/causalattention_fp16fp32_16x16x4x1024x192x128/tilebench/timing_iter002.txt

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/contiguous_f32fp32_8192x8192/tilebench/iter002_tiles_through_shared.py
+mkdir -p tuning/h200/tilelang/perf/contiguous_f32fp32_8192x8192/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/contiguous_f32fp32_8192x8192/tilebench/timing_iter002.txt
