@@ -23,7 +23,7 @@ from harness.judge.signature import mismatch
 from harness.measuring import measurements
 from harness.nvml import strangers
 from harness.processes import Contestant, Ended, Opponent
-from harness.records import Build, BuildRecord, Cause, Stage
+from harness.records import Build, BuildRecord, Cause, Measurement, Stage
 from harness.sources import families_sha256, judge_sha256, source_sha256
 from harness.static import evidence, toolchain
 
@@ -161,6 +161,16 @@ def advance(candidate: Candidate, upto: Stage, *, on_device: bool) -> Rejection 
     except Rejection as rejection:
         return blame.judge(candidate, rejection)
     return None
+
+
+def measured(candidate: Candidate) -> Measurement:
+    """Build, verify and bench at once, recording nothing; its processes end. Raises Rejection."""
+    try:
+        bench(verify(build(candidate)))
+    finally:
+        candidate.leave()
+    assert candidate.measurement is not None
+    return candidate.measurement
 
 
 def _believe(wrong: str | None, cause: Cause) -> None:

@@ -11,7 +11,7 @@ from harness.environment import describe
 from harness.errors import InfrastructureError, UsageError
 from harness.gpus import Gpu
 from harness.nvml import Device
-from harness.pipeline import bench, build, verify
+from harness.pipeline import measured
 from harness.processes import start_forkserver
 from harness.progress import Reporter
 from harness.records import SCHEMA, Measurement
@@ -47,8 +47,8 @@ def hold(
             for number in range(rounds):
                 for each in random.sample(leaders, len(leaders)):
                     reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
-                    measured = _once(Candidate.enter(each, tree.root, gpu, device, settings, referees))
-                    ratios[each].append(measured.ratio)
+                    once = _once(Candidate.enter(each, tree.root, gpu, device, settings, referees))
+                    ratios[each].append(once.ratio)
                 told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
                 reporter.finished(f"round {number + 1}: {told}")
         finally:
@@ -89,10 +89,6 @@ def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[Standing, .
 
 def _once(candidate: Candidate) -> Measurement:
     try:
-        bench(verify(build(candidate)))
+        return measured(candidate)
     except Rejection as rejection:
         raise InfrastructureError(f"{candidate.iteration}: {rejection}; bench it first") from None
-    finally:
-        candidate.leave()
-    assert candidate.measurement is not None
-    return candidate.measurement

@@ -11,7 +11,7 @@ from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.nvml import Device
-from harness.pipeline import bench, build, verify
+from harness.pipeline import measured
 from harness.processes import start_forkserver
 from harness.records import Measurement
 from harness.selftest.scratch import checkout
@@ -39,13 +39,9 @@ class Court:
         iteration = self.tree.parse(path)
         candidate = Candidate.enter(iteration, self.tree.root, self.gpu, self.device, self.settings, self.referees)
         try:
-            bench(verify(build(candidate)))
+            return measured(candidate)
         except Rejection as rejection:
             return rejection
-        finally:
-            candidate.leave()
-        assert candidate.measurement is not None
-        return candidate.measurement
 
     def measure(self, path: Path) -> Measurement:
         """What must pass; raises InfrastructureError where it does not."""

@@ -6,7 +6,6 @@ options. What each configuration took it prints and forgets, so the class is ask
 
 import inspect
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from harness.inputs import inputs
 from harness.judge.entry import Brief
 from harness.judge.messages import Message, send
 from harness.problem import Problem
+from harness.tune.child import keep_to
 from harness.tune.space import Config, frozen
 
 # Reserved by the autotuner in a configuration, and what it calls it in the arguments of its compile function.
@@ -92,11 +92,7 @@ def run_autotuner(order: Order, parent: Connection) -> NoReturn:
 
     try:
         settle(order.brief)
-        os.chdir(order.folder)
-        os.environ["TMPDIR"], tempfile.tempdir = str(order.folder), None  # TileLang leaves there what it compiled
-        output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for target in (1, 2):
-            os.dup2(output, target)
+        keep_to(order.folder)
         try:
             tell(search(order, tell))
         except Exception as error:

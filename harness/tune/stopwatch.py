@@ -3,7 +3,6 @@
 import itertools
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +14,9 @@ from harness.errors import printable
 from harness.inputs import inputs
 from harness.judge.entry import Brief
 from harness.judge.messages import Message, receive, send
+from harness.tune.child import keep_to, quieten
 from harness.tune.space import frozen
-from harness.tune.survey import Entry, quieten
+from harness.tune.survey import Entry
 
 BLOCK_MS: Final = 10.0
 MOST_LAUNCHES: Final = 512  # of a block
@@ -65,11 +65,7 @@ def run_stopwatch(posted: Posted, parent: Connection) -> NoReturn:
 
     try:
         settle(posted.brief)
-        os.environ["TMPDIR"], tempfile.tempdir = str(posted.folder), None
-        output = posted.folder / "output.txt"
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for target in (1, 2):
-            os.dup2(descriptor, target)
+        output = keep_to(posted.folder)
         quieten()
         watch = Stopwatch(posted.brief, output)
         while True:

@@ -19,6 +19,7 @@ from harness.problem import Problem
 from harness.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.tree import Tree
 from harness.tune import carve
+from harness.tune.child import quieten
 from harness.tune.space import COMPILER_LEVERS, Config, Space, expand, frozen, spaces_module, text, unique
 
 DEADLINE_S: Final = 300.0
@@ -94,13 +95,6 @@ def run_survey(asked: Asked, parent: Connection) -> NoReturn:
         send(parent, answer)
     finally:
         os._exit(0)  # TVM can crash at interpreter exit
-
-
-def quieten() -> None:
-    """Keep TileLang from warning of every kernel that it traces; those that race have their warnings in their build."""
-    import tilelang
-
-    tilelang.set_log_level("ERROR")
 
 
 def look(problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:

@@ -94,13 +94,13 @@ def test_inputs_are_scaled_and_workspaces_are_zero() -> None:
 
 
 def test_inputs_have_their_own_dtypes() -> None:
-    problem = parse_shape_key("blockscaledlinear_e4m3fp32bf16_64x256x256")
+    problem = parse_shape_key("blockscaledlinear_e4m3fp32bf16_64x1024x1024")  # 8 x 8 scales: the deviation holds to 4%
     tensors = inputs(problem, "cpu")
     assert [(tuple(each.shape), each.dtype) for each in tensors] == [
-        ((64, 256), torch.float8_e4m3fn),
-        ((256, 256), torch.float8_e4m3fn),
-        ((2, 64), torch.float32),
-        ((2, 2), torch.float32),
+        ((64, 1024), torch.float8_e4m3fn),
+        ((1024, 1024), torch.float8_e4m3fn),
+        ((8, 64), torch.float32),
+        ((8, 8), torch.float32),
     ]
     assert float(autotuner.reference(problem)(*tensors).std()) == pytest.approx(OUTPUT_SCALE, rel=0.1)
 
