@@ -113,7 +113,8 @@ class Screen:
             reason = watch.compile(number, entry)
         except Ended as ended:
             self._lose(watch)
-            return Screened(entry, cause=ended.cause, reason=ended.reason)
+            full = ended.cause is Cause.OUT_OF_MEMORY  # by all that the process held, too
+            return Screened(entry, cause=None if full else ended.cause, reason=ended.reason)
         if reason:
             return Screened(entry, cause=Cause.COMPILE, reason=reason)
         self.homes[number] = watch
