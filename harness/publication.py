@@ -46,20 +46,31 @@ def publication(tree: Tree, gpu: str) -> tuple[Publication, list[str]]:
 
 
 def _best(tree: Tree, gpu: str, boards: list[Board], complaints: list[str]) -> Winner | str | None:
-    """Of the newest environment in which a row holds: the first row whose source can be read; None without any."""
+    """Of the newest environment in which a row holds: the first row whose source can be read; None without any.
+
+    None too where no kernel is a family's with levers: what a problem's iterations write themselves is not for others.
+    """
     for board in boards:
-        rows = [row for row in board.rows if _holds(row)]
+        rows = [row for row in board.rows if _holds(row) and _number(row) != BASELINE]
         if not rows:
             continue
-        for row in rows:
-            if _is_above(row):
-                try:
-                    return _winner(row, read_call(_source(tree, gpu, row)))
-                except Unreadable as error:
-                    complaints.append(f"{row.problem}/{row.model}/{row.iteration}: passed over: {error}")
-        kernels = [row for row in rows if _number(row) != BASELINE]
-        return f"no kernel is above {board.baseline} for sure{_nearest(kernels)}"
+        calls = {(row.model, row.iteration): _call(tree, gpu, row) for row in rows}
+        if not any(isinstance(call, Call) for call in calls.values()):
+            return None
+        for row in filter(_is_above, rows):
+            call = calls[row.model, row.iteration]
+            if isinstance(call, Call):
+                return _winner(row, call)
+            complaints.append(f"{row.problem}/{row.model}/{row.iteration}: passed over: {call}")
+        return f"no kernel is above {board.baseline} for sure{_nearest(rows)}"
     return None
+
+
+def _call(tree: Tree, gpu: str, row: Row) -> "Call | Unreadable":
+    try:
+        return read_call(_source(tree, gpu, row))
+    except Unreadable as error:
+        return error
 
 
 def _holds(row: Row) -> bool:
@@ -68,7 +79,7 @@ def _holds(row: Row) -> bool:
 
 
 def _is_above(row: Row) -> bool:
-    return _number(row) != BASELINE and row.ratio_low is not None and row.ratio_low > 1
+    return row.ratio_low is not None and row.ratio_low > 1
 
 
 def _number(row: Row) -> int:

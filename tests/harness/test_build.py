@@ -123,7 +123,11 @@ def test_nothing_is_compiled_again_and_no_attempt_taken_again(checkout: Checkout
     assert len(before) == len(rows)
     # no process could even start
     again = checkout.run(
-        "build", "--gpu", "h200", "--json", settings="import harness.processes; harness.processes.Worker = None"
+        "build",
+        "--gpu",
+        "h200",
+        "--json",
+        settings="import harness.processes; harness.processes.Worker.__init__ = None",
     )
     assert by_name(again) == rows
     assert again.returncode == 1

@@ -69,7 +69,7 @@ def test_the_library_against_itself_on_an_h200_is_never_called_different(problem
 
 
 def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
-    """Four chips of one model, all iterations, each against each: what differs between chips is in the interval."""
+    """Ten chips of one model, all iterations, each against each: what differs between chips is in the interval."""
     found: dict[str, list[Record]] = {}
     for path in sorted(H200.glob("*/*/results.jsonl")):
         for each in read(path, Record)[0]:
@@ -77,8 +77,8 @@ def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
     compared = [
         [each for each in pair(a, b) if each.verdict != "not compared"] for a, b in combinations(found.values(), 2)
     ]
-    large = [rows for rows in compared if len(rows) >= 60]  # some chips had problems of their own
-    assert len(large) >= 6
+    large = [rows for rows in compared if len(rows) >= 40]  # some chips had problems of their own
+    assert len(large) >= 15
     for rows in large:
         agree = sum(each.low <= 1 <= each.high for each in rows if each.low and each.high)
         assert agree / len(rows) >= 0.95

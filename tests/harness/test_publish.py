@@ -92,6 +92,14 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(()) == published.Publication("h200")
 
 
+def test_kernels_that_are_no_family_s_are_neither_published_nor_called_slow() -> None:
+    """A transposed copy leads torch by 3.4 on an H200, with a kernel of its own; a ceiling has the library alone."""
+    made, _ = publication(Tree(ROOT), "h200")
+    boards = {board.problem for board in leaderboard.boards(Tree(ROOT), "h200", Selection())[0]}
+    for problem in ("contiguous_f32fp32_8192x8192", "copy_f32fp32_65536x1024"):
+        assert problem in boards and problem not in {**made.winners, **made.library}
+
+
 def test_what_lies_in_kernels_is_what_the_leaderboard_gives() -> None:
     made, complaints = publication(Tree(ROOT), "h200")
     assert not complaints
