@@ -1,6 +1,7 @@
 """The errors that a person sees, each with the exit code it ends the command with."""
 
 import errno
+import re
 from enum import IntEnum
 from typing import Final
 
@@ -35,6 +36,12 @@ def printable(text: str, most: int = 1000) -> str:
     if len(text) > most:
         text = f"{text[: most // 2]} … {text[-most // 2 :]}"
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def compiler_complaint(output: str) -> str | None:
+    """The first error in what a compiler wrote: it writes to the terminal and not into the exception."""
+    lines = map(str.strip, output.splitlines())
+    return next((line[:400] for line in lines if re.search(r"\berror: ", line)), None)
 
 
 class TilebenchError(Exception):

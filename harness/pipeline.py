@@ -1,7 +1,6 @@
 """The straight line: contract, build, verify, bench, each a function of what the stage before it returned."""
 
 import random
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +10,7 @@ import msgspec
 from harness import blame, builds, contract, plausible
 from harness.asking import ask, judge_trials, last_words
 from harness.candidate import Candidate, Rejection
+from harness.errors import compiler_complaint
 from harness.judge.messages import (
     Alone,
     Baseline,
@@ -62,7 +62,7 @@ def build(candidate: Candidate) -> Candidate:
     except Ended as ended:
         raise Rejection(ended.cause, f"{ended.reason}{last_words(contestant)}") from None
     if isinstance(built, Broken):
-        said = _error_line(contestant) if built.cause is Cause.COMPILE else None
+        said = compiler_complaint(contestant.output()) if built.cause is Cause.COMPILE else None
         raise Rejection(built.cause, said or built.reason)
     candidate.build = _evidence(candidate, built, known)
     if built.tensors is not None:
@@ -196,9 +196,3 @@ def _unchanged(candidate: Candidate) -> None:
     )
     if now != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")
-
-
-def _error_line(contestant: Contestant) -> str | None:
-    """What a compiler, which writes to the terminal and not into the exception, complained of."""
-    lines = [line.strip() for line in contestant.output().splitlines()]
-    return next((line[:400] for line in lines if re.search(r"\berror: ", line)), None)

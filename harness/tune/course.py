@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 from harness.errors import InfrastructureError
@@ -42,13 +41,15 @@ class Course:
 
     def screen(self) -> dict[str, float]:
         """ms of a launch of each candidate that ran in the screen; what an earlier call found is not sought again."""
-        unknown = [entry for key, entry in self.entries.items() if not {(key, SCREEN), (key, 0)} & set(self.known)]
+        unknown = [
+            entry for key, entry in self.entries.items() if not any((key, rung) in self.known for rung in (SCREEN, 0))
+        ]
         if unknown:
             brief = Brief(self.plan.tree.root, self.plan.problem, self.plan.gpu, None)
             with self.narrator.screen(len(unknown)):
                 screen(brief, unknown, self.plan.settings, self.yard.root, self._keep_screened)
-        found = {key: self.known[key, SCREEN].latency_ms for key in self.entries if (key, SCREEN) in self.known}
-        return {key: latency_ms for key, latency_ms in found.items() if latency_ms is not None}
+        screened = (self.known.get((key, SCREEN)) for key in self.entries)
+        return {each.key: each.latency_ms for each in screened if each is not None and each.latency_ms is not None}
 
     def compiled(self) -> list[str]:
         """Who can be raced: all but those that did not compile in the screen."""
@@ -60,27 +61,22 @@ class Course:
         if found.launch_ms is None and found.cause is None:
             return  # the race will tell why it does not run
         entry = found.entry
-        trial = Trial(
-            schema=1,
-            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            gpu=self.plan.gpu.key,
-            shape_key=self.plan.problem.shape_key,
-            model=self.plan.model,
-            engine=self.plan.engine,
+        trial = self.plan.timed(
+            entry,
+            found.launch_ms,
+            found.cause,
+            found.reason,
             race=self.number,
             rung=SCREEN,
-            family=entry.family,
-            config=entry.config,
-            origin=entry.origin,
             families_sha256=self.families[entry.family],
             environment=self.environment,
-            status=found.cause.status if found.cause else Status.PASSED,
-            cause=found.cause,
-            reason=found.reason or None,
-            latency_ms=found.launch_ms,
         )
+        self._keep(trial)
+
+    def _keep(self, trial: Trial) -> None:
+        """On the disk before the next is measured."""
         append(trials_path(self.plan.tree, *self.plan.place), trial)
-        self.known[entry.key, SCREEN] = trial
+        self.known[trial.key, trial.rung] = trial
         self.trials.append(trial)
 
     def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
@@ -119,9 +115,7 @@ class Course:
                 config=entry.config,
                 origin=entry.origin,
             )
-            append(trials_path(self.plan.tree, *self.plan.place), trial)
-            self.known[entry.key, rung] = trial
-            self.trials.append(trial)
+            self._keep(trial)
             self.measured += 1
             self.narrator.heard(entry, trial)
 

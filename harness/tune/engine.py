@@ -4,7 +4,6 @@ import shutil
 import tempfile
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.environment import describe
@@ -12,7 +11,7 @@ from harness.errors import InfrastructureError, UsageError
 from harness.judge.entry import Brief
 from harness.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.progress import reporting
-from harness.records import Cause, Environment, Status, append
+from harness.records import Cause, Environment, append
 from harness.run import alone
 from harness.tune import pin, scratch
 from harness.tune.autotuner import AutotunerOptions, GaveUp, Order, Picked, Timed, run_autotuner
@@ -125,25 +124,16 @@ def _searched(
 
 
 def _trial(plan: TunePlan, order: Order, entry: Entry, said: Timed, number: int, environment: Environment) -> Trial:
-    failed = said.latency_ms is None
-    return Trial(
-        schema=1,
-        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        gpu=plan.gpu.key,
-        shape_key=plan.problem.shape_key,
-        model=plan.model,
+    return plan.timed(
+        entry,
+        said.latency_ms,
+        Cause.RUNTIME if said.latency_ms is None else None,
+        said.reason,
         engine=ENGINE,
         race=number,
         rung=0,
-        family=entry.family,
-        config=entry.config,
-        origin=entry.origin,
         families_sha256=order.families_sha256,
         environment=environment,
-        status=Status.FAILED if failed else Status.PASSED,
-        cause=Cause.RUNTIME if failed else None,
-        reason=said.reason or None,
-        latency_ms=said.latency_ms,
     )
 
 

@@ -1,19 +1,20 @@
 """What to tune and how, and what earlier calls left of the same problem."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from harness.candidate import Settings
 from harness.gpus import Gpu
 from harness.nvml import Device
 from harness.problem import Problem
-from harness.records import Cause, Environment, read
+from harness.records import Cause, Environment, Status, read
 from harness.tree import Tree
 from harness.tune.race import RUNGS, Rung
 from harness.tune.record import Pick, Trial, picks_path, trials_path
+from harness.tune.survey import Entry
 
 ENGINE: Final = "tilebench"
-EXHAUSTIVE: Final = "exhaustive"  # the race with its last rung alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,40 @@ class TunePlan:
     @property
     def place(self) -> tuple[str, str, str]:
         return self.gpu.key, self.problem.shape_key, self.model
+
+    def timed(
+        self,
+        entry: Entry,
+        latency_ms: float | None,
+        cause: Cause | None,
+        reason: str,
+        *,
+        race: int,
+        rung: int,
+        families_sha256: str,
+        environment: Environment,
+        engine: str | None = None,
+    ) -> Trial:
+        """What is kept of a candidate that was timed without the judge: a latency, or a cause."""
+        return Trial(
+            schema=1,
+            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            gpu=self.gpu.key,
+            shape_key=self.problem.shape_key,
+            model=self.model,
+            engine=engine or self.engine,
+            race=race,
+            rung=rung,
+            family=entry.family,
+            config=entry.config,
+            origin=entry.origin,
+            families_sha256=families_sha256,
+            environment=environment,
+            status=cause.status if cause else Status.PASSED,
+            cause=cause,
+            reason=reason or None,
+            latency_ms=latency_ms,
+        )
 
 
 @dataclass(slots=True)

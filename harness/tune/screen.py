@@ -5,7 +5,6 @@ hold many candidates each and take the device in turns. What it finds only says 
 """
 
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -78,12 +77,12 @@ class Screen:
     homes: dict[int, Watch] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
 
-    def first(self, number: int, entry: Entry) -> Screened:
-        """Compile and time it; on a CPU, where building would disturb it, it is timed later."""
+    def first(self, number: int, entry: Entry) -> Screened | None:
+        """Compile and time it; None on a CPU, where building would disturb it, and where it is timed later."""
         watch = self._borrow()
         try:
             failed = self._compile(watch, number, entry)
-            return failed or (Screened(entry) if self.brief.gpu.is_cpu else self._take(watch, number, entry))
+            return failed or (None if self.brief.gpu.is_cpu else self._take(watch, number, entry))
         finally:
             self._give_back(watch)
 
@@ -162,18 +161,16 @@ def screen(brief: Brief, entries: Iterable[Entry], settings: Settings, folder: P
     """
     numbered = dict(enumerate(entries))
     jobs = max(1, min(len(numbered), len(os.sched_getaffinity(0)) - (0 if brief.gpu.is_cpu else SPARE_CORES)))
-    own = Path(tempfile.mkdtemp(dir=folder))
-    screening = Screen(brief, settings, own, jobs)
+    screening = Screen(brief, settings, folder, jobs)
     try:
         _time_all(screening, numbered, jobs, keep)
     finally:
         screening.leave()
-        shutil.rmtree(own, ignore_errors=True)
 
 
 def _time_all(screening: Screen, numbered: Mapping[int, Entry], jobs: int, keep: Keep) -> None:
     """Compile on all cores, and time whatever has compiled."""
-    futures: dict[Future[Screened], int] = {}
+    futures: dict[Future[Screened | None], int] = {}
     late: list[int] = []
     with ThreadPoolExecutor(jobs) as pool:
         try:
@@ -181,7 +178,7 @@ def _time_all(screening: Screen, numbered: Mapping[int, Entry], jobs: int, keep:
             for future in as_completed(futures):
                 heed()
                 made = future.result()
-                if made == Screened(made.entry):
+                if made is None:
                     late.append(futures[future])
                 else:
                     keep(made)

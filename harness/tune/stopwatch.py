@@ -2,15 +2,15 @@
 
 import itertools
 import os
-import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from harness.errors import printable
+from harness.errors import compiler_complaint, printable
 from harness.inputs import inputs
 from harness.judge.entry import Brief
 from harness.judge.messages import Message, receive, send
@@ -68,17 +68,16 @@ def run_stopwatch(posted: Posted, parent: Connection) -> NoReturn:
         output = keep_to(posted.folder)
         quieten()
         watch = Stopwatch(posted.brief, output)
-        while True:
-            order = receive(parent, Compile | Take)
-            send(parent, watch.compile(order) if isinstance(order, Compile) else watch.take(order))
-    except (EOFError, OSError):
-        pass  # the parent has closed the channel
+        with suppress(EOFError, OSError):  # the parent has closed the channel
+            while True:
+                order = receive(parent, Compile | Take)
+                send(parent, watch.compile(order) if isinstance(order, Compile) else watch.take(order))
     finally:
         os._exit(0)
 
 
 class Stopwatch:
-    """Compiled candidates, and the clocks of those that have been timed."""
+    """Candidates that have compiled, and the tensors that all are timed on."""
 
     def __init__(self, brief: Brief, output: Path) -> None:
         import tilelang
@@ -92,7 +91,6 @@ class Stopwatch:
         count = max(1, min(MOST_SETS, SETS_BYTES // brief.problem.bytes))
         self.sets = [self._set() for _ in range(count)]
         self.kernels: dict[int, Callable[..., None]] = {}
-        self.clocks: dict[int, tuple[Any, int]] = {}
 
     def compile(self, order: Compile) -> Compiled:
         """Compile it as its iteration would; the device is not touched."""
@@ -106,22 +104,19 @@ class Stopwatch:
         try:
             kernel = build_kernel(lambda problem: program(**config), self.problem, self.gpu, self.device)
         except Exception as error:
-            return Compiled(printable(self._complaint(said) or explain(error), 300))
+            return Compiled(printable(compiler_complaint(self._output(said)) or explain(error), 300))
         self.kernels[order.number] = kernel.launch
         return Compiled()
 
-    def _complaint(self, since: int) -> str | None:
-        """What a compiler, which writes to the terminal and not into the exception, complained of."""
+    def _output(self, since: int) -> str:
         with self.output.open("rb") as file:
             file.seek(since)
-            lines = file.read().decode(errors="replace").splitlines()
-        return next((line.strip() for line in lines if re.search(r"\berror: ", line)), None)
+            return file.read().decode(errors="replace")
 
     def take(self, order: Take) -> Taken:
         """One block, by the judge's clock, after a launch that is not timed."""
         try:
-            clock, launches = self.clocks.get(order.number) or self._clock(order.number)
-            self.clocks[order.number] = clock, launches
+            clock, launches = self._clock(order.number)
             return Taken(clock.run() / launches)
         except Exception as error:
             return Taken(None, printable(f"{type(error).__name__}: {error}", 300))
