@@ -64,11 +64,16 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return problem.flops < problem.bytes
         return problem.bytes / (self.bandwidth_gbs * 1e9) > problem.flops / (peak_tflops * 1e12)
 
+    @property
+    def plain_timer(self) -> str:
+        """The clock that needs no preparation, for launches whose time is not recorded."""
+        return "host" if self.is_cpu else "events"
+
     def timer(self, problem: Problem) -> str:
         """The clock for this problem, the same for each of its iterations, so that all of them can be ranked."""
-        if self.is_cpu:
-            return "host"
-        return "graph" if self.floor_ms(problem) < GRAPH_BELOW_MS else "events"
+        if self.is_cpu or self.floor_ms(problem) >= GRAPH_BELOW_MS:
+            return self.plain_timer
+        return "graph"
 
 
 @cache

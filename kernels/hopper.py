@@ -20,6 +20,17 @@ def require_shared(shared_bytes: int) -> None:
 
 
 @T.macro
+def wait_for_kernel_before(let_next_start: bool) -> None:
+    """Wait until the kernel before has written all of its results; then let the one after start, if that is asked.
+
+    TileLang starts a cluster before the kernel before it has ended, asked or not, so every cluster waits here.
+    """
+    T.pdl_sync()
+    if let_next_start:
+        T.pdl_trigger()
+
+
+@T.macro
 def run_consumers(groups: int, registers: int | None, thread: Any, consume: Callable[[int], None], group: int) -> None:
     """Send each warp group after the first to ``consume`` with its number, from ``group`` on.
 

@@ -118,7 +118,7 @@ class _Bench:
             list(self.sides.values()), 2
         ):  # who loads its code first must not be always the same
             contents.refresh()
-            each.prepare(contents.placement, self._plain_timer)
+            each.prepare(contents.placement, self.gpu.plain_timer)
             self._run(each)
         found: list[Trial] = []
         for name in ("random", "exact", "refreshed"):
@@ -158,7 +158,7 @@ class _Bench:
         contents = self._place(2)
         contents.refresh()
         for side in self.dice.sample((baseline, contestant), 2):
-            side.prepare(contents.placement, self._plain_timer)
+            side.prepare(contents.placement, self.gpu.plain_timer)
             side.launches = self._launches(min(self._run(side) for _ in range(3)))
         for _ in range(2 if self.timer == "graph" else 1):  # the first estimate of a graph holds the host's time too
             contents = self._draw()
@@ -280,10 +280,6 @@ class _Bench:
     def _place(self, sets: int) -> Contents:
         placement = place(self.problem, sets, self.arena.size, self.dice)
         return Contents(self.problem, self.arena, placement, self.generator, self.dice)
-
-    @property
-    def _plain_timer(self) -> str:
-        return "host" if self.gpu.is_cpu else "events"
 
     def _synchronize(self) -> None:
         if not self.gpu.is_cpu:

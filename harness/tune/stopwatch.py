@@ -125,7 +125,7 @@ class Stopwatch:
         from harness.judge.clock import CLOCKS
 
         calls = itertools.cycle([partial(self.kernels[number], *tensors) for tensors in self.sets])
-        estimate = CLOCKS["host" if self.gpu.is_cpu else "events"](next(calls), [next(calls)])
+        estimate = CLOCKS[self.gpu.plain_timer](next(calls), [next(calls)])
         launch_ms = min(estimate.run() for _ in range(ESTIMATES))
         launches = max(1, min(MOST_LAUNCHES, round(BLOCK_MS / launch_ms)))
         clock = CLOCKS[self.gpu.timer(self.problem)](next(calls), list(itertools.islice(calls, launches)))

@@ -26,7 +26,7 @@ from kernels.flash_attention.steps import (
     tie,
 )
 from kernels.flash_attention.tiles import Tiles
-from kernels.hopper import GROUP, NUM_SMS, run_consumers
+from kernels.hopper import GROUP, NUM_SMS, run_consumers, wait_for_kernel_before
 from kernels.operands import require
 
 
@@ -254,8 +254,7 @@ def forward(
             registers = allocate_registers(block)
             thread = T.get_thread_binding()
             if dependent_launch:
-                T.pdl_sync()
-                T.pdl_trigger()
+                wait_for_kernel_before(let_next_start=True)
             if thread < GROUP:
                 T.set_max_nreg(block.registers[0], 0)
                 if thread < 32:

@@ -13,7 +13,7 @@ from typing import Any
 import tilelang.language as T
 
 from kernels.gemm.operands import Operands
-from kernels.hopper import GROUP, require_shared, run_consumers
+from kernels.hopper import GROUP, require_shared, run_consumers, wait_for_kernel_before
 from kernels.operands import ceildiv, require
 
 # Registers per thread after reallocation (producer, consumer), by consumer groups. One group needs none.
@@ -189,11 +189,8 @@ class Roles:
 @T.macro
 def run_roles(roles: Roles, thread: Any, produce: Callable[[], None], consume: Callable[[int], None]) -> None:
     """Send warp group 0 to ``produce`` and every other one to ``consume(group)``."""
-    # TileLang lets a cluster start before the kernel before it has written all of its results, too.
     if roles.cluster > 1 or roles.dependent_launch:
-        T.pdl_sync()
-    if roles.dependent_launch:
-        T.pdl_trigger()
+        wait_for_kernel_before(roles.dependent_launch)
     if thread < GROUP:
         if roles.reallocation is not None:
             T.set_max_nreg(roles.reallocation[0], 0)

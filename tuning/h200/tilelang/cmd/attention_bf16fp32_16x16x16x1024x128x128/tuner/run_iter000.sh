@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/attention_bf16fp32_16x16x16x1024x128x128/tuner/iter000_torch_sdpa.py
+mkdir -p tuning/h200/tilelang/perf/attention_bf16fp32_16x16x16x1024x128x128/tuner
+python3 "$file" | tee tuning/h200/tilelang/perf/attention_bf16fp32_16x16x16x1024x128x128/tuner/timing_iter000.txt
