@@ -85,7 +85,7 @@ def block_scaled(
     epilogue_N: int = 64,
     epilogue_buffers: int = 1,
     registers: tuple[int, int] | None = None,
-    eviction: tuple[str | None, str | None] = (None, None),
+    eviction: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> Program:
     """C[M,N] = A[M,K] · W[N,K]ᵀ with S[K/128,M] for 1x128 blocks of A and T[N/128,K/128] for 128x128 blocks of W.
 

@@ -33,7 +33,7 @@ def ping_pong(
     epilogue_buffers: int = 1,
     dependent_launch: bool = False,
     registers: tuple[int, int] | None = None,
-    eviction: tuple[str | None, str | None] = (None, None),
+    eviction: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> Program:
     """One producer warp fills a ring of stages for tile after tile; two consumer groups take the tiles in turns.
 

@@ -183,4 +183,5 @@ def store_tile(roles: Roles, ring: Ring, group: int, C: Any, m0: Any, n0: Any, s
         T.copy(ring.accumulators[group][:, c0 : c0 + roles.epilogue_N], buffer)
         T.fence_proxy_async()
         T.sync_threads(NAMED_BARRIER + group, GROUP)
-        T.tma_copy(buffer, C[m0 : m0 + roles.rows, n0 + c0 : n0 + c0 + roles.epilogue_N])
+        target = C[m0 : m0 + roles.rows, n0 + c0 : n0 + c0 + roles.epilogue_N]
+        T.tma_copy(buffer, target, eviction_policy=roles.eviction[2])

@@ -40,7 +40,7 @@ class Roles:
     stagger: int = 0  # k steps by which a tile's loads begin later in K than those of the tile before, and wrap around
     dependent_launch: bool = False  # blocks start where the kernel before leaves room, and wait for its end
     registers: tuple[int, int] | None = None  # None: by consumer_groups
-    eviction: tuple[str | None, str | None] = (None, None)  # L2 hints of the loads of A and B
+    eviction: tuple[str | None, str | None, str | None] = (None, None, None)  # L2 hints for A, B and C
 
     def __post_init__(self) -> None:
         groups, sharers, operands = self.consumer_groups, self.sharers, self.operands

@@ -33,7 +33,7 @@ def split_k(
     stagger: int = 0,
     dependent_launch: bool = False,
     registers: tuple[int, int] | None = None,
-    eviction: tuple[str | None, str | None] = (None, None),
+    eviction: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> Program:
     """One tile a cluster: block r of ``split`` multiplies the k steps r, r + split, ...; then each adds up its columns.
 

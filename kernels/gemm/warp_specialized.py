@@ -38,7 +38,7 @@ def warp_specialized(
     stagger: int = 0,
     dependent_launch: bool = False,
     registers: tuple[int, int] | None = None,
-    eviction: tuple[str | None, str | None] = (None, None),
+    eviction: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> Program:
     """One producer warp fills a ring of stages by TMA; consumer groups share each tile and run WGMMA on it.
 
@@ -57,7 +57,7 @@ def warp_specialized(
     same part of a shared operand at once: for a skinny A that clusters multicast, elsewhere it costs what L2 shared);
     ``dependent_launch`` (programmatic dependent launch: blocks are resident, with their barriers set up, when the
     kernel before them ends, which pays where launches follow each other closely); ``registers`` (producer, consumer);
-    ``eviction`` (L2 hints for A and B, such as "evict_first").
+    ``eviction`` (L2 hints for A, B and C, such as "evict_first").
 
     Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear and scaledlinear only. M, N and K may
     be ragged: TMA fills with zeros and clips.

@@ -78,7 +78,7 @@ def field_of(size: int, random: np.random.Generator, close: int = 8, within: flo
     return {f"candidate{place:03d}": truths[place] for place in order}
 
 
-def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (8, 2, 1)) -> Field:
+def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (16, 1)) -> Field:
     """The same rungs, after each of which a fixed part of the field stays, by rank: what the race does not do."""
     field = Field(list(simulated.truth))
     for rung, part in enumerate(parts):

@@ -7,7 +7,7 @@ import pytest
 
 from harness.records import Block, Cause, Status, read
 from harness.tree import Tree
-from harness.tune.race import LEAST, Measure, race
+from harness.tune.race import LEAST, Measure, Rung, race
 from harness.tune.record import SCREEN, Trial, standings, trials_path
 from tests.harness.checkout import ROOT, Checkout
 from tests.tune.simulation import Simulated, field_of
@@ -103,6 +103,9 @@ def test_who_is_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> Non
     assert tuned.leftovers() == [] and tuned.processes() == []
 
 
+RECORDED = (Rung(4, 3), Rung(4, 6), Rung(8, 6, full=True))  # the rungs of that race
+
+
 @pytest.mark.slow
 def test_replayed_on_an_h200_it_spares_most_and_changes_nothing() -> None:
     """113 products of 4096 cubed, all screened and nearly all raced: by what the screen said, few need be."""
@@ -119,9 +122,9 @@ def test_replayed_on_an_h200_it_spares_most_and_changes_nothing() -> None:
 
     raced = [key for key in screened_ms if (key, 0) in blocks]
     assert len(raced) == 105
-    every = race(raced, measure)
+    every = race(raced, measure, RECORDED)
     asked.clear()
-    finish = race(raced, measure, screened_ms=screened_ms)
+    finish = race(raced, measure, RECORDED, screened_ms)
     assert finish.left == every.left and len(finish.left) == 2
     assert sum(rung == 0 for rung, _ in asked) <= 12
 

@@ -18,7 +18,7 @@ CONFIG = dict(
     epilogue="tma",
     epilogue_N=64,
     epilogue_buffers=2,
-    eviction=("evict_last", "evict_first"),
+    eviction=("evict_last", "evict_first", None),
 )
 
 
