@@ -41,9 +41,8 @@ class Course:
 
     def screen(self) -> dict[str, float]:
         """ms of a launch of each candidate that ran in the screen; what an earlier call found is not sought again."""
-        unknown = [
-            entry for key, entry in self.entries.items() if not any((key, rung) in self.known for rung in (SCREEN, 0))
-        ]
+        heard = {key for key, _ in self.known}
+        unknown = [entry for key, entry in self.entries.items() if key not in heard]
         if unknown:
             brief = Brief(self.plan.tree.root, self.plan.problem, self.plan.gpu, None)
             with self.narrator.screen(len(unknown)):

@@ -8,7 +8,8 @@ goes when its interval lies below the leader's, as in a Hoeffding race (Maron an
 of the judge. What is left after the last rung ties.
 
 Where a screen has timed the candidates before, those are raced first that are near its fastest, and then, wave by wave,
-whoever could still lead: screen and race disagree by what they disagree on those raced so far, at the worst.
+whoever could still lead: screen and race disagree by what they disagree on those raced so far, at the worst. Few start
+on the last rung at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from harness.records import Block
 # What screen and race may disagree on, at the worst, beyond what they were seen to; by "is a CPU".
 NEAR: Final = {True: 1.15, False: 1.01}
 LEAST: Final = 8  # are raced in any case, of those that the screen has timed
+FEW: Final = 16  # are measured in full at once: to thin them out would cost those left another start
 MIN_LAUNCHES: Final = 10  # of a rung that only thins the field out; the last one has the contract's 50
 Key = str
 
@@ -136,12 +138,15 @@ def race(
     ``screened_ms``: ms of a launch in the screen, of those that ran there; the others are raced in any case.
     """
     entrants = Field(list(keys))
-    while wave := entrants.wave(screened_ms or {}, near):
-        for key, fresh in measure(0, wave):
+    wave = entrants.wave(screened_ms or {}, near)
+    entrants.rung = len(rungs) - 1 if len(wave) <= FEW else 0
+    while wave:
+        for key, fresh in measure(entrants.rung, wave):
             entrants.add(key, fresh)
+        wave = entrants.wave(screened_ms or {}, near)
     entrants.spare()
     entrants.cut()
-    for number in range(1, len(rungs)):
+    for number in range(entrants.rung + 1, len(rungs)):
         if len(entrants.left) <= 1:
             break
         entrants.rung = number

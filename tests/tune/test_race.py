@@ -7,11 +7,12 @@ import pytest
 
 from harness.candidate import Settings
 from harness.records import Block
-from harness.tune.race import RUNGS, Field, Rung, race
+from harness.tune.race import FEW, RUNGS, Field, Rung, race
 from tests.tune.simulation import FULL, Simulated, cut_by_rank, field_of
 
 SEEDS = range(12)
 TOLERANCE = 0.002
+MANY_SLOW = {f"slow{number}": 0.5 for number in range(FEW)}
 
 
 def simulated(seed: int, size: int = 100, noise: float = 1.0) -> Simulated:
@@ -75,9 +76,15 @@ def test_equal_candidates_tie() -> None:
 
 def test_one_that_leads_ends_the_race() -> None:
     random = np.random.default_rng(0)
-    field = Simulated({"fast": 1.0, "slow": 0.5, "slower": 0.4}, random)
+    field = Simulated({"fast": 1.0, **MANY_SLOW}, random)
     finish = field.race()
-    assert (finish.left, finish.rung, field.starts) == (["fast"], 0, 3)
+    assert (finish.left, finish.rung, field.starts) == (["fast"], 0, 1 + FEW)
+
+
+def test_a_field_of_few_starts_on_the_last_rung() -> None:
+    field = Simulated({"fast": 1.0, "slow": 0.5}, np.random.default_rng(0))
+    finish = field.race()
+    assert (finish.left, finish.rung, field.starts) == (["fast"], len(RUNGS) - 1, 2)
 
 
 def test_blocks_of_several_rungs_keep_their_placements_apart() -> None:
@@ -92,9 +99,10 @@ def test_one_that_fails_on_a_later_rung_is_out() -> None:
     def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
         for key in keys:
             fails = key == "flaky" and rung == 1
-            yield key, None if fails else [Block(place, 1.0, 1.0 + 0.001 * place) for place in range(4)]
+            time_ms = 2.0 if key in MANY_SLOW else 1.0
+            yield key, None if fails else [Block(place, 1.0, time_ms + 0.001 * place) for place in range(4)]
 
-    finish = race(["flaky", "sound", "also"], measure)
+    finish = race(["flaky", "sound", "also", *MANY_SLOW], measure)
     assert finish.failed == ["flaky"] and sorted(finish.left) == ["also", "sound"]
 
 

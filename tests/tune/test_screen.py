@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from harness.records import Block, Cause, Status, read
 from harness.tree import Tree
@@ -103,30 +104,53 @@ def test_who_is_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> Non
     assert tuned.leftovers() == [] and tuned.processes() == []
 
 
-RECORDED = (Rung(4, 3), Rung(4, 6), Rung(8, 6, full=True))  # the rungs of that race
+def replayed(model: str, race_number: int, engine: str, shape_key: str) -> dict[str, list[Block]]:
+    """All blocks of each candidate that a race on an H200 measured."""
+    path = trials_path(Tree(ROOT), "h200", shape_key, model)
+    blocks: dict[str, list[Block]] = {}
+    for trial in read(path, Trial)[0]:
+        if (trial.engine, trial.race) == (engine, race_number) and trial.measurement:
+            held = blocks.setdefault(trial.key, [])
+            after = max((each.placement for each in held), default=-1) + 1
+            held += (replace(each, placement=after + each.placement) for each in trial.measurement.blocks)
+    return blocks
+
+
+def screened(race_number: int, shape_key: str) -> dict[str, float]:
+    path = trials_path(Tree(ROOT), "h200", shape_key, "tuner")
+    recorded = [each for each in read(path, Trial)[0] if (each.engine, each.race) == ("tilebench", race_number)]
+    return {each.key: each.latency_ms or 0.0 for each in reversed(recorded) if each.rung == SCREEN}
 
 
 @pytest.mark.slow
-def test_replayed_on_an_h200_it_spares_most_and_changes_nothing() -> None:
-    """113 products of 4096 cubed, all screened and nearly all raced: by what the screen said, few need be."""
-    path = trials_path(Tree(ROOT), "h200", "matmul_bf16fp32_4096x4096x4096", "tuner")
-    recorded = [trial for trial in read(path, Trial)[0] if (trial.engine, trial.race) == ("tilebench", 3)]
-    screened_ms = {trial.key: trial.latency_ms or 0.0 for trial in reversed(recorded) if trial.rung == SCREEN}
-    blocks = {(trial.key, trial.rung): trial.measurement.blocks for trial in recorded if trial.measurement}
-    asked: list[tuple[int, str]] = []
+@pytest.mark.parametrize(
+    ("shape_key", "screen", "model", "engine", "race_number", "raced", "at_most"),
+    [
+        ("matmul_bf16fp32_4096x4096x4096", 3, "tuner", "tilebench", 3, 105, 8),
+        ("matmul_bf16fp32_2048x2048x16384", 11, "exhaustive", "exhaustive", 1, 30, 8),
+        ("attention_bf16fp32_16x16x16x1024x128x128", 1, "tuner", "tilebench", 1, 28, 10),
+        ("matmul_bf16fp32_1024x1024x1024", 2, "tuner", "tilebench", 2, 111, 8),
+    ],
+)
+def test_replayed_on_an_h200_it_spares_most_and_changes_nothing(
+    shape_key: str, screen: int, model: str, engine: str, race_number: int, raced: int, at_most: int
+) -> None:
+    """Raced without a screen, or with a wider margin: by what the screen says few need be, and the same wins."""
+    blocks = replayed(model, race_number, engine, shape_key)
+    assert len(blocks) == raced
+    asked: list[str] = []
 
     def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
         for key in keys:
-            asked.append((rung, key))
-            yield key, blocks[key, rung]
+            asked.append(key)
+            yield key, blocks[key]
 
-    raced = [key for key in screened_ms if (key, 0) in blocks]
-    assert len(raced) == 105
-    every = race(raced, measure, RECORDED)
+    only = (Rung(8, 6, full=True),)  # all blocks at once, whichever rung they are of
+    every = race(list(blocks), measure, only)
     asked.clear()
-    finish = race(raced, measure, RECORDED, screened_ms)
-    assert finish.left == every.left and len(finish.left) == 2
-    assert sum(rung == 0 for rung, _ in asked) <= 12
+    finish = race(list(blocks), measure, only, screened(screen, shape_key))
+    assert finish.left == every.left
+    assert len(asked) <= at_most
 
 
 def measured(truth: Mapping[str, float | None], asked: list[str]) -> Measure:
