@@ -1,4 +1,5 @@
-"""The function in the registers of A, between its tile and the product: the pass over A that torch makes is saved."""
+"""The function in the registers of A, between its tile and the product, which saves the pass over A that torch makes,
+without TileLang's own warp specialization, with which the judge found wrong results."""
 
 import tilelang
 import tilelang.language as T
@@ -6,7 +7,14 @@ import tilelang.language as T
 from harness.iteration import Problem, bench_with, main, verify_with
 
 PARENT = "iter000_torch_relu_then_matmul"
-CONFIG = dict(block_M=128, block_N=128, block_K=64, num_stages=3, threads=256)
+CONFIG = dict(
+    block_M=128,
+    block_N=128,
+    block_K=64,
+    num_stages=3,
+    threads=256,
+    pass_configs={"tl.disable_warp_specialized": True},
+)
 
 
 def build(problem: Problem) -> object:
@@ -31,7 +39,7 @@ def build(problem: Problem) -> object:
                 T.gemm(A_local, B_shared, C_local)
             T.copy(C_local, C[bm * block_M, bn * block_N])
 
-    return tilelang.compile(kernel)
+    return tilelang.compile(kernel, pass_configs=CONFIG["pass_configs"])
 
 
 def verify() -> bool:

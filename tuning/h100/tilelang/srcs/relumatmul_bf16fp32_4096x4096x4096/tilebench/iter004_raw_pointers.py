@@ -6,7 +6,14 @@ import tilelang.language as T
 from harness.iteration import Problem, bench_with, main, verify_with
 
 PARENT = "iter001_prim_func"
-CONFIG = dict(block_M=128, block_N=128, block_K=64, num_stages=3, threads=256)
+CONFIG = dict(
+    block_M=128,
+    block_N=128,
+    block_K=64,
+    num_stages=3,
+    threads=256,
+    pass_configs={"tl.disable_warp_specialized": True},
+)
 
 
 def build(problem: Problem) -> object:
@@ -34,7 +41,7 @@ def build(problem: Problem) -> object:
                 T.gemm(A_local, B_shared, C_local)
             T.copy(C_local, C[bm * block_M, bn * block_N])
 
-    return tilelang.compile(kernel)
+    return tilelang.compile(kernel, pass_configs=CONFIG["pass_configs"])
 
 
 def verify() -> bool:

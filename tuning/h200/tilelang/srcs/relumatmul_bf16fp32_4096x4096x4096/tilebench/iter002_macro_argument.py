@@ -8,7 +8,14 @@ import tilelang.language as T
 from harness.iteration import Problem, bench_with, main, verify_with
 
 PARENT = "iter001_prim_func"
-CONFIG = dict(block_M=128, block_N=128, block_K=64, num_stages=3, threads=256)
+CONFIG = dict(
+    block_M=128,
+    block_N=128,
+    block_K=64,
+    num_stages=3,
+    threads=256,
+    pass_configs={"tl.disable_warp_specialized": True},
+)
 
 
 @T.macro
@@ -16,7 +23,7 @@ def relu(x):
     return T.max(x, T.bfloat16(0))
 
 
-@tilelang.jit
+@tilelang.jit(pass_configs=CONFIG["pass_configs"])
 def gemm(A, B, C, function, block_M, block_N, block_K, stages, threads):
     M, N, K = T.const("M, N, K")
     A: T.Tensor[[M, K], T.bfloat16]
