@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from harness.errors import InfrastructureError
 from harness.judge.entry import Brief
@@ -15,8 +14,6 @@ from harness.tune.progress import Narrator
 from harness.tune.record import SCREEN, Trial, of_record, trials_path
 from harness.tune.screen import Screened, screen
 from harness.tune.survey import Entry
-
-TRIES: Final = 2  # of what the machine kept from being measured
 
 
 @dataclass(slots=True)
@@ -82,10 +79,9 @@ class Course:
         """One rung through the judge; what is known of it already is not measured again."""
         waiting = self._waiting(rung, keys)
         self.reused += len(keys) - len(waiting)
-        for _ in range(TRIES):
-            if waiting:
-                self._judge(rung, waiting, len(keys))
-                waiting = self._waiting(rung, keys)
+        if waiting:
+            self._judge(rung, waiting, len(keys))
+            waiting = self._waiting(rung, keys)
         if waiting:
             reason = self.known[waiting[0], rung].reason
             raise InfrastructureError(f"{self.plan.problem}: {reason}; the race stands still, the same command goes on")

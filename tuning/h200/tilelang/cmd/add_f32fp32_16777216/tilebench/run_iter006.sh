@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/add_f32fp32_16777216/tilebench/iter006_tvm_ffi.py
+mkdir -p tuning/h200/tilelang/perf/add_f32fp32_16777216/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/add_f32fp32_16777216/tilebench/timing_iter006.txt

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/attention_fp16fp32_16x16x16x1024x128x128/tilebench/iter004_rescaled_late.py
+mkdir -p tuning/h200/tilelang/perf/attention_fp16fp32_16x16x16x1024x128x128/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/attention_fp16fp32_16x16x16x1024x128x128/tilebench/timing_iter004.txt

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/copy_f32fp32_24576x1024/tilebench/iter000_torch_copy.py
+mkdir -p tuning/h200/tilelang/perf/copy_f32fp32_24576x1024/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/copy_f32fp32_24576x1024/tilebench/timing_iter000.txt

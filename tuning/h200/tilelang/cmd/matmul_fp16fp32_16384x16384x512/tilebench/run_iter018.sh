@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/matmul_fp16fp32_16384x16384x512/tilebench/iter018_operands_leave_last.py
+mkdir -p tuning/h200/tilelang/perf/matmul_fp16fp32_16384x16384x512/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/matmul_fp16fp32_16384x16384x512/tilebench/timing_iter018.txt

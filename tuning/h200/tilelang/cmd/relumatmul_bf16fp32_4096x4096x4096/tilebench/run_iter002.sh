@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+file=tuning/h200/tilelang/srcs/relumatmul_bf16fp32_4096x4096x4096/tilebench/iter002_macro_argument.py
+mkdir -p tuning/h200/tilelang/perf/relumatmul_bf16fp32_4096x4096x4096/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/relumatmul_bf16fp32_4096x4096x4096/tilebench/timing_iter002.txt
