@@ -126,7 +126,8 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
                 results.reused += reused
                 advance = (made.shape_key, made.model, made.iteration) in planned
                 reporter.finished(result_line(made, reused=reused), advance=advance)
-            ordered = spoiled
+            if not (ordered := spoiled):
+                break
     return results
 
 
