@@ -4,7 +4,8 @@ from kernels.gemm.block_scaled import block_scaled
 from kernels.gemm.ping_pong import ping_pong
 from kernels.gemm.pipelined import pipelined
 from kernels.gemm.split_k import split_k
+from kernels.gemm.stationary import stationary
 from kernels.gemm.stream_k import stream_k
 from kernels.gemm.warp_specialized import warp_specialized
 
-__all__ = ["block_scaled", "ping_pong", "pipelined", "split_k", "stream_k", "warp_specialized"]
+__all__ = ["block_scaled", "ping_pong", "pipelined", "split_k", "stationary", "stream_k", "warp_specialized"]

@@ -132,6 +132,27 @@ def ping_pong(problem: Problem) -> list[dict[str, Any]]:
     ]
 
 
+def stationary(problem: Problem) -> list[dict[str, Any]]:
+    """What fits beside the rows of A, with blocks in step and in echelon."""
+    unit = 64 * 2 // DTYPE_BYTES[problem.input]
+    return [
+        {
+            "block_M": 128,
+            "block_N": block_N,
+            "block_K": unit,
+            "num_stages": num_stages,
+            "lag": lag,
+            "wgmma_in_flight": in_flight,
+            "epilogue_N": epilogue_N,
+        }
+        for block_N in (128, 192)
+        for num_stages in (3, 4, 5)
+        for lag in (0, 1, 3)
+        for in_flight in (1, 0)
+        for epilogue_N in (32, 64)
+    ]
+
+
 def split_k(problem: Problem) -> list[dict[str, Any]]:
     """Two blocks a tile, where whole tiles are too few or load too much; as many stages as fit beside the sums."""
     unit = 64 * 2 // DTYPE_BYTES[problem.input]

@@ -7,7 +7,7 @@ import pytest
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stream_k, warp_specialized
+from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stationary, stream_k, warp_specialized
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
@@ -57,6 +57,17 @@ def test_ping_pong_gives_each_consumer_group_a_whole_tile(key: str) -> None:
     assert "float v[192]" in source
     assert re.findall(r"turn\[(\d)\]\.arrive", source) == ["1", "0"]
     assert "tl::tma_store(C_desc" in source
+
+
+@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+def test_stationary_loads_its_rows_once_and_B_for_every_tile(key: str) -> None:
+    source = cuda(build(stationary, key, **TILE | dict(num_stages=3)))
+    loads = {operand: source.count(f"tl::tma_load({operand}_desc") for operand in "AB"}
+    assert loads["A"] >= 1 and loads["B"] >= 1
+    before, after = source.split("tl::tma_load(A_desc", 1)
+    assert re.search(r"if \(own == 0\) \{", before)
+    assert re.findall(r"turn\[(\d)\]\.arrive", source) == ["1", "0"]
+    assert "tl::tma_store(C_desc" in after
 
 
 @pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
@@ -261,6 +272,9 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
         (ping_pong, MATMUL, dict(block_M=256), "block_M=256: a consumer group takes 64 or 128 rows"),
         (ping_pong, MATMUL, dict(block_N=256), "128 x 256 accumulators take 256 registers"),
         (ping_pong, MATMUL, dict(num_stages=7), "bytes of shared memory"),
+        (stationary, MATMUL, dict(lag=-1), "lag=-1 is negative"),
+        (stationary, MATMUL, dict(block_N=256), "128 x 256 accumulators take 256 registers"),
+        (stationary, "matmul_bf16fp32_512x512x1024", {}, "bytes of shared memory; a block has 231424"),
         (split_k, MATMUL, dict(split=3), "split=3 is not 2 or 4"),
         (split_k, MATMUL, dict(split=4), "block_N=128 over split=4 blocks is not a multiple of epilogue_N=64"),
         (split_k, MATMUL, dict(num_stages=6, block_M=128), "bytes of shared memory"),

@@ -8,7 +8,7 @@ import pytest
 
 from harness.iteration import Program
 from harness.problem import parse_shape_key
-from kernels.gemm import ping_pong, split_k, warp_specialized
+from kernels.gemm import ping_pong, split_k, stationary, warp_specialized
 from tests.kernels.emulation import Outcome, emulate, generated
 
 M, N, K = 512, 768, 320
@@ -38,6 +38,38 @@ def test_ping_pong_computes_every_tile_once(
     found = run(source, operator, 2, tmp_path)
     assert found.wrong is None
     assert sorted(found.stored) == EVERY_STORE
+
+
+def stationary_text(operator: str = "matmul", **levers: int) -> str:
+    problem = parse_shape_key(f"{operator}_fp16fp32_{M}x{N}x{K}")
+    return generated(stationary(problem, **TILE, **levers))
+
+
+@pytest.mark.parametrize("operator", ["matmul", "linear"])
+@pytest.mark.parametrize(("num_stages", "wgmma_in_flight", "lag"), [(2, 0, 0), (3, 1, 0), (3, 1, 2)])
+def test_stationary_computes_every_tile_once(
+    operator: str, num_stages: int, wgmma_in_flight: int, lag: int, tmp_path: Path
+) -> None:
+    source = stationary_text(operator, num_stages=num_stages, wgmma_in_flight=wgmma_in_flight, lag=lag)
+    found = run(source, operator, 2, tmp_path)
+    assert found.wrong is None
+    assert sorted(found.stored) == EVERY_STORE
+
+
+BROKEN_STATIONARY = {
+    "nobody waits for the rows": (r"kept\[\w+\]\.wait\(0\);", ";", "."),
+    "the rows come with every tile": (r"if \(own == 0\) \{", "if (1) {", "."),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_STATIONARY)
+def test_a_broken_hold_on_the_rows_is_seen(broken: str, tmp_path: Path) -> None:
+    pattern, instead, says = BROKEN_STATIONARY[broken]
+    source, count = re.subn(pattern, instead, stationary_text(num_stages=3))
+    assert count
+    wrong = run(source, "matmul", 2, tmp_path).wrong
+    assert wrong is not None
+    assert re.search(says, wrong)
 
 
 @pytest.mark.parametrize("stagger", [0, 2])

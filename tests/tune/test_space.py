@@ -70,6 +70,7 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
         (H200, parse_shape_key("matmul_bf16fp32_1024x1024x1024"), "kernels.gemm.warp_specialized"),
         (H200, parse_shape_key("matmul_bf16fp32_8192x8192x8192"), "kernels.gemm.stream_k"),
         (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.ping_pong"),
+        (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.stationary"),
         (H200, parse_shape_key("scaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.warp_specialized"),
         (H200, parse_shape_key("blockscaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.block_scaled"),
         (H200, parse_shape_key("linear_bf16fp32_64x8192x8192"), "kernels.gemm.split_k"),
