@@ -41,8 +41,8 @@ def test_ping_pong_computes_every_tile_once(
 
 
 def stationary_text(operator: str = "matmul", **levers: int) -> str:
-    problem = parse_shape_key(f"{operator}_fp16fp32_{M}x{N}x{K}")
-    return generated(stationary(problem, **TILE, **levers))
+    family: Callable[..., Program] = stationary
+    return generated(family(parse_shape_key(f"{operator}_fp16fp32_{M}x{N}x{K}"), **TILE, **levers))
 
 
 @pytest.mark.parametrize("operator", ["matmul", "linear"])
