@@ -69,7 +69,7 @@ def test_the_library_against_itself_on_an_h200_is_never_called_different(problem
 
 
 def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
-    """Ten chips of one model, all iterations, each against each: what differs between chips is in the interval."""
+    """Chips of one model, all iterations, each against each: what differs between chips is in the interval."""
     found: dict[str, list[Record]] = {}
     for path in sorted(H200.glob("*/*/results.jsonl")):
         for each in read(path, Record)[0]:
