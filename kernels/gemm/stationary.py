@@ -67,10 +67,8 @@ def stationary(
     rows, columns = roles.cluster_tiles
     k_steps = roles.k_steps
     B_tile = operands.B_tile(block_N, block_K)
-    kept_bytes = k_steps * block_M * block_K * operands.input_bytes
-    ring_bytes = num_stages * block_N * block_K * operands.input_bytes
-    store_bytes = GROUPS * roles.buffers * roles.rows * epilogue_N * operands.output_bytes
-    require_shared(kept_bytes + ring_bytes + store_bytes)
+    # Where Roles counts a stage of A for each stage of B, all of K is kept.
+    require_shared(roles.shared_bytes + (k_steps - num_stages) * block_M * block_K * operands.input_bytes)
 
     @T.macro
     def load(A: Any, B: Any, ring: Ring, kept: Any, block: Any) -> None:

@@ -62,9 +62,8 @@ def test_ping_pong_gives_each_consumer_group_a_whole_tile(key: str) -> None:
 @pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
 def test_stationary_loads_its_rows_once_and_B_for_every_tile(key: str) -> None:
     source = cuda(build(stationary, key, **TILE | dict(num_stages=3)))
-    loads = {operand: source.count(f"tl::tma_load({operand}_desc") for operand in "AB"}
-    assert loads["A"] >= 1 and loads["B"] >= 1
     before, after = source.split("tl::tma_load(A_desc", 1)
+    assert "tl::tma_load(B_desc" in after
     assert re.search(r"if \(own == 0\) \{", before)
     assert re.findall(r"turn\[(\d)\]\.arrive", source) == ["1", "0"]
     assert "tl::tma_store(C_desc" in after
