@@ -1,7 +1,7 @@
 // Stands in for CUDA and TileLang's device templates, so that a warp-specialised kernel's text runs on a CPU as what it is
-// besides arithmetic: a protocol. One host thread plays the first thread of each warp group. Loads arrive late and in any
-// order, a WGMMA reads its stages as late as it may (when its batch is waited for), and what it reads is the coordinates of
-// the load that lies there. A tile is right if each k was added to it once, from its own rows and columns. What a block
+// besides arithmetic: a protocol. One host thread plays the first thread of each warp group. Half of the loads arrive soon,
+// the others not before somebody waits for them, so what nobody waits for is missed. A WGMMA reads its stages as late as it
+// may (when its batch is waited for), and what it reads is the coordinates of the load that lies there. A tile is right if each k was added to it once, from its own rows and columns. What a block
 // sends to another of its cluster are the products behind its sums; they are added when their barrier is waited for.
 #pragma once
 #include <chrono>
@@ -56,6 +56,7 @@ class Barrier {
   void wait(int parity) {
     {
       std::unique_lock lock(mutex_);
+      if ((phase_ & 1) == parity) awaited_ = phase_, changed_.notify_all();
       if (!changed_.wait_for(lock, PATIENCE, [&] { return (phase_ & 1) != parity; })) {
         fail("deadlock: " + name + " never came");
       }
@@ -69,6 +70,14 @@ class Barrier {
     bytes_ += bytes;
   }
   void complete_transaction(int bytes) { change(0, bytes); }
+  int phase() {
+    std::lock_guard lock(mutex_);
+    return phase_;
+  }
+  void until_awaited(int phase) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, 2 * PATIENCE, [&] { return awaited_ >= phase; })) fail("nobody waits for " + name);
+  }
   std::string name;
 
  private:
@@ -80,7 +89,7 @@ class Barrier {
   }
   std::mutex mutex_;
   std::condition_variable changed_;
-  int arrivals_ = 0, pending_ = 0, bytes_ = 0, phase_ = 0;
+  int arrivals_ = 0, pending_ = 0, bytes_ = 0, phase_ = 0, awaited_ = -1;
 };
 
 struct CUtensorMap { char operand; int box_bytes; };
@@ -163,9 +172,12 @@ template <int N, bool Read = true> void tma_store_wait() {}
 inline void tma_load(const CUtensorMap& map, Barrier& full, void* to, int inner, int outer) {
   int64_t offset = static_cast<uchar*>(to) - block->shared.data();
   auto late = std::chrono::microseconds(std::uniform_int_distribution<>(0, 200)(dice));
+  bool soon = dice() % 2;
+  int phase = full.phase();
   Block* here = block;
   std::lock_guard lock(here->mutex);
   here->loads.emplace_back([=, &map, &full] {
+    if (!soon) full.until_awaited(phase);
     std::this_thread::sleep_for(late);
     {
       std::lock_guard lock(here->mutex);
