@@ -4,6 +4,7 @@ All sessions share one environment, since each of its own would install torch an
 make, ``.venv``, which make sets up where it is missing or old; inside the container that of the image.
 """
 
+import argparse
 import os
 
 import nox
@@ -44,8 +45,9 @@ def check(session: nox.Session) -> None:
 @nox.session
 def build(session: nox.Session) -> None:
     """Compile the iterations for their GPU and show the evidence; needs no GPU, and installs compilers that lack."""
-    key = session.posargs[session.posargs.index("--gpu") + 1] if "--gpu" in session.posargs[:-1] else "auto"
-    session.run("make", "toolchain", f"GPU={key}")
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--gpu", default="auto")
+    session.run("make", "toolchain", f"GPU={parser.parse_known_args(session.posargs)[0].gpu}")
     harness(session, "build")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness import gpus, scripts
-from harness.candidate import Settings, default_budget_s
+from harness.candidate import Settings
 from harness.cli.app import guarded
 from harness.errors import ExitCode
 from harness.progress import Quiet
@@ -28,8 +28,7 @@ def _measure(path: Path, upto: Stage) -> Record:
     tree = Tree.of(path)
     iteration = tree.parse(path)
     gpu, device = gpus.resolve(iteration.gpu)
-    settings = Settings(default_budget_s(gpu))
-    return run(Plan(tree, gpu, device, (iteration,), settings, upto=upto, again=True), Quiet()).records[0]
+    return run(Plan(tree, gpu, device, (iteration,), Settings.of(gpu), upto=upto, again=True), Quiet()).records[0]
 
 
 def _print(record: Record) -> ExitCode:

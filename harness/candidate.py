@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from harness import contract
 from harness.errors import InfrastructureError, printable
@@ -35,15 +35,16 @@ class Settings:
     attempts: int = 5
     again: bool = False
 
+    @classmethod
+    def of(cls, gpu: Gpu, budget_s: float | None = None) -> Self:
+        """As ``bench`` measures on a GPU or a CPU, where rounds and launches are fewer as the budget is smaller."""
+        budget_s = default_budget_s(gpu) if budget_s is None else budget_s
+        return cls(budget_s, rounds_per_placement=3, min_launches=24) if gpu.is_cpu else cls(budget_s)
+
 
 def default_budget_s(gpu: Gpu) -> float:
     """A GPU's interval is narrow within 3 s; a CPU's hardly ever is, and its pipeline is there to be seen running."""
     return 1.0 if gpu.is_cpu else 3.0
-
-
-def default_extent(gpu: Gpu) -> tuple[int, int]:
-    """Rounds a placement, and the fewest launches; fewer on a CPU, for the same reason."""
-    return (3, 24) if gpu.is_cpu else (6, 50)
 
 
 class Rejection(Exception):

@@ -65,12 +65,16 @@ class Breach(Exception):
 def check(iteration: Iteration) -> Terms:
     """Check one iteration's source; raises Breach."""
     try:
-        source = iteration.path.read_text(encoding="utf-8")
-        module = ast.parse(source)
+        return _check(iteration)
     except SyntaxError as error:
         raise Breach(error.lineno or 0, f"the file does not parse: {error.msg}") from None
-    except (OSError, ValueError, RecursionError, MemoryError) as error:  # MemoryError: nested too deeply
+    # Too deep for the parser or for what walks and prints its tree, or a number of thousands of digits.
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise Breach(0, f"the file cannot be read as Python: {str(error) or 'nested too deeply'}") from None
+
+
+def _check(iteration: Iteration) -> Terms:
+    module = ast.parse(iteration.path.read_text(encoding="utf-8"))
     is_baseline = iteration.number == 0
     idea = _idea(module)
     _imports(module, is_baseline=is_baseline)

@@ -14,6 +14,7 @@ from harness.records import Environment
 from harness.sources import judge_sha256, source_sha256
 
 IMAGE_VARIABLE: Final = "TILEBENCH_IMAGE"
+CONTENTS: Final = "contents:"  # what an image is known by where nobody told its ID
 
 
 def describing(root: Path, gpu: Gpu, device: Device | None) -> Callable[[str], Environment]:
@@ -42,7 +43,7 @@ def image() -> str | None:
     """The container's image: its ID where that was told, else the hash of the list of its contents; None outside."""
     named = os.environ.get(IMAGE_VARIABLE)
     if named and named.startswith("/"):
-        return f"contents:{source_sha256(Path(named))}"
+        return f"{CONTENTS}{source_sha256(Path(named))}"
     return named or None
 
 

@@ -39,9 +39,9 @@ def printable(text: str, most: int = 1000) -> str:
 
 
 def compiler_complaint(output: str) -> str | None:
-    """The first error in what a compiler wrote: it writes to the terminal and not into the exception."""
+    """The first error in what a compiler wrote, in one line: it writes to the terminal and not into the exception."""
     lines = map(str.strip, output.splitlines())
-    return next((line[:400] for line in lines if re.search(r"\berror: ", line)), None)
+    return next((line[:400] for line in lines if re.search(r"\b(error|fatal)\s*:", line)), None)
 
 
 class TilebenchError(Exception):

@@ -14,6 +14,7 @@ from harness.problem import Problem
 
 AUTO: Final = "auto"
 CPU: Final = "cpu"
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 GRAPH_BELOW_MS: Final = 0.05  # a launch costs the host about 20 µs: below this the host would be what is timed
 # CUDA major version -> the first driver branch that runs it (CUDA compatibility guide, minor version compatibility).
 LEAST_DRIVER: Final = {11: 450, 12: 525, 13: 580}
@@ -85,11 +86,13 @@ def table() -> dict[str, Gpu]:
     return {key: msgspec.structs.replace(row, key=key) for key, row in rows.items()}
 
 
-def find(key: str) -> Gpu:
+def find(key: str, *, auto: bool = True) -> Gpu:
+    """The row of a key; raises UsageError with the known ones, ``auto`` among them where the caller takes it."""
     try:
         return table()[key]
     except KeyError:
-        raise UsageError(f"unknown GPU key '{key}'; known: {AUTO}, {', '.join(table())}") from None
+        known = [AUTO, *table()] if auto and key != AUTO else table()
+        raise UsageError(f"unknown GPU key '{key}'; known: {', '.join(known)}") from None
 
 
 def key_of(device_name: str) -> str | None:
@@ -117,12 +120,33 @@ def visible(present: list[Device], said: str | None) -> list[Device]:
     return chosen
 
 
+def narrowed() -> list[Device] | None:
+    """The devices that CUDA_VISIBLE_DEVICES leaves; None where it is not set, or NVML shows no device.
+
+    Raises UsageError where it names none of them, but for those that mean none: nothing, and -1.
+    """
+    said, found = os.environ.get(VISIBLE), devices()
+    if said is None or not found:
+        return None
+    chosen = visible(found, said)
+    if not chosen and said.partition(",")[0].strip() not in ("", "-1"):
+        raise UsageError(
+            f"{VISIBLE}={said} names no GPU of this machine; set it to the index or UUID of a whole one, "
+            "as nvidia-smi -L lists them, or to -1 for none"
+        )
+    return chosen
+
+
 def _present() -> list[Device]:
-    return visible(devices(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    chosen = narrowed()
+    return devices() if chosen is None else chosen
 
 
 def detect() -> str:
-    """The GPU key of the first GPU that may be used; ``cpu`` where there is none."""
+    """The GPU key of the first GPU that may be used; ``cpu`` where there is none.
+
+    Raises UsageError where no row describes it or CUDA_VISIBLE_DEVICES names none, InfrastructureError where it fails.
+    """
     present = _present()
     if not present:
         return CPU
@@ -135,18 +159,22 @@ def detect() -> str:
 def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
     """The GPU row for a requested key, and the device that will run it (None on ``cpu``).
 
-    Raises UsageError where the key is not the machine's GPU (unless forced) and InfrastructureError where no GPU is.
+    Raises UsageError where the key is not the machine's GPU (unless forced) and InfrastructureError where no GPU is,
+    or where the driver fails, which ``cpu`` does not ask.
     """
-    present = _present()
     gpu = find(detect() if key == AUTO else key)
     if gpu.is_cpu:
         return gpu, None
+    present = _present()
     if not present:
         raise InfrastructureError(f"GPU key '{key}' was asked for, but this machine has no NVIDIA GPU; try GPU=cpu")
     match = next((device for device in present if key_of(device.name) == gpu.key), None)
     if match is None and not force:
-        raise UsageError(
-            f"GPU key '{key}' was asked for, but this machine's GPU is '{present[0].name}' "
-            f"(key {key_of(present[0].name)}); use that key, or --force to keep its records apart"
-        )
+        asked = f"GPU key '{key}' was asked for, but this machine's GPU is '{present[0].name}'"
+        own = key_of(present[0].name)
+        if own is None:
+            raise UsageError(
+                f"{asked}, which matches no row of {_FILE.name}; add one, or --force to keep its records apart"
+            )
+        raise UsageError(f"{asked} (key {own}); use that key, or --force to keep its records apart")
     return gpu, match or present[0]

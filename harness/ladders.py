@@ -6,10 +6,16 @@ from typing import Final
 
 from harness.errors import UsageError
 from harness.gpus import Gpu
-from harness.problem import DTYPE_BYTES, Problem
+from harness.problem import DTYPE_BYTES, DTYPES, Problem
 
 _BASELINE_OPERATORS: Final = ("matmul", "linear")
-_ATTENTION_OPERATORS: Final = ("attention", "causalattention")
+# Operators whose families are for Hopper alone, and the inputs that these take.
+_HOPPER_OPERATORS: Final = {
+    "attention": ("bf16", "fp16"),
+    "causalattention": ("bf16", "fp16"),
+    "scaledlinear": ("e4m3", "bf16", "fp16"),
+    "blockscaledlinear": ("e4m3",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,7 @@ class Ladder:
 
 _PIPELINED: Final = "kernels.gemm.pipelined"
 _WARP_SPECIALIZED: Final = "kernels.gemm.warp_specialized"
+_BLOCK_SCALED: Final = "kernels.gemm.block_scaled"
 _ATTENTION: Final = "kernels.flash_attention.forward"
 _SCALAR: Final = "kernels.cpu.scalar_gemm"
 _REGISTERS: Final = "kernels.cpu.register_blocked"
@@ -60,6 +67,18 @@ _CONSUMERS: Final[dict[str, object]] = {
     "persistent": False,
     "wgmma_in_flight": 1,
     "epilogue": "tma",
+    "epilogue_N": 64,
+    "epilogue_buffers": 2,
+}
+_SCALED_BLOCKS: Final[dict[str, object]] = {
+    "block_M": 128,
+    "block_N": 128,
+    "num_stages": 4,  # which leave room for an output of float32
+    "consumer_groups": 2,
+    "chain": 1,
+    "cluster_M": 1,
+    "cluster_N": 1,
+    "group_M": 16,
     "epilogue_N": 64,
     "epilogue_buffers": 2,
 }
@@ -218,10 +237,11 @@ def ladder(gpu: Gpu) -> Ladder | None:
 
 def draft(problem: Problem, gpu: Gpu) -> Draft:
     """A first kernel for any problem that a family takes; raises UsageError for the others."""
+    hopper = problem.operator in _HOPPER_OPERATORS
     reason = None
-    if problem.operator in _ATTENTION_OPERATORS and gpu.arch == "sm_90a" and DTYPE_BYTES[problem.input] == 2:
-        return _ATTENTION_DRAFT
-    if problem.operator not in _BASELINE_OPERATORS:
+    if hopper:
+        reason = _not_on_hopper(problem, gpu)
+    elif problem.operator not in _BASELINE_OPERATORS:
         reason = f"operator '{problem.operator}'"
     elif ladder(gpu) is None:
         reason = f"architecture {gpu.arch}"
@@ -235,7 +255,45 @@ def draft(problem: Problem, gpu: Gpu) -> Draft:
         reason = f"{problem.input} in operator {problem.operator}; use operator linear"
     if reason is not None:
         raise UsageError(f"no family in kernels/ takes {reason}")
+    if hopper:
+        return _hopper_draft(problem, gpu)
     return _cpu_draft(problem) if gpu.is_cpu else _gpu_draft(problem)
+
+
+def _not_on_hopper(problem: Problem, gpu: Gpu) -> str | None:
+    """What of such a problem no family takes; None where one takes all of it."""
+    operator, inputs = problem.operator, _HOPPER_OPERATORS[problem.operator]
+    if gpu.arch != "sm_90a":
+        return f"operator '{operator}' on {'a CPU' if gpu.is_cpu else gpu.arch}; one does on sm_90a"
+    if problem.input not in [DTYPES[each] for each in inputs]:
+        return f"{problem.input} in operator {operator}; use {' or '.join(inputs)}"
+    if operator.endswith("scaledlinear"):
+        rows, columns, depth = problem.dims
+        pitches = [depth * DTYPE_BYTES[problem.input], columns * DTYPE_BYTES[problem.output]]
+        if any(pitch % 16 for pitch in pitches) or (operator == "blockscaledlinear" and rows % 4):
+            return f"{problem}, whose rows are not all multiples of 16 bytes, as TMA needs them"
+    return None
+
+
+def _hopper_draft(problem: Problem, gpu: Gpu) -> Draft:
+    """What the ladders of an H200 began to climb with."""
+    if problem.operator == "scaledlinear":
+        width = DTYPE_BYTES[problem.input]
+        config = _CONSUMERS | {"block_N": 192, "block_K": 128 // width, "epilogue": "direct"}
+        return Draft(
+            "warp_specialized",
+            "Warp specialization by hand on 128x192 tiles, whose sums are scaled in registers.",
+            _WARP_SPECIALIZED,
+            config | {"promote_steps": 4 if width == 1 else 0},
+        )
+    if problem.operator == "blockscaledlinear":
+        return Draft(
+            "warp_specialized",
+            "Warp specialization by hand: one consumer group scales and adds while the other's products are made.",
+            _BLOCK_SCALED,
+            _SCALED_BLOCKS | {"num_sms": gpu.sms},
+        )
+    return _ATTENTION_DRAFT
 
 
 def _gpu_draft(problem: Problem) -> Draft:

@@ -70,10 +70,16 @@ class Board:
 
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
-    """Every problem's boards, the newest environment first, and what could not be read."""
+    """Every problem's boards, the newest environment first, and what could not be read.
+
+    An iteration that is selected keeps the rank and the decision that it has among all of its problem.
+    """
     decided: dict[str, list[PlayOff]] = {}
-    iterations, misplaced = tree.scan(gpu, selection)
+    selected, misplaced = tree.scan(gpu, selection)
     complaints = [each.reason for each in misplaced]
+    shape_keys = {each.shape_key for each in selected}
+    everyone, _ = tree.scan(gpu, replace(selection, iteration=None))
+    iterations = [each for each in everyone if each.shape_key in shape_keys]
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
     unmeasured: dict[str, list[Iteration]] = {}
     bounds: dict[tuple[str, str, str], str] = {}
@@ -101,7 +107,14 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
             result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
-    return [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result], complaints
+    whole = [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result]
+    return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
+
+
+def _narrowed(board: Board, selected: list[Iteration]) -> Board:
+    names = {(each.shape_key, each.model, each.name) for each in selected}
+    rows = tuple(row for row in board.rows if (row.problem, row.model, row.iteration) in names)
+    return replace(board, rows=rows)
 
 
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:

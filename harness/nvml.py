@@ -3,13 +3,15 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
 import msgspec
 import pynvml
+
+from harness.errors import InfrastructureError
 
 SAMPLE_INTERVAL_S: Final = 0.05
 RELEASE_S: Final = 10.0
@@ -27,7 +29,14 @@ _THROTTLE_REASONS: Final = {
 
 
 # A driver that cannot say, such as of a MIG slice, says nothing of the device's health.
-_UNSAID: Final = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION)
+_UNSAID: Final = (
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_NO_PERMISSION,
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+)
+_LOST: Final = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
+# Without these a machine has no GPU to use; any other error is of one that it should have.
+_NO_DRIVER: Final = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +73,25 @@ class Telemetry(msgspec.Struct, frozen=True):
 
 @contextmanager
 def _session() -> Iterator[bool]:
+    """Whether there is a driver; raises InfrastructureError where it fails, then or inside."""
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    except pynvml.NVMLError as error:
+        if error.value not in _NO_DRIVER:
+            raise InfrastructureError(_failing(error)) from error
         yield False
         return
     try:
         yield True
+    except pynvml.NVMLError as error:
+        raise InfrastructureError(_failing(error)) from error
     finally:
-        pynvml.nvmlShutdown()
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
 
 
 def devices() -> list[Device]:
-    """The GPUs of this machine; empty without a driver."""
+    """The GPUs of this machine; empty without a driver. Raises InfrastructureError where the driver or a GPU fails."""
     with _session() as alive:
         if not alive:
             return []
@@ -85,15 +100,20 @@ def devices() -> list[Device]:
 
 
 def compute_processes(device: Device) -> list[int]:
-    """PIDs that hold a compute context on the device, as far as the driver shows them."""
+    """PIDs that hold a compute context on the device, as far as the driver shows them.
+
+    Raises InfrastructureError where the device does not answer.
+    """
     with _session() as alive:
         if not alive:
             return []
-        handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
         try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
             return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-        except pynvml.NVMLError:
-            return []
+        except pynvml.NVMLError as error:
+            if error.value not in _LOST:  # who is on it, many a container does not show
+                return []
+            raise InfrastructureError(_silent(device, error)) from error
 
 
 def used_bytes(device: Device) -> int:
@@ -109,7 +129,10 @@ def used_bytes(device: Device) -> int:
 
 
 def strangers(device: Device | None, ours: set[int]) -> list[int]:
-    """PIDs on the device that are not ours; none where the driver does not even show ours, as in some containers."""
+    """PIDs on the device that are not ours; none where the driver does not even show ours, as in some containers.
+
+    Raises InfrastructureError where the device does not answer.
+    """
     seen = set(compute_processes(device)) if device is not None else set()
     return sorted(seen - ours) if seen & ours else []
 
@@ -127,7 +150,7 @@ def lost(device: Device | None) -> str | None:
     except pynvml.NVMLError as error:
         if error.value in _UNSAID:
             return None
-        return f"{device.name} does not answer any more ({error}); see dmesg for its Xid, reset it or take another"
+        return _silent(device, error)
     return None
 
 
@@ -175,27 +198,25 @@ class Monitor:
         )
 
     def _sample(self, device: Device) -> None:
-        with _session() as alive:
+        # a device that stops answering leaves the samples it gave
+        with suppress(InfrastructureError), _session() as alive:
             if not alive:
                 return
             handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
             began = time.monotonic()
             while not self._done.is_set():
-                try:
-                    moment = Moment(
-                        time.monotonic() - began,
-                        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-                        pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                moment = Moment(
+                    time.monotonic() - began,
+                    pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+                    pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                )
+                self._samples.append(
+                    (
+                        moment,
+                        pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+                        pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
                     )
-                    self._samples.append(
-                        (
-                            moment,
-                            pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-                            pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
-                        )
-                    )
-                except pynvml.NVMLError:
-                    return  # a device that stops answering leaves the samples it gave
+                )
                 time.sleep(SAMPLE_INTERVAL_S)
 
 
@@ -214,6 +235,14 @@ def _device(index: int, driver: str) -> Device:
     )
 
 
+def _failing(error: pynvml.NVMLError) -> str:
+    return f"the NVIDIA driver fails: {error}; see nvidia-smi and dmesg, reset the GPU or reboot, or try GPU=cpu"
+
+
+def _silent(device: Device, error: pynvml.NVMLError) -> str:
+    return f"{device.name} does not answer any more ({error}); see dmesg for its Xid, reset it or take another"
+
+
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -222,6 +251,7 @@ def released(device: Device | None) -> None:
     """Wait until the processes of the rung before are gone from the device too; the judge refuses to run beside any.
 
     Whoever waited for the end of a process has seen its pipe close, and the driver lets go of it a moment later.
+    Raises InfrastructureError where the device does not answer.
     """
     until = time.monotonic() + RELEASE_S
     while device is not None and compute_processes(device) and time.monotonic() < until:

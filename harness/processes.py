@@ -13,9 +13,10 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
-from multiprocessing import forkserver, reduction
+from multiprocessing import forkserver, popen_forkserver, reduction
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -23,6 +24,7 @@ import msgspec
 import psutil
 
 from harness import memory
+from harness.files import make_scratch, sweep
 from harness.gpus import Gpu
 from harness.judge.entry import Brief, run_contestant, run_opponent, run_referee
 from harness.judge.messages import Meet, Message, Unanswered, receive, send
@@ -34,7 +36,6 @@ POLL_S: Final = 0.2
 LOG_TAIL_BYTES: Final = 2000
 EXIT_UNKNOWN: Final = 255  # multiprocessing's, of a process whose forkserver is gone
 
-SCRATCH: Final = "tilebench-run-"
 LONGEST_FOLDER: Final = 50  # characters; the address of a socket may have 107
 UNLIMITED_BYTES: Final = 1 << 62
 SCRATCH_BYTES: Final = 2 << 30  # of one contestant; half of what is free where that is less
@@ -70,7 +71,30 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     _choose_folder_of_sockets()
     _context.set_forkserver_preload(["harness.judge.leash", "harness.judge.preload"])
     forkserver.ensure_running()  # here, not by a thread of the pool: it is to live as long as its parent thread
-    _sweep()
+    sweep(_folder_of_sockets())
+
+
+class _Popen(popen_forkserver.Popen):
+    """The exit code comes once, through a pipe, and every start of a process asks for that of all others: in turns.
+
+    Two threads that ask at once would else leave one of them with that of a forkserver that is gone.
+    """
+
+    def __init__(self, process: BaseProcess) -> None:
+        self._turn = threading.Lock()
+        super().__init__(process)
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        with self._turn:
+            return super().poll(flag)
+
+
+class Process(ForkServerProcess):
+    """A process of the forkserver, watched by several threads."""
+
+    @staticmethod
+    def _Popen(process: BaseProcess) -> popen_forkserver.Popen:  # noqa: N802  # multiprocessing's own name
+        return _Popen(process)
 
 
 class Worker:
@@ -82,7 +106,7 @@ class Worker:
         self.channel = ours
         self._memory_bytes = memory_bytes
         self._paused = False
-        self.process: ForkServerProcess = _context.Process(target=body, args=(*args, theirs), daemon=True)
+        self.process = Process(target=body, args=(*args, theirs), daemon=True)
         with _hidden_main():
             self.process.start()
         theirs.close()
@@ -229,7 +253,7 @@ class Contestant(Side):
     body: Callable[..., object] = staticmethod(run_contestant)
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
-        self.scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
+        self.scratch = make_scratch("contestant")
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch)
         super().__init__(self.body, brief, memory_limit_bytes(builders))
@@ -283,22 +307,13 @@ def _choose_folder_of_sockets() -> None:
     """multiprocessing's own would stay behind when the run is killed, and nobody could tell whose it was."""
     config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     if "tempdir" not in config:
-        config["tempdir"] = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-", dir=_folder_of_sockets())
+        config["tempdir"] = str(make_scratch("s", _folder_of_sockets()))
         atexit.register(shutil.rmtree, config["tempdir"], ignore_errors=True)
 
 
 def _folder_of_sockets() -> str:
     folder = tempfile.gettempdir()
     return folder if len(folder) <= LONGEST_FOLDER else "/tmp"
-
-
-def _sweep() -> None:
-    """Remove the scratch folders of runs that were killed."""
-    places = {Path(tempfile.gettempdir()), Path(_folder_of_sockets())}
-    for folder in (each for place in places for each in place.glob(f"{SCRATCH}*")):
-        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def memory_limit_bytes(builders: int = 1) -> int:

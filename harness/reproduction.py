@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from harness import comparison, revisions
+from harness import comparison, files, revisions
 from harness.candidate import default_budget_s
+from harness.environment import CONTENTS
 from harness.errors import InfrastructureError, UsageError
 from harness.gpus import find
 from harness.records import SCHEMA, Record, append, read
@@ -89,8 +89,7 @@ def as_recorded(tree: Tree, record: Record) -> Iterator[Found]:
     """A scratch checkout with the iteration, its families and the judge as they were, without records."""
     path = tree.folder(record.gpu) / "srcs" / record.shape_key / record.model / f"{record.iteration}.py"
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
-        with tempfile.TemporaryDirectory(prefix="tilebench-reproduce-") as folder:
-            root = Path(folder)
+        with files.scratch("reproduce") as root:
             for part in PARTS:
                 shutil.copytree(tree.root / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copytree(path.parent, root / path.parent.relative_to(tree.root))
@@ -114,6 +113,11 @@ def again(found: Found, *, in_image: bool) -> Record:
     if in_image:
         if record.environment.image is None:
             raise UsageError(f"record {record.id} was not made in a container's image")
+        if record.environment.image.startswith(CONTENTS):
+            raise UsageError(
+                f"record {record.id} was made by a plain 'docker run', which tells the image's contents, not its ID; "
+                "run reproduce inside that image, without --in-image"
+            )
         verb = ["run-in-docker", "--image", record.environment.image, *verb]
     environment = os.environ | {"TILEBENCH_ROOT": str(found.root), "PYTHONPATH": Tree(found.root).python_path}
     done = subprocess.run(

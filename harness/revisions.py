@@ -1,12 +1,12 @@
 """Revisions: records and sources as they were, from git or from files, without touching the working tree."""
 
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from harness import files
 from harness.errors import InfrastructureError, UsageError
 from harness.records import Record, decode, read
 from harness.tree import Tree
@@ -67,8 +67,9 @@ def git(root: Path, *words: str) -> bytes:
 @contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
     """A scratch worktree of a commit; gone afterwards, however it ends."""
-    with tempfile.TemporaryDirectory(prefix="tilebench-revision-") as folder:
-        place = Path(folder) / "tree"
+    with files.scratch("revision") as folder:
+        place = folder / "tree"
+        git(root, "worktree", "prune")  # of those that were killed
         git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
         try:
             yield place

@@ -108,8 +108,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
         return results
     with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
         if plan.upto is not Stage.CONTRACT:
-            if not plan.gpu.is_cpu:
-                toolchain.find().require()
+            toolchain.find().require(cpu=plan.gpu.is_cpu)
             reporter.doing("importing torch and TileLang")
             start_forkserver(plan.gpu, plan.device)
         planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}

@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 from typing import Final
 
-from harness.errors import InfrastructureError, explained
+from harness import files
 from harness.records import Record, Status, read
 from harness.tree import Iteration, Tree
 
@@ -14,6 +14,7 @@ _HEAD: Final = """\
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file={path}
 """
 _BUILD: Final = _HEAD + (
@@ -32,7 +33,7 @@ _COLUMNS: Final = ("recorded_at", "iteration", "status", "stage", *_FIGURES, "ma
 def write(tree: Tree, iteration: Iteration, record: Record) -> None:
     """Write all that lies beside an iteration with an outcome; each file is there whole, or not at all."""
     write_commands(tree, iteration)
-    _put(tree.timing(iteration), "\n".join(timing_lines(record)) + "\n")
+    files.put(tree.timing(iteration), ("\n".join(timing_lines(record)) + "\n").encode())
     _write_tsv(tree, iteration)
 
 
@@ -54,7 +55,7 @@ def write_commands(tree: Tree, iteration: Iteration) -> None:
         content = text.format(**words)
         if script.is_file() and script.read_text() == content:
             continue
-        _put(script, content, 0o755)
+        files.put(script, content.encode(), 0o755)
 
 
 def timing_lines(record: Record) -> list[str]:
@@ -99,16 +100,4 @@ def _write_tsv(tree: Tree, iteration: Iteration) -> None:
         figures = [getattr(measured, name) if measured else "" for name in _FIGURES]
         told = (record.recorded_at, record.iteration, record.status, record.stage)
         writer.writerow([*told, *figures, _worst_error(record), record.reason or "", record.idea or "", record.id])
-    _put(path, text.getvalue())
-
-
-def _put(path: Path, text: str, mode: int = 0o644) -> None:
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, newline="")
-        unfinished.chmod(mode)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InfrastructureError(f"{path} cannot be written: {explained(error)}") from error
+    files.put(path, text.getvalue().encode())

@@ -119,10 +119,18 @@ def standings(held: PlayOff) -> str:
     return f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds\n\n{body}"
 
 
-def chosen(selection: Selection) -> str:
-    """The narrowing of a run, in words."""
+def narrowing(selection: Selection) -> str:
+    """What narrows a run, as it was asked for."""
     parts = (("shape", selection.shape), ("model", selection.model), ("iter", selection.iteration))
-    return ", ".join(f"--{name} {value}" for name, value in parts if value is not None) or "--help"
+    return ", ".join(f"--{name} {value}" for name, value in parts if value is not None)
+
+
+def no_iteration(key: str, selection: Selection, name: str = "iteration") -> str:
+    """That nothing under a GPU key is selected; where nothing narrows, how to begin."""
+    words = narrowing(selection)
+    return f"no {name} under tuning/{key}/ " + (
+        f"matches {words}" if words else f"yet; `tilebench new --gpu {key}` begins a ladder"
+    )
 
 
 def result_line(record: Record, *, reused: bool = False) -> str:

@@ -6,9 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from harness import comparison, exports, gpus, leaderboard, play_off, reproduction, revisions, tables
-from harness.candidate import Settings
 from harness.cli.app import app, emit
-from harness.cli.options import Choice
+from harness.cli.options import Choice, Manner
 from harness.comparison import Comparison, Verdict
 from harness.errors import ExitCode, UsageError
 from harness.progress import console, reporting
@@ -29,12 +28,15 @@ def compare(
 ) -> ExitCode:
     """Say for each iteration whether it became faster or slower between two runs; measures nothing."""
     limit = _limit(fail_on)
+    if not 0 <= margin < 1:
+        raise UsageError(f"--margin {margin:g} is not a number from 0 up to 1")
     tree, key = Tree.here(), choice.key
     choice.selection.check()
     before, after = (_taken(tree, key, named, choice.selection) for named in (a, b))
     found = comparison.pair(before, after, margin)
     if not found:
-        raise UsageError(f"neither {a} nor {b} holds a record of {key} that matches {tables.chosen(choice.selection)}")
+        words = tables.narrowing(choice.selection)
+        raise UsageError(f"neither {a} nor {b} holds a record of {key}{f' that matches {words}' if words else ''}")
     if choice.json:
         emit(found)
     else:
@@ -85,10 +87,13 @@ def play(
     """Measure the leaders of a problem in turns; the leaderboard takes the verdict."""
     if choice.shape is None:
         raise UsageError("play-off needs --shape, e.g. --shape matmul_bf16fp32_4096x4096x4096")
+    for name, number in (("rounds", rounds), ("top", top)):
+        if number is not None and number < 2:
+            raise UsageError(f"--{name} {number} is not a number of 2 or more")
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu)
+    settings = Manner(budget=budget).settings(gpu)
     leaders = _leaders(tree, gpu.key, choice.selection, top)
-    settings = Settings(budget_s=budget)
     with reporting(rounds) as reporter:
         held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter)
     append(tree.play_offs(gpu.key, choice.shape), held)

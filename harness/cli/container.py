@@ -42,8 +42,10 @@ def run_in_docker(
     """Run a verb in the container, on this checkout's code and records; the image is built where it is missing."""
     if not words:
         raise UsageError("run-in-docker needs a verb, such as bench or verify, and then that verb's options")
-    present = devices()
-    order = sandbox.Order(Tree.here().root, words, gpus=_needs_gpu(words, bool(present)))
+    order = sandbox.Order(Tree.here().root, words, gpus=_needs_gpu(words))
+    present = devices() if order.gpus else []
+    if order.gpus:
+        gpus.narrowed()  # before an image is built for what would then be refused
     with engine.connected() as client:
         chosen = image.find(client, image_name) if image_name else image.fitting(client, order.root)
         if chosen is None:
@@ -54,10 +56,10 @@ def run_in_docker(
         return sandbox.run(client, chosen, order, present[0] if present else None)
 
 
-def _needs_gpu(words: tuple[str, ...], present: bool) -> bool:
+def _needs_gpu(words: tuple[str, ...]) -> bool:
     """Whether the container gets the machine's GPUs: by the key that is named, else where there are any."""
     named = [words[1]] if words[1:2] and words[1] in gpus.table() else []
     named += [after for word, after in pairwise(words) if word == "--gpu"]
     named += [word.partition("=")[2] for word in words if word.startswith("--gpu=")]
     key = named[-1] if named else gpus.AUTO
-    return present if key == gpus.AUTO else not gpus.find(key).is_cpu
+    return bool(devices()) if key == gpus.AUTO else not gpus.find(key).is_cpu

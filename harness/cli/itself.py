@@ -35,6 +35,15 @@ def measure_itself(
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
 ) -> ExitCode:
     """Measure the harness: library against itself, killed runs, time saved; of the first problem, or of --shape."""
+    if choice.iter is not None:
+        raise UsageError("selftest measures iter000 and samples of its own, no other iteration; leave --iter out")
+    if choice.model is not None and (adversaries or faults or sensitivity):
+        raise UsageError("selftest takes samples of its own for this, no model's iterations; leave --model out")
+    for name, number, least in (("runs", runs, 2 if sensitivity else 0), ("kills", kills, 0), ("stops", stops, 0)):
+        if number < least:
+            raise UsageError(f"--{name} {number} is not a number of {least} or more")
+    if not 0 < slower_by < float("inf"):
+        raise UsageError(f"--slower-by {slower_by:g} is not a number above 0")
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu)
     if adversaries:
@@ -45,7 +54,7 @@ def measure_itself(
         return _slow_down(tree, gpu, device, choice, slower_by, runs)
     iterations, _ = tree.scan(gpu.key, Selection(choice.shape, choice.model, "0"))
     if not iterations:
-        raise UsageError(f"no iter000 under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
+        raise UsageError(tables.no_iteration(gpu.key, choice.selection, "iter000"))
     first = iterations[0]
     findings: dict[str, object] = {}
     with reporting(3) as reporter:
@@ -81,8 +90,6 @@ def _break(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice) -> 
 def _slow_down(
     tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, slower_by: float, runs: int
 ) -> ExitCode:
-    if not (slower_by > 0 and runs > 1):
-        raise UsageError(f"--slower-by {slower_by:g} --runs {runs}: give a share above 0, and two runs at least")
     with reporting(1) as reporter:
         finding = selftest.sensitivity.compare(tree, gpu, device, _shape(gpu, choice), slower_by, runs, reporter)
         reporter.finished(selftest.sensitivity.line(finding))
@@ -108,6 +115,8 @@ def _shape(gpu: gpus.Gpu, choice: Choice) -> str:
 @app.command(name="doctor")
 def examine(choice: Choice = Choice()) -> ExitCode:
     """Say what this machine has, what is missing, and what to do about it."""
+    if choice.shape is not None or choice.model is not None or choice.iter is not None:
+        raise UsageError("doctor looks at the machine, not at iterations; leave --shape, --model and --iter out")
     findings = doctor.examine()
     if choice.json:
         emit(findings)

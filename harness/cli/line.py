@@ -50,7 +50,7 @@ def carry_out(choice: Choice, upto: Stage, manner: Manner | Building = Manner())
         )
     iterations, misplaced = tree.scan(gpu.key, choice.selection)
     if not iterations and not misplaced:
-        raise UsageError(f"no iteration under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
+        raise UsageError(tables.no_iteration(gpu.key, choice.selection))
     plan = Plan(
         tree=tree,
         gpu=gpu,

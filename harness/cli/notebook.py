@@ -37,6 +37,8 @@ def new(
     """Write the next iteration, numbered, with a parent, ready to edit; from an idea of the parent's profile."""
     if choice.shape is None or choice.model is None:
         raise UsageError("new needs --shape and --model, e.g. --shape matmul_bf16fp32_4096x4096x4096 --model me")
+    if choice.iter is not None:
+        raise UsageError("new gives the number itself, and --from names the one to start from; leave --iter out")
     path = scaffold.new(Tree.here(), choice.key, choice.shape, choice.model, parent, tag, idea)
     if choice.json:
         emit({"path": path})
@@ -53,5 +55,5 @@ def print_boards(key: str, choice: Choice, table_format: str = "simple") -> None
         emit([row for board in boards for row in board.rows])
         return
     if not boards:
-        raise UsageError(f"no iteration under tuning/{key}/ matches {tables.chosen(choice.selection)}")
+        raise UsageError(tables.no_iteration(key, choice.selection))
     print("\n".join(tables.leaderboard(board, table_format) for board in boards))

@@ -1,12 +1,12 @@
 """Options that verbs share: what to work on, and how to measure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from harness import gpus
-from harness.candidate import Settings, default_budget_s, default_extent
+from harness.candidate import Settings
 from harness.errors import UsageError
 from harness.tree import Selection
 
@@ -45,12 +45,7 @@ class Building:
         """The settings of a build for a GPU."""
         _check_seconds("build-deadline", self.build_deadline)
         _check_attempts(self.attempts)
-        return Settings(
-            budget_s=default_budget_s(gpu),
-            build_deadline_s=self.build_deadline,
-            attempts=self.attempts,
-            again=self.again,
-        )
+        return replace(Settings.of(gpu), build_deadline_s=self.build_deadline, attempts=self.attempts, again=self.again)
 
 
 @Parameter(name="*")
@@ -61,7 +56,7 @@ class Manner:
     force: Annotated[bool, Parameter(negative="", help="Run a key that is not this GPU's; its records stay apart.")] = (
         False
     )
-    again: Annotated[bool, Parameter(negative="", help="Measure again what is recorded already.")] = False
+    again: Annotated[bool, Parameter(negative="", help="Compile and measure again what is recorded already.")] = False
     budget: Annotated[
         float | None, Parameter(help="Seconds of device time for one measurement at most; 3 on a GPU, 1 on a CPU.")
     ] = None
@@ -79,14 +74,12 @@ class Manner:
             if seconds is not None:
                 _check_seconds(name, seconds)
         _check_attempts(self.attempts)
-        rounds, launches = default_extent(gpu)
-        return Settings(
-            budget_s=default_budget_s(gpu) if self.budget is None else self.budget,
-            rounds_per_placement=rounds,
-            min_launches=launches,
+        return replace(
+            Settings.of(gpu, self.budget),
             launch_deadline_s=self.deadline,
             build_deadline_s=self.build_deadline,
             attempts=self.attempts,
+            again=self.again,
         )
 
 

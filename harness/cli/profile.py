@@ -53,7 +53,7 @@ def _named(tree: Tree, gpu: gpus.Gpu, choice: Choice) -> tuple[Iteration, ...]:
     for each in misplaced:
         console.print(each.reason, markup=False)
     if not iterations:
-        raise UsageError(f"no iteration under tuning/{gpu.key}/ matches {tables.chosen(choice.selection)}")
+        raise UsageError(tables.no_iteration(gpu.key, choice.selection))
     return tuple(iterations)
 
 

@@ -22,7 +22,7 @@ def publish(
     json: Annotated[bool, Parameter(negative="", help="One JSON document on stdout, all else on stderr.")] = False,
 ) -> ExitCode:
     """Write the winners of a GPU's leaderboard to kernels/pinned/; measures nothing."""
-    if gpus.find(gpu).is_cpu:
+    if gpus.find(gpu, auto=False).is_cpu:
         raise UsageError("what a CPU measured holds for that machine alone, and is not published")
     tree = Tree.here()
     path = published.place(tree.root, gpu)

@@ -21,7 +21,7 @@ from harness.container.engine import too_old
 from harness.container.image import variable
 from harness.environment import IMAGE_VARIABLE
 from harness.errors import ExitCode, InfrastructureError
-from harness.gpus import LEAST_DRIVER
+from harness.gpus import LEAST_DRIVER, VISIBLE, narrowed
 from harness.nvml import Device
 
 OWNER: Final = "tilebench.owner"
@@ -77,7 +77,11 @@ def run(client: DockerClient, image: Image, order: Order, device: Device | None 
 
 
 def settings(image: Image, order: Order, uid: int, gid: int, memory_bytes: int) -> dict[str, Any]:
-    """The arguments of the container; its rights are the least that the verb needs."""
+    """The arguments of the container; its rights are the least that the verb needs.
+
+    Raises UsageError where CUDA_VISIBLE_DEVICES names no GPU.
+    """
+    chosen = narrowed() if order.gpus else None
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
     profiles = order.verb == PROFILES
     limit_bytes = int(memory_bytes * MEMORY_SHARE)
@@ -87,7 +91,7 @@ def settings(image: Image, order: Order, uid: int, gid: int, memory_bytes: int) 
         "command": [*_keeping(NCU_RIGHT, uid, gid), *command] if profiles else command,
         "name": f"tilebench-{order.verb}-{os.getpid()}",
         "labels": {OWNER: _owner()},
-        "environment": {IMAGE_VARIABLE: str(image.id), **_terminal()},
+        "environment": {IMAGE_VARIABLE: str(image.id), **_visible(chosen), **_terminal()},
         "tty": terminal,
         "user": "0:0" if profiles else f"{uid}:{gid}",
         "mounts": [
@@ -105,7 +109,7 @@ def settings(image: Image, order: Order, uid: int, gid: int, memory_bytes: int) 
         "memswap_limit": limit_bytes,
         "shm_size": "1g",
         "ulimits": [Ulimit(name="nofile", soft=OPEN_FILES, hard=OPEN_FILES), Ulimit(name="core", soft=0, hard=0)],
-        "device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])] if order.gpus else [],
+        "device_requests": _requests(chosen) if order.gpus else [],
     }
 
 
@@ -176,6 +180,19 @@ def _keeping(right: str, uid: int, gid: int) -> list[str]:
         "setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups",
         f"--inh-caps={only}", f"--ambient-caps={only}", f"--bounding-set={only}", "--",
     ]  # fmt: skip
+
+
+def _requests(chosen: list[Device] | None) -> list[DeviceRequest]:
+    """All GPUs, or the chosen ones."""
+    if chosen is None:
+        return [DeviceRequest(count=-1, capabilities=[["gpu"]])]
+    uuids = [device.uuid for device in chosen]
+    return [DeviceRequest(device_ids=uuids, capabilities=[["gpu"]])] if uuids else []
+
+
+def _visible(chosen: list[Device] | None) -> dict[str, str]:
+    """The chosen GPUs in their order, which a request does not keep; by UUID, since a container counts its own."""
+    return {} if chosen is None else {VISIBLE: ",".join(device.uuid for device in chosen)}
 
 
 def _check_driver(image: Image, device: Device) -> None:

@@ -19,6 +19,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("locked packages", packages.locked),
     ("image", place.image),
     ("Docker", place.docker),
+    ("confinement", place.confinement),
     ("GPU", gpu.gpu),
     ("driver", gpu.driver),
     ("GPU processes", gpu.processes),

@@ -1,6 +1,5 @@
 """What a check of the doctor says, and the versions that it compares."""
 
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable
@@ -29,10 +28,6 @@ class Finding(msgspec.Struct, frozen=True):
 
 Check = Callable[[list[Device]], Iterable[Finding]]
 """Looks at one thing, given the GPUs that the driver shows."""
-
-
-def executable(path: Path) -> Path | None:
-    return path if path.is_file() and os.access(path, os.X_OK) else None
 
 
 def version_of(tool: Path, pattern: str) -> tuple[int, ...] | None:

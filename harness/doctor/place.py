@@ -1,4 +1,4 @@
-"""The place: the container's image or the machine itself, and the Docker engine that would run the image."""
+"""The place: the container's image or the machine, the Docker engine that would run the image, how Linux confines."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,6 +7,7 @@ from harness import environment
 from harness.container import engine
 from harness.doctor.finding import Finding
 from harness.errors import InfrastructureError
+from harness.judge import confine
 from harness.nvml import Device
 
 ENGINE_ANSWER_S: Final = 1
@@ -31,3 +32,11 @@ def docker(present: list[Device]) -> Iterable[Finding]:
         yield Finding("Docker", ready, False, f"{found}, {'with' if ready else 'no'} NVIDIA runtime", engine.NO_RUNTIME)
     else:
         yield Finding("Docker", True, False, found)
+
+
+def confinement(_: list[Device]) -> Iterable[Finding]:
+    """What keeps an iteration from other processes and files: without all of it, it is judged all the same."""
+    found = confine.confinement()
+    whole = found == f"Landlock version {confine.landlock_version()}, seccomp"
+    advice = "judge code that you do not trust on Linux 6.12 or newer: docs/trust.md says what this one leaves open"
+    yield Finding("confinement", whole, False, found, advice)

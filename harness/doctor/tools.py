@@ -1,6 +1,5 @@
 """Tools: the compilers that TileLang calls, the profiler, and its right to read the counters."""
 
-import importlib.metadata
 import os
 import re
 import shlex
@@ -10,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from harness import gpus
-from harness.doctor.finding import Finding, dotted, executable, major, version_of
+from harness.doctor.finding import Finding, dotted, major, version_of
 from harness.nvml import Device
+from harness.profile.ncu import OPEN_COUNTERS, PERMISSION
 from harness.profile.ncu import find as find_ncu
 from harness.static import toolchain
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 CAPABILITIES: Final = Path("/proc/self/status")
-CUDA_FOLDER: Final = Path("/usr/local/cuda")
 NCU_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
 SYS_ADMIN: Final = 21  # bit of CAP_SYS_ADMIN
 
@@ -27,9 +26,9 @@ LEAST_NVCC: Final = {"sm_80": (11, 0), "sm_89": (11, 8), "sm_90a": (12, 0), "sm_
 
 def nvcc(present: list[Device]) -> Iterable[Finding]:
     needed = bool(present)
-    path = _find_nvcc()
+    path = toolchain.nvcc_path()
     if path is None:
-        home = _cuda_home()
+        home = toolchain.cuda_home()
         found = f"not in CUDA_HOME={home}, where TileLang looks" if home else "not on PATH"
         advice = "install the CUDA toolkit, or pip install nvidia-cuda-nvcc; then kernels for a GPU compile"
         yield Finding("nvcc", False, needed, found, advice)
@@ -49,26 +48,6 @@ def nvcc(present: list[Device]) -> Iterable[Finding]:
         yield Finding("nvcc", False, needed, f"{found}; driver {driver}", advice)
     else:
         yield Finding("nvcc", True, needed, found)
-
-
-def _find_nvcc() -> Path | None:
-    """nvcc where TileLang looks for it, in its order: CUDA_HOME, PATH, the package on PyPI, the usual folder."""
-    home = _cuda_home()
-    if home is not None:
-        return executable(Path(home) / "bin" / "nvcc")
-    on_path = shutil.which("nvcc")
-    if on_path is not None:
-        return Path(on_path)
-    try:
-        files = importlib.metadata.files("nvidia-cuda-nvcc") or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
-    packaged = [Path(str(file.locate())) for file in files if file.name == "nvcc"]
-    return next(filter(None, map(executable, [*packaged, CUDA_FOLDER / "bin" / "nvcc"])), None)
-
-
-def _cuda_home() -> str | None:
-    return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
 
 
 def cuobjdump(_: list[Device]) -> Iterable[Finding]:
@@ -96,7 +75,7 @@ def _program(command: str) -> str | None:
 
 
 def ncu(present: list[Device]) -> Iterable[Finding]:
-    path = find_ncu(CUDA_FOLDER, NCU_FOLDERS)
+    path = find_ncu(toolchain.CUDA_FOLDER, NCU_FOLDERS)
     if path is not None:
         version = version_of(path, r"Version ([0-9.]+[0-9])")
         yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")
@@ -120,11 +99,8 @@ def counters(present: list[Device]) -> Iterable[Finding]:
     elif _is_admin():
         yield Finding("counters", True, False, "restricted to administrators, and this is one")
     else:
-        advice = (
-            "add 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to /etc/modprobe.d/nvidia.conf and reboot, "
-            "or run as root (in a container: --cap-add=SYS_ADMIN)"
-        )
-        yield Finding("counters", False, False, "restricted to administrators: ncu ends with ERR_NVGPUCTRPERM", advice)
+        found = f"restricted to administrators: ncu ends with {PERMISSION}"
+        yield Finding("counters", False, False, found, OPEN_COUNTERS)
 
 
 def _is_admin() -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from harness.errors import InfrastructureError, UsageError
 from harness.foreign import results, source
 from harness.foreign.finding import WHY, Finding, Kind
-from harness.foreign.results import Result
+from harness.foreign.results import Result, Unread
 from harness.foreign.source import Script
 from harness.profile import report
 
@@ -45,23 +45,31 @@ def _folder(folder: Path) -> Iterator[Finding]:
     for path in sorted(folder.glob("*.py")):
         try:
             script = source.parse(path, folder.parent.name)
-        except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as error:
+            found = list(source.examine(script))
+        except (RecursionError, MemoryError):
+            yield Finding(Kind.UNREADABLE, path, 0, "its source is nested too deeply")
+            continue
+        except (SyntaxError, ValueError, OSError) as error:
             yield Finding(Kind.UNREADABLE, path, getattr(error, "lineno", 0) or 0, str(error).split("\n")[0])
             continue
         scripts.append(script)
-        yield from source.examine(script)
-    times = _times(folder)
+        yield from found
+    times, unread = _times(folder)
+    yield from (Finding(Kind.UNREADABLE, each.path, each.line, each.why) for each in unread)
     yield from _duplicates(scripts, times)
     yield from _figures(folder, times)
     yield from _reports(folder, scripts)
 
 
-def _times(folder: Path) -> dict[int, list[Result]]:
+def _times(folder: Path) -> tuple[dict[int, list[Result]], list[Unread]]:
     found: dict[int, list[Result]] = {}
+    unread: list[Unread] = []
     for part in ("perf", "logs"):
-        for result in results.read(_beside(folder, part)):
+        figures, complaints = results.read(_beside(folder, part))
+        for result in figures:
             found.setdefault(result.number, []).append(result)
-    return found
+        unread += complaints
+    return found, unread
 
 
 def _duplicates(scripts: list[Script], times: dict[int, list[Result]]) -> Iterator[Finding]:

@@ -95,8 +95,7 @@ class _Course:
 
     def carry_out(self, waiting: Sequence[Entry], reporter: Reporter) -> None:
         plan = self.plan
-        if not plan.gpu.is_cpu:
-            toolchain.find().require()
+        toolchain.find().require(cpu=plan.gpu.is_cpu)
         reporter.doing("importing torch and TileLang")
         start_forkserver(plan.gpu, plan.device)
         self.unfound = [(each, each.unknown) for each in waiting if each.unknown is not None]

@@ -2,14 +2,17 @@
 
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 from tabulate import tabulate
 
+from harness.errors import printable
 from harness.foreign import results
 from harness.foreign.entries import Entry
 from harness.foreign.record import Basis, ForeignRecord
 from harness.leaderboard import ranks
+from harness.progress import console
 from harness.records import Environment, Status
 
 HEADERS = (
@@ -68,10 +71,12 @@ class ForeignBoard(msgspec.Struct, frozen=True):
 
 
 def boards(outcomes: Sequence[tuple[Entry, ForeignRecord]]) -> list[ForeignBoard]:
-    """One board a problem, in the order of the outcomes; reads what the tree claims."""
-    claims = {
-        folder: list(results.read(folder)) for folder in {each for entry, _ in outcomes for each in entry.results}
-    }
+    """One board a problem, in the order of the outcomes; reads what the tree claims, and says what cannot be read."""
+    claims: dict[Path, list[results.Result]] = {}
+    for folder in dict.fromkeys(each for entry, _ in outcomes for each in entry.results):
+        claims[folder], unread = results.read(folder)
+        for each in unread:
+            console.print(printable(str(each)), markup=False)
     found = []
     for problem in dict.fromkeys(entry.shape_key for entry, _ in outcomes):
         mine = [(entry, record) for entry, record in outcomes if entry.shape_key == problem]

@@ -27,8 +27,25 @@ class Result:
     ratio: float | None = None  # to the library, where it is told
 
 
-def read(folder: Path) -> Iterator[Result]:
-    """All figures of a folder of results, one problem's and one model's."""
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A line that holds nothing that can be read, and why."""
+
+    path: Path
+    line: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.why}"
+
+
+def read(folder: Path) -> tuple[list[Result], list[Unread]]:
+    """All figures of a folder of results, one problem's and one model's, and what is no line of results."""
+    found = list(_read(folder))
+    return [each for each in found if isinstance(each, Result)], [each for each in found if isinstance(each, Unread)]
+
+
+def _read(folder: Path) -> Iterator[Result | Unread]:
     for path in sorted(folder.glob("*")):
         if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
             yield from _table(path)
@@ -49,14 +66,21 @@ def _table(path: Path) -> Iterator[Result]:
         yield from _result(path, number, row)
 
 
-def _lines(path: Path) -> Iterator[Result]:
+def _lines(path: Path) -> Iterator[Result | Unread]:
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
         except ValueError:
+            yield Unread(path, number, "it is no JSON")
+            continue
+        except RecursionError:
+            yield Unread(path, number, "its JSON is nested too deeply")
             continue
         if isinstance(row, dict):
-            yield from _result(path, number, row | (row.get("measurement") or {}))
+            measured = row.get("measurement")
+            yield from _result(path, number, row | measured if isinstance(measured, dict) else row)
 
 
 def _timing(path: Path) -> Iterator[Result]:
@@ -73,7 +97,7 @@ def _timing(path: Path) -> Iterator[Result]:
 
 
 def _result(path: Path, line: int, row: dict[str, Any]) -> Iterator[Result]:
-    named = next((str(row[name]) for name in _NAMES if row.get(name) is not None), "")
+    named = next((str(row[name]) for name in _NAMES if isinstance(row.get(name), str | int)), "")
     match = _NUMBER.search(named) or re.fullmatch(r"([0-9]{1,4})", named)
     time_ms = next((found for name in _TIMES if (found := _float(row.get(name))) is not None), None)
     if match is not None and time_ms is not None:
@@ -81,6 +105,8 @@ def _result(path: Path, line: int, row: dict[str, Any]) -> Iterator[Result]:
 
 
 def _float(value: object) -> float | None:
+    if not isinstance(value, str | int | float):
+        return None
     try:
         found = float(str(value))
     except ValueError:

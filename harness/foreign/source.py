@@ -1,6 +1,7 @@
 """One script, read without running it: its tolerance, inputs, timer, dtypes, library calls and tuning."""
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,17 +26,15 @@ _REFERENCE: Final = re.compile(r"ref|verify|check|bench|baseline|expected|golden
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A parsed script under ``srcs/<shape_key>/<model>/``; the problem is None where the folder names none."""
+    """A parsed script under ``srcs/<shape_key>/<model>/``; the problem is None where the folder names none.
+
+    ``essence`` is the program without its docstrings, comments and layout: equal for scripts that do the same.
+    """
 
     path: Path
-    text: str
     module: ast.Module
     problem: Problem | None
-
-    @property
-    def essence(self) -> str:
-        """The program without its docstrings, comments and layout: equal for scripts that do the same."""
-        return ast.dump(_without_docstrings(ast.parse(self.text)))
+    essence: str
 
     @property
     def kernels(self) -> set[str]:
@@ -45,17 +44,17 @@ class Script:
 
 
 def parse(path: Path, shape_key: str) -> Script:
-    """Raises SyntaxError, ValueError or OSError where it cannot be read as Python."""
+    """Raises SyntaxError, ValueError, OSError, RecursionError or MemoryError where it cannot be read as Python."""
     text = path.read_text(encoding="utf-8")
     try:
         problem: Problem | None = parse_shape_key(shape_key)
     except UsageError:
         problem = None
-    return Script(path, text, ast.parse(text), problem)
+    return Script(path, ast.parse(text), problem, ast.dump(_without_docstrings(ast.parse(text))))
 
 
 def examine(script: Script) -> Iterator[Finding]:
-    """All that is wrong with one script, in its own order; the same thing once."""
+    """All that is wrong with one script, in its own order, the same thing once; raises RecursionError."""
     seen: set[tuple[Kind, str]] = set()
     found = [*_tolerances(script), *_calls(script), *_dtypes(script)]
     for finding in sorted(found, key=lambda each: each.line):
@@ -134,9 +133,11 @@ def _within(module: ast.Module) -> Iterator[tuple[ast.AST, str | None]]:
 def _number(node: ast.expr) -> float | None:
     try:
         value = ast.literal_eval(node)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return math.inf
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _root(node: ast.Attribute) -> str | None:

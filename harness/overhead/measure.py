@@ -1,11 +1,11 @@
 """The figures: each way in a process of its own, so that one that crashes takes no other with it."""
 
-import tempfile
 from pathlib import Path
 
 import msgspec
 from tabulate import tabulate
 
+from harness import files
 from harness.gpus import Gpu
 from harness.judge.entry import Brief
 from harness.nvml import Device
@@ -39,12 +39,12 @@ class Figure(msgspec.Struct, frozen=True):
 def measure(tree: Tree, gpu: Gpu, device: Device | None, reporter: Reporter) -> list[Figure]:
     """All ways, one after another, on an otherwise idle device."""
     figures = []
-    with alone(tree, gpu, device), tempfile.TemporaryDirectory() as folder:
+    with alone(tree, gpu, device), files.scratch("overhead") as folder:
         reporter.doing("importing torch and TileLang")
         start_forkserver(gpu, device)
         for way in ways():
             reporter.doing(f"{way.spelling} {way.backend}")
-            figures.append(_one(tree, gpu, way, Path(folder)))
+            figures.append(_one(tree, gpu, way, folder))
             reporter.finished(_line(figures[-1]))
     return figures
 

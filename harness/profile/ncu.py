@@ -12,8 +12,8 @@ from typing import Final
 
 from harness.errors import InfrastructureError
 from harness.profile.children import Children
+from harness.static import toolchain
 
-CUDA_FOLDER: Final = Path("/usr/local/cuda")
 NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
 IMPORT_DEADLINE_S: Final = 60.0
 MOST_KERNELS: Final = 16  # of one launch: a range that holds more is none of an iteration
@@ -88,7 +88,7 @@ class Ncu:
         return done.stdout
 
 
-def find(cuda_folder: Path = CUDA_FOLDER, nsight_folders: Path = NSIGHT_FOLDERS) -> Path | None:
+def find(cuda_folder: Path = toolchain.CUDA_FOLDER, nsight_folders: Path = NSIGHT_FOLDERS) -> Path | None:
     """ncu on PATH, in the CUDA toolkit, or where Nsight Compute puts itself, newest first."""
     on_path = shutil.which("ncu")
     if on_path is not None:

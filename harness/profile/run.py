@@ -1,17 +1,13 @@
 """A run of profiles: which iterations, what must be true of them before, and where the findings go."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
-from harness import contract, leaderboard
+from harness import contract, files, leaderboard
 from harness.candidate import Settings
 from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, UsageError
@@ -30,7 +26,6 @@ from harness.tree import Iteration, Selection, Tree
 
 CORES_PER_LANE: Final = 4  # one is counted while others are imported and built
 MOST_LANES: Final = 3
-SCRATCH: Final = "tilebench-profile-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +97,7 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
             ncu = require()
         except Missing as missing:
             results.remedy = str(missing)
-    with _scratch() as scratch:
+    with files.scratch("profile") as scratch:
         children = Children()
         session = Session(plan.tree, plan.gpu, plan.device, environment, children, scratch, plan.deadline_s)
         ready = []
@@ -225,17 +220,3 @@ class _Aside:
 
     def finished(self, text: str, *, advance: bool = True) -> None:
         self.reporter.finished(text, advance=False)
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """A folder for the run's files; those of runs that were killed are removed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
-        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

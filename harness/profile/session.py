@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from harness import contract
+from harness import contract, files
 from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.nvml import Device
@@ -177,10 +177,7 @@ class Session:
 
     def _replace(self, iteration: Iteration, partial: Path, final: Path, text: str) -> None:
         """The report and its table, each whole or as it was."""
-        table = self.tree.ncu(iteration, "csv")
-        part = table.with_suffix(".csv.partial")
-        part.write_text(text, encoding="utf-8")
-        part.replace(table)
+        files.put(self.tree.ncu(iteration, "csv"), text.encode())
         partial.replace(final)
 
     def _judged(

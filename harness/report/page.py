@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import os
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,7 +12,7 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness import __version__
+from harness import __version__, files
 from harness.profile.figures import FIGURES
 from harness.report import figures, palette, plots, rows
 from harness.report.gather import Entry, Report, Shape, Sheet
@@ -68,10 +67,7 @@ def render(report: Report) -> str:
 def write(report: Report, path: Path) -> int:
     """Write the page whole or not at all; its size in bytes."""
     content = render(report).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(content)
-    beside.replace(path)
+    files.put(path, content)
     return len(content)
 
 

@@ -6,7 +6,7 @@ from statistics import median
 import msgspec
 from tabulate import tabulate
 
-from harness.candidate import Candidate, Referees, Rejection, Settings, default_budget_s
+from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.errors import InfrastructureError
 from harness.gpus import Gpu
 from harness.nvml import Device
@@ -62,9 +62,7 @@ def repeat(
             referees.seat(iteration.problem)
             for number in range(runs):
                 reporter.doing(f"A/A {iteration.shape_key} {number + 1} of {runs}")
-                repeats.append(
-                    _once(Candidate.enter(iteration, tree.root, gpu, device, Settings(default_budget_s(gpu)), referees))
-                )
+                repeats.append(_once(Candidate.enter(iteration, tree.root, gpu, device, Settings.of(gpu), referees)))
         finally:
             referees.leave()
         findings.append(_summary(iteration.shape_key, gpu.timer(iteration.problem), repeats))

@@ -4,11 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness import files
 from harness.tree import Tree
 
 PARTS = ("harness", "kernels", "baselines")
@@ -17,8 +17,7 @@ PARTS = ("harness", "kernels", "baselines")
 @contextmanager
 def checkout(tree: Tree, gpu: str, shape: str | None) -> Iterator[Tree]:
     """A copy of the code and of one problem's sources, if any, without records; removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="tilebench-selftest-") as folder:
-        root = Path(folder)
+    with files.scratch("selftest") as root:
         for part in PARTS:
             shutil.copytree(tree.root / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
         copy = Tree(root)

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from harness.candidate import Settings, default_budget_s
+from harness.candidate import Settings
 from harness.comparison import Interval, Verdict, quotient
 from harness.gpus import Gpu
 from harness.nvml import Device
@@ -40,7 +40,7 @@ def compare(
     tree: Tree, gpu: Gpu, device: Device | None, shape: str, slower_by: float, turns: int, reporter: Reporter
 ) -> Finding:
     """Measure both in ``turns`` turns and compare as ``tilebench compare`` does; records nothing."""
-    with court(tree, gpu, device, shape, Settings(default_budget_s(gpu))) as judge:
+    with court(tree, gpu, device, shape, Settings.of(gpu)) as judge:
         as_it_is, twin = judge.folder / "iter001_as_it_is.py", judge.folder / "iter002_slowed.py"
         source = (tree.root / SAMPLE).read_text()
         as_it_is.write_text(source)

@@ -5,13 +5,13 @@ what the compiler says; the wrapper asks for ptxas's figures too, which changes 
 """
 
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
+from harness.errors import compiler_complaint
 from harness.static.compilation import MOST_BYTES, Compilation, Launch
 
 PTXAS_VERBOSE: Final = "--ptxas-options=--verbose"
@@ -57,7 +57,7 @@ def capturing() -> Iterator[Captured]:
                     code, target_format, arch, [*_listed(options), PTXAS_VERBOSE], *rest[:1], verbose=True, **more
                 )
             except RuntimeError as error:
-                raise CompilerError(complaint(heard.text) or str(error).splitlines()[-1]) from None
+                raise CompilerError(compiler_complaint(heard.text) or str(error).splitlines()[-1]) from None
         made.append(_Made(str(code), bytes(binary), _of_ptxas(heard.text)))
         return binary
 
@@ -76,12 +76,6 @@ def compilation(kernel: Any, made: Captured) -> Compilation | None:
     launches = tuple(filter(None, map(_launch, device.functions.values()))) if device is not None else ()
     cubin = mine.cubin if mine is not None and len(mine.cubin) <= MOST_BYTES else None
     return Compilation(source, launches, cubin, mine.log[-MOST_BYTES // 8 :] if mine else "")
-
-
-def complaint(log: str) -> str | None:
-    """The first error in a compiler's output, in one line."""
-    lines = (line.strip() for line in log.splitlines())
-    return next((line[:400] for line in lines if re.search(r"\b(error|fatal)\s*:", line)), None)
 
 
 def was_compiling(error: BaseException) -> bool:

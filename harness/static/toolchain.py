@@ -40,15 +40,18 @@ class Toolchain(msgspec.Struct, frozen=True):
     cuobjdump: Tool | None
     host_compiler: str | None
 
-    def require(self) -> None:
-        """Raise InfrastructureError where a kernel for a GPU cannot compile, whatever it says."""
-        if self.nvcc is None:
+    def require(self, *, cpu: bool) -> None:
+        """Raise InfrastructureError where no kernel can compile, whatever it says."""
+        if not cpu and self.nvcc is None:
             raise InfrastructureError(
                 "no nvcc on PATH, in CUDA_HOME or from PyPI, so nothing compiles for a GPU; "
                 f"`make build` installs it, or: pip install 'tilebench[{EXTRA}]'"
             )
         if self.host_compiler is None:
-            raise InfrastructureError("nvcc needs a C++ compiler and there is none; install g++, or set CXX")
+            raise InfrastructureError(
+                "there is no C++ compiler, which kernels for a CPU need, and nvcc too; "
+                "install g++ (apt-get install g++), or set CXX"
+            )
 
     @property
     def missing_extra(self) -> str | None:
@@ -62,7 +65,7 @@ class Toolchain(msgspec.Struct, frozen=True):
 def find() -> Toolchain:
     """This machine's toolchain. nvcc is the one that TileLang takes, cuobjdump any that is there."""
     return Toolchain(
-        nvcc=_tool(_nvcc()),
+        nvcc=_tool(nvcc_path()),
         cuobjdump=_tool(next(_candidates("cuobjdump", "nvidia-cuda-cuobjdump"), None)),
         host_compiler=os.environ.get("CXX")
         or os.environ.get("CC")
@@ -70,8 +73,8 @@ def find() -> Toolchain:
     )
 
 
-def _nvcc() -> Path | None:
-    """TileLang's order: CUDA_HOME alone where it is set, else PATH, PyPI, the usual folder."""
+def nvcc_path() -> Path | None:
+    """nvcc in TileLang's order: CUDA_HOME alone where it is set, else PATH, PyPI, the usual folder."""
     home = cuda_home()
     if home is not None:
         return _executable(home / "bin" / "nvcc")
@@ -122,7 +125,12 @@ def findings() -> Iterator[tuple[str, bool, bool, str, str]]:
     yield "cuobjdump", tool is not None, False, found, advice
 
 
+def _print_missing_extra(key: str) -> None:
+    gpu = gpus.find(gpus.detect() if key == gpus.AUTO else key)
+    sys.stdout.write("" if gpu.is_cpu else find().missing_extra or "")
+
+
 if __name__ == "__main__":
-    key = sys.argv[1] if len(sys.argv) > 1 else gpus.AUTO
-    is_cpu = (gpus.detect() if key == gpus.AUTO else key) == gpus.CPU
-    sys.stdout.write("" if is_cpu else find().missing_extra or "")
+    from harness.cli.app import guarded
+
+    sys.exit(guarded(lambda: _print_missing_extra(sys.argv[1] if len(sys.argv) > 1 else gpus.AUTO)))

@@ -120,7 +120,7 @@ def search(order: Order, tell: Callable[[Message], None]) -> Picked:
         [dict(config) for config in order.configs],
     )
     tuner.set_compile_args(out_idx=[len(problem.inputs)], target=target_of(order.brief.gpu))
-    tuner.jit_compile = heard.noting_failures(compiler(program, tuner, order.brief))
+    tuner.jit_compile = heard.noting_failures(compiler(program, tuner))
     tuner.jit_elaborate = lambda **config: program(**config).prim_func
     supply = options.supply or ("program" if program(**order.configs[0]).workspaces else "inputs")
     named = supply in tilelang.TensorSupplyType.__members__
@@ -174,7 +174,7 @@ def program_of(family: str, problem: Problem) -> Callable[..., Any]:
     return program
 
 
-def compiler(program: Callable[..., Any], tuner: Any, brief: Brief) -> Callable[..., Any]:
+def compiler(program: Callable[..., Any], tuner: Any) -> Callable[..., Any]:
     """Compiles one configuration; the autotuner's own way knows no compile flags."""
     import tilelang
 

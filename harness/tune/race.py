@@ -12,7 +12,7 @@ whoever could still lead: screen and race disagree by what they disagree on thos
 on the last rung at once.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,12 +58,21 @@ EXHAUSTIVE: Final = RUNGS[-1:]  # every candidate like an iteration: what a race
 Measure = Callable[[int, Sequence[Key]], Iterator[tuple[Key, Sequence[Block] | None]]]
 
 
+def joined(measurements: Iterable[Sequence[Block]]) -> tuple[Block, ...]:
+    """The blocks of several measurements of one candidate, their placements kept apart."""
+    blocks: list[Block] = []
+    for measured in measurements:
+        after = max((block.placement for block in blocks), default=-1) + 1
+        blocks += (Block(after + each.placement, each.baseline_ms, each.contestant_ms) for each in measured)
+    return tuple(blocks)
+
+
 @dataclass(slots=True)
 class Field:
     """Who is in the race, who is out, and what is known of each."""
 
     left: list[Key]
-    blocks: dict[Key, list[Block]] = field(default_factory=dict)
+    blocks: dict[Key, Sequence[Block]] = field(default_factory=dict)
     estimates: dict[Key, Estimate] = field(default_factory=dict)
     failed: list[Key] = field(default_factory=list)
     dropped: list[Key] = field(default_factory=list)
@@ -83,10 +92,8 @@ class Field:
             self.left.remove(key)
             self.estimates.pop(key, None)
             return
-        held = self.blocks.setdefault(key, [])
-        after = max((block.placement for block in held), default=-1) + 1
-        held += (Block(after + each.placement, each.baseline_ms, each.contestant_ms) for each in fresh)
-        self.estimates[key] = estimate(held)
+        self.blocks[key] = joined((self.blocks.get(key, ()), fresh))
+        self.estimates[key] = estimate(self.blocks[key])
 
     def wave(self, screened_ms: Mapping[Key, float], near: float) -> list[Key]:
         """Who is to be raced next: not raced yet, and not so slow in the screen that it cannot lead; fastest first.

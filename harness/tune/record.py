@@ -11,6 +11,7 @@ import msgspec
 from harness.judge.statistics import Estimate, estimate
 from harness.records import Block, Cause, Environment, Measurement, Record, Status
 from harness.tree import Tree
+from harness.tune.race import joined
 from harness.tune.space import frozen, text
 
 SCREEN: Final = -1  # the rung before a race: timed together with all others, unverified
@@ -124,15 +125,6 @@ def of_record(record: Record, **more: Any) -> Trial:
     )
 
 
-def joined(measurements: Iterable[Measurement]) -> tuple[Block, ...]:
-    """The blocks of several measurements of one candidate, their placements kept apart."""
-    blocks: list[Block] = []
-    for measured in measurements:
-        after = max((block.placement for block in blocks), default=-1) + 1
-        blocks += (Block(after + each.placement, each.baseline_ms, each.contestant_ms) for each in measured.blocks)
-    return tuple(blocks)
-
-
 def standings(trials: Iterable[Trial]) -> list[Standing]:
     """One standing a candidate of one race, the best ratio first, those without one last."""
     groups: dict[str, list[Trial]] = {}
@@ -140,7 +132,7 @@ def standings(trials: Iterable[Trial]) -> list[Standing]:
         groups.setdefault(trial.key, []).append(trial)
     found = []
     for group in groups.values():
-        blocks = joined(trial.measurement for trial in group if trial.measurement is not None)
+        blocks = joined(trial.measurement.blocks for trial in group if trial.measurement is not None)
         failed = group[-1].status is not Status.PASSED
         estimated = None if failed or not blocks else estimate(blocks)
         screened_ms = next((trial.latency_ms for trial in reversed(group) if trial.rung == SCREEN), None)

@@ -88,8 +88,7 @@ def tune(plan: TunePlan) -> Tuned:
 
 def look_around(plan: TunePlan) -> Surveyed:
     """The survey, with the forkserver that it and the judge need."""
-    if not plan.gpu.is_cpu:
-        toolchain.find().require()
+    toolchain.find().require(cpu=plan.gpu.is_cpu)
     with reporting(0) as reporter:
         reporter.doing("importing torch and TileLang")
         start_forkserver(plan.gpu, plan.device)

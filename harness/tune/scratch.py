@@ -1,17 +1,12 @@
 """The scratch tree: every candidate as a real iteration in a folder of its own, beside the checkout's own code."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
-from harness import scaffold
+from harness import files, scaffold
 from harness.gpus import Gpu
 from harness.problem import Problem
-from harness.processes import SCRATCH
 from harness.tree import Iteration, Tree
 from harness.tune.survey import Entry
 
@@ -24,13 +19,10 @@ _TAG: Final = "candidate"
 @contextmanager
 def scratch(tree: Tree, use: str = "tune", linked: tuple[str, ...] = LINKED) -> Iterator[Tree]:
     """A tree without iterations or records, whose ``linked`` parts are the checkout's; removed afterwards."""
-    root = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-{use}-"))  # swept by a later run, if this is killed
-    try:
+    with files.scratch(use) as root:
         for part in linked:
             (root / part).symlink_to(tree.root / part, target_is_directory=True)
         yield Tree(root)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def write(tree: Tree, problem: Problem, gpu: Gpu, entries: Sequence[Entry]) -> dict[str, Iteration]:

@@ -133,7 +133,7 @@ def load_family(name: str) -> tuple[Callable[..., Any], frozenset[str]]:
         family = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError):
         raise UsageError(
-            f"there is no family {name}; families are the functions of kernels.gemm and kernels.cpu"
+            f"there is no family {name}; families are in kernels.gemm, kernels.flash_attention and kernels.cpu"
         ) from None
     return family, frozenset(inspect.signature(family).parameters)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.foreign import results
 from harness.foreign.audit import audit, summary
 from harness.foreign.finding import WHY, Finding, Kind
 from tests.harness.checkout import ROOT, Checkout, one_line
@@ -149,6 +150,37 @@ def test_what_cannot_be_read_is_one_finding(tree: Tree) -> None:
         ("iter002_torn.py", 1),
         ("ncu_iter001.csv", 0),
     }
+
+
+@pytest.mark.parametrize("chain", [".x" * 400 + ".randn", ".x" * 1500], ids=["to-be-told", "to-be-compared"])
+def test_a_script_that_is_nested_too_deeply_is_one_finding(tree: Tree, chain: str) -> None:
+    path = tree.put("srcs", "iter002_deep.py", f"bound = torch{chain}\n")
+    assert [str(each) for each in audit(tree.root)] == [f"{path}: unreadable: its source is nested too deeply"]
+
+
+def test_a_bound_that_is_no_float_is_loose(tree: Tree) -> None:
+    tree.put("srcs", "iter002_huge.py", f"check(atol={'9' * 400})\n")
+    assert [each.what for each in tree.found(Kind.TOLERANCE)] == ["atol=inf, the contract's is 0.01"]
+
+
+def test_lines_of_any_json_are_figures_or_said(tree: Tree) -> None:
+    lines = [
+        '{"iteration": "iter001", "time_ms": 1, "measurement": 1.5}',
+        '{"iteration": "iter001", "measurement": {"time_ms": 1.5}}',
+        '{"iteration": ["iter001"], "time_ms": {"iter001": 1}}',
+        "[" * 100_000,
+        "",
+        "[1, 2]",
+        '{"iteration": "iter0',
+    ]
+    path = tree.put("logs", "results.jsonl", "\n".join(lines))
+    assert [str(each) for each in tree.found(Kind.UNREADABLE)] == [
+        f"{path}:4: unreadable: its JSON is nested too deeply",
+        f"{path}:7: unreadable: it is no JSON",
+    ]
+    figures, unread = results.read(path.parent)
+    assert [(each.line, each.time_ms) for each in figures] == [(1, 1), (2, 1.5)]
+    assert [each.line for each in unread] == [4, 7]
 
 
 def test_our_own_tree_is_clean() -> None:

@@ -173,6 +173,8 @@ def test_the_command_and_its_exit_codes(history: Tree) -> None:
         (("compare", "nowhere"), "'nowhere' is neither last nor previous, nor a file or folder of records, nor a git"),
         (("compare", "HEAD", "--fail-on", "worse"), "--fail-on 'worse' is not a verdict and a size"),
         (("compare", "HEAD", "--fail-on", "same:1%"), "it takes faster or slower"),
+        (("compare", "HEAD", "--margin", "nan"), "--margin nan is not a number from 0 up to 1"),
+        (("compare", "HEAD", "--margin", "-0.1"), "--margin -0.1 is not a number from 0 up to 1"),
         (("compare", "HEAD", "--format", "cuneiform"), "unknown table format 'cuneiform'"),
         (("compare", "HEAD", "--shape", "matmul_f32fp32_9x9x9"), "neither HEAD nor last holds a record of cpu"),
         (("reproduce", "zz"), "no record's id begins with 'zz'"),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from harness import environment
+from harness import environment, gpus
 from harness.cli.container import _needs_gpu
 from harness.container import engine, image, sandbox
 from harness.errors import InfrastructureError, UsageError
@@ -111,7 +111,8 @@ def order(*words: str, gpus: bool = False) -> sandbox.Order:
     return sandbox.Order(ROOT, words, gpus)
 
 
-def test_a_bench_has_no_rights_and_a_profile_one() -> None:
+def test_a_bench_has_no_rights_and_a_profile_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     bench = sandbox.settings(IMAGE, order("bench", "--gpu", "h100", gpus=True), 1234, 2345, 10 << 30)
     assert (bench["cap_drop"], bench["cap_add"], bench["user"]) == (["ALL"], [], "1234:2345")
     assert (bench["network_mode"], bench["read_only"]) == ("none", True)
@@ -128,6 +129,40 @@ def test_a_bench_has_no_rights_and_a_profile_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "count", "uuids", "visible"),
+    [
+        (None, -1, [], None),
+        ("2", 0, ["GPU-2"], "GPU-2"),
+        ("2,0", 0, ["GPU-2", "GPU-0"], "GPU-2,GPU-0"),
+        ("GPU-1", 0, ["GPU-1"], "GPU-1"),
+        ("", None, None, ""),
+    ],
+)
+def test_the_container_gets_the_gpus_that_are_visible(
+    monkeypatch: pytest.MonkeyPatch, said: str | None, count: int | None, uuids: list[str] | None, visible: str | None
+) -> None:
+    machine = [Device(index, "NVIDIA H200", f"GPU-{index}", "580", None) for index in range(3)]
+    monkeypatch.setattr(gpus, "devices", lambda: machine)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if said is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
+    given = sandbox.settings(IMAGE, order("bench", gpus=True), 1, 1, 1 << 30)
+    asked = [(each["Count"], each["DeviceIDs"], each["Capabilities"]) for each in given["device_requests"]]
+    assert asked == ([] if count is None else [(count, uuids, [["gpu"]])])
+    assert given["environment"].get("CUDA_VISIBLE_DEVICES") == visible
+    plain = sandbox.settings(IMAGE, order("bench"), 1, 1, 1 << 30)
+    assert plain["device_requests"] == []
+
+
+def test_without_nvml_on_the_host_the_container_gets_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "devices", list)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    given = sandbox.settings(IMAGE, order("bench", gpus=True), 1, 1, 1 << 30)
+    assert given["device_requests"][0]["Count"] == -1
+    assert "CUDA_VISIBLE_DEVICES" not in given["environment"]
+
+
+@pytest.mark.parametrize(
     ("words", "present", "needs"),
     [
         (("bench",), True, True),
@@ -139,13 +174,26 @@ def test_a_bench_has_no_rights_and_a_profile_one() -> None:
         (("doctor",), True, True),
     ],
 )
-def test_gpus_are_given_to_what_needs_them(words: tuple[str, ...], present: bool, needs: bool) -> None:
-    assert _needs_gpu(words, present) == needs
+def test_gpus_are_given_to_what_needs_them(
+    words: tuple[str, ...], present: bool, needs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "harness.cli.container.devices", lambda: [Device(0, "NVIDIA H200", "GPU-1", "580", 700.0)] if present else []
+    )
+    assert _needs_gpu(words) == needs
+
+
+def test_a_driver_that_fails_is_not_asked_for_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> list[Device]:
+        raise InfrastructureError("the NVIDIA driver fails")
+
+    monkeypatch.setattr("harness.cli.container.devices", broken)
+    assert not _needs_gpu(("bench", "--gpu", "cpu"))
 
 
 def test_a_gpu_key_that_nobody_knows_is_refused_before_anything_starts() -> None:
     with pytest.raises(UsageError, match="h1000"):
-        _needs_gpu(("bench", "--gpu", "h1000"), True)
+        _needs_gpu(("bench", "--gpu", "h1000"))
 
 
 @pytest.mark.parametrize(("driver", "enough"), [("580.65.06", True), ("575.57.08", False)])

@@ -138,6 +138,21 @@ def test_nesting_that_exhausts_the_parser_is_refused(folder: Path) -> None:
             check(folder, GOOD.replace("WIDTH = 4", f"WIDTH = {deep}"))
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["threads=g()" + "+1" * 900 + ",", "threads=N" + ".a" * 900 + ".matmul(),"],
+    ids=["a sum of 900", "an attribute of 900"],
+)
+def test_what_parses_and_is_too_deep_to_print_is_refused(folder: Path, written: str) -> None:
+    with pytest.raises(Breach, match=r"cannot be read as Python: .*recursion"):
+        check(folder, GOOD.replace("threads=WIDTH * 32", written))
+
+
+def test_a_number_of_thousands_of_digits_is_refused(folder: Path) -> None:
+    with pytest.raises(Breach, match="cannot be read as Python"):
+        check(folder, GOOD.replace("block_M=128", f"block_M=0x{'f' * 9000}"))
+
+
 def test_a_repeat_of_an_earlier_iteration_is_named(folder: Path) -> None:
     check(folder, GOOD)
     with pytest.raises(Breach, match=r"byte for byte the same as iter001_idea\.py"):

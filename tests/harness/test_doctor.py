@@ -13,14 +13,16 @@ import pynvml
 import pytest
 
 from harness import doctor, memory
-from harness.doctor import Finding, gpu, packages, tools
+from harness.doctor import Finding, gpu, packages, place, tools
 from harness.environment import IMAGE_VARIABLE
+from harness.judge import confine
 from harness.processes import memory_limit_bytes
+from harness.static import toolchain
 from harness.tree import Tree
 
 Findings = dict[str, Finding]
 Driver = Callable[..., None]
-TOOL_PATHS = ("CUDA_FOLDER", "NCU_FOLDERS", "DRIVER_PARAMETERS")
+TOOL_PATHS = ("NCU_FOLDERS", "DRIVER_PARAMETERS")
 
 
 def named(findings: list[Finding]) -> Findings:
@@ -76,7 +78,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(folder))
     for name in ("CUDA_HOME", "CUDA_PATH", "CXX", "CC"):
         monkeypatch.delenv(name, raising=False)
-    for module, name in ((gpu, "PCI_DEVICES"), *((tools, each) for each in TOOL_PATHS)):
+    for module, name in ((gpu, "PCI_DEVICES"), (toolchain, "CUDA_FOLDER"), *((tools, each) for each in TOOL_PATHS)):
         monkeypatch.setattr(module, name, tmp_path / "none" / name)
     monkeypatch.setattr(pynvml, "nvmlInit", _no_driver)
     return folder
@@ -223,6 +225,18 @@ def test_the_container_is_named_where_this_is_one(monkeypatch: pytest.MonkeyPatc
 
 
 # A machine without a GPU
+
+
+@pytest.mark.parametrize(
+    ("version", "seccomp", "whole"),
+    [(7, True, True), (6, True, True), (5, True, False), (0, True, False), (7, False, False)],
+)
+def test_how_linux_confines_is_said(version: int, seccomp: bool, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confine, "landlock_version", lambda: version)
+    monkeypatch.setattr(confine, "_machine", lambda: 1 if seccomp else None)
+    (found,) = place.confinement([])
+    assert (found.ok, found.needed) == (whole, False)
+    assert "docs/trust.md" in found.advice
 
 
 def test_a_machine_without_a_gpu_needs_a_compiler_and_nothing_of_cuda(machine: Path) -> None:

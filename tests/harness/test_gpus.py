@@ -1,11 +1,17 @@
 """The GPU table is valid, finds real GPUs by the names that drivers report, and says what it does not know."""
 
+from functools import partial
+
+import pynvml
 import pytest
 
 from harness import gpus
-from harness.errors import InfrastructureError, TilebenchError, UsageError
+from harness.cli import guarded
+from harness.cli.publish import publish
+from harness.errors import ExitCode, InfrastructureError, TilebenchError, UsageError
 from harness.nvml import Device
 from harness.problem import parse_shape_key
+from tests.harness.checkout import one_line
 
 LARGE = parse_shape_key("matmul_bf16fp32_8192x8192x8192")
 SMALL = parse_shape_key("matmul_bf16fp32_1024x1024x1024")
@@ -57,6 +63,12 @@ def test_the_key_of_a_driver_name(name: str, key: str | None) -> None:
 def test_an_unknown_key_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="unknown GPU key 'h300'; known: auto, h200, h100, .*cpu"):
         gpus.find("h300")
+
+
+@pytest.mark.parametrize("key", ["auto", "h300"])
+def test_auto_is_not_offered_where_it_is_refused(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(lambda: publish(gpu=key)) is ExitCode.USAGE
+    assert f"unknown GPU key '{key}'; known: h200, h100" in one_line(capsys.readouterr().err)
 
 
 def test_the_roofline_is_of_flops_or_of_bytes() -> None:
@@ -121,6 +133,66 @@ def test_a_gpu_that_is_hidden_is_not_there(monkeypatch: pytest.MonkeyPatch) -> N
         gpus.resolve("h200")
 
 
+@pytest.mark.parametrize("said", ["", "-1", " -1", "-1,0"])
+def test_gpus_that_are_hidden_leave_the_cpu(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    present(monkeypatch, "NVIDIA H200")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
+    assert gpus.resolve("auto") == (gpus.find("cpu"), None)
+
+
+@pytest.mark.parametrize("said", ["MIG-5c9f0d3a-0000-1111-2222-333344445555", "7", "GPU-9", "all"])
+def test_what_names_no_gpu_is_refused_and_does_not_mean_the_cpu(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
+    present(monkeypatch)
+    assert gpus.detect() == "cpu"
+    present(monkeypatch, "NVIDIA H200")
+    for key in ("auto", "h200"):
+        with pytest.raises(UsageError, match=f"CUDA_VISIBLE_DEVICES={said} names no GPU of this machine; set it to"):
+            gpus.resolve(key)
+    assert gpus.resolve("cpu") == (gpus.find("cpu"), None)
+
+
+class Failing:
+    """A driver that answers with an error, at once or when it is asked for a device."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: int, *, at_once: bool) -> None:
+        def fail(*_: object) -> None:
+            raise pynvml.NVMLError(error)
+
+        monkeypatch.setattr(pynvml, "nvmlInit", fail if at_once else lambda: None)
+        monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
+        monkeypatch.setattr(pynvml, "nvmlSystemGetDriverVersion", lambda: "580")
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "at_once", "says"),
+    [
+        (pynvml.NVML_ERROR_GPU_IS_LOST, False, "GPU is lost"),
+        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, True, "version mismatch"),
+        (pynvml.NVML_ERROR_UNKNOWN, True, "Unknown Error"),
+    ],
+)
+def test_a_driver_that_fails_is_one_line_and_does_not_mean_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: int, at_once: bool, says: str
+) -> None:
+    Failing(monkeypatch, error, at_once=at_once)
+    for key in ("auto", "h200"):
+        assert guarded(partial(gpus.resolve, key)) is ExitCode.INFRASTRUCTURE
+        said = one_line(capsys.readouterr().err)
+        assert "the NVIDIA driver fails: " in said
+        assert says in said
+        assert "reboot, or try GPU=cpu" in said
+    assert gpus.resolve("cpu") == (gpus.find("cpu"), None)
+
+
+@pytest.mark.parametrize("error", [pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED])
+def test_without_a_driver_there_is_only_the_cpu(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    Failing(monkeypatch, error, at_once=True)
+    assert gpus.resolve("auto") == (gpus.find("cpu"), None)
+
+
 def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     present(monkeypatch)
     with pytest.raises(InfrastructureError, match="this machine has no NVIDIA GPU"):
@@ -131,6 +203,8 @@ def test_a_gpu_without_a_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     (v100,) = present(monkeypatch, "Tesla V100-SXM2-16GB")
     with pytest.raises(TilebenchError, match="Tesla V100-SXM2-16GB"):
         gpus.resolve("auto")
+    with pytest.raises(UsageError, match="'Tesla V100-SXM2-16GB', which matches no row of gpus.toml; add one"):
+        gpus.resolve("a100")
     assert gpus.resolve("a100", force=True) == (gpus.find("a100"), v100)
 
 

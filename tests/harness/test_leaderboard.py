@@ -248,6 +248,13 @@ def test_a_selection_narrows_the_rows(ladder: Ladder) -> None:
     assert ladder.boards(Selection(model="nobody")) == []
 
 
+def test_a_selected_iteration_keeps_its_rank_and_its_decision(ladder: Ladder) -> None:
+    ladder.measured(1, 1.2, 1.3)
+    ladder.measured(2, 1.0, 1.1)
+    (board,) = ladder.boards(Selection(iteration="2"))
+    assert [(row.iteration[:7], row.rank, row.decision) for row in board.rows] == [("iter002", 2, "DISCARD")]
+
+
 def test_what_cannot_be_read_is_said(ladder: Ladder) -> None:
     ladder.measured(1, 1.0, 1.1)
     path = ladder.tree.records("cpu", SHAPE, "me")

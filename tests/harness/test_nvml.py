@@ -3,7 +3,8 @@
 import pynvml
 import pytest
 
-from harness.nvml import Device, Monitor, compute_processes, devices, used_bytes
+from harness.errors import InfrastructureError
+from harness.nvml import Device, Monitor, compute_processes, devices, strangers, used_bytes
 from tests.harness.checkout import until
 
 H200 = Device(0, "NVIDIA H200", "GPU-1", "580", 700.0)
@@ -66,6 +67,38 @@ def test_a_chip_that_stops_answering_leaves_what_it_said(monkeypatch: pytest.Mon
         found = monitor.telemetry()
     assert found is not None
     assert found.samples == 2
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetComputeRunningProcesses"])
+def test_a_lost_device_is_named_and_what_only_cannot_be_said_is_nobody(
+    monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    def fails(error: int) -> None:
+        def fail(_: object) -> None:
+            raise pynvml.NVMLError(error)
+
+        monkeypatch.setattr(pynvml, function, fail)
+
+    Driver(monkeypatch, answers=0)
+    fails(pynvml.NVML_ERROR_GPU_IS_LOST)
+    with pytest.raises(InfrastructureError, match=r"^NVIDIA H200 does not answer any more \(GPU is lost\); see dmesg"):
+        strangers(H200, {1})
+    fails(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert strangers(H200, {1}) == []
+
+
+@pytest.mark.parametrize("function", ["nvmlInit", "nvmlDeviceGetHandleByIndex"])
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_monitor_of_a_lost_device_has_no_samples(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    def gone(*_: object) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    Driver(monkeypatch, answers=1000)
+    monkeypatch.setattr(pynvml, function, gone)
+    with Monitor(H200) as monitor:
+        assert monitor._thread is not None
+        monitor._thread.join(10)
+    assert monitor.telemetry() is None
 
 
 def test_without_a_driver_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,10 @@ def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(che
     [
         ((), "play-off needs --shape"),
         (("--shape", SMALL), "a play-off needs two leaders"),
+        (("--shape", SMALL, "--rounds", "0"), "--rounds 0 is not a number of 2 or more"),
+        (("--shape", SMALL, "--rounds", "1"), "--rounds 1 is not a number of 2 or more"),
+        (("--shape", SMALL, "--top", "-1"), "--top -1 is not a number of 2 or more"),
+        (("--shape", SMALL, "--budget", "nan"), "--budget nan is not a number of seconds above 0"),
     ],
 )
 def test_a_wrong_command_is_one_line(checkout: Checkout, words: tuple[str, ...], says: str) -> None:

@@ -22,6 +22,39 @@ if __name__ == "__main__":
 """
 
 
+WATCHED_BY_MANY = """
+import sys, threading
+from harness import gpus, processes
+
+def watch(process):
+    while process.exitcode is None:
+        pass
+
+if __name__ == "__main__":
+    processes.start_forkserver(gpus.find("cpu"), None)
+    codes = []
+    for _ in range(30):
+        process = processes.Process(target=sys.exit, args=(3,))
+        process.start()
+        watchers = [threading.Thread(target=watch, args=(process,)) for _ in range(4)]
+        for each in watchers:
+            each.start()
+        for each in watchers:
+            each.join()
+        codes.append(process.exitcode)
+    print(set(codes))
+"""
+
+
+def test_threads_that_watch_one_process_all_learn_how_it_ended(tmp_path: Path) -> None:
+    script = tmp_path / "watched.py"
+    script.write_text(WATCHED_BY_MANY)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{3}\n", "")
+
+
 def test_a_killed_process_leaves_no_warning_of_what_its_libraries_held(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED_WITH_A_LOCK)

@@ -4,11 +4,15 @@ import json
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from harness.environment import CONTENTS
+from harness.errors import UsageError
 from harness.records import read
-from harness.reproduction import Reproduction
-from tests.harness.checkout import BUDGET, MODEL, SCALAR, SHAPE, Checkout, one_line
+from harness.reproduction import Found, Reproduction, again
+from tests.harness.checkout import BUDGET, MODEL, ROOT, SCALAR, SHAPE, Checkout, one_line
+from tests.harness.examples import ENVIRONMENT, record
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -80,3 +84,10 @@ def test_a_record_of_no_image_is_not_measured_in_one(recorded: tuple[Checkout, s
     done = checkout.run("reproduce", name, "--in-image")
     assert done.returncode == 2
     assert "was not made in a container's image" in one_line(done.stderr)
+
+
+def test_an_image_that_is_known_by_its_contents_cannot_be_found_again() -> None:
+    plainly = msgspec.structs.replace(ENVIRONMENT, image=f"{CONTENTS}ab12")
+    found = Found(record(environment=plainly), ROOT, "the working tree")
+    with pytest.raises(UsageError, match=r"made by a plain 'docker run'.*run reproduce inside that image"):
+        again(found, in_image=True)

@@ -12,7 +12,8 @@ from harness.records import Block, Cause, Measurement, Status
 from harness.tree import Tree
 from harness.tune import pin, show
 from harness.tune.plan import ENGINE, History
-from harness.tune.record import Trial, joined, standings
+from harness.tune.race import joined
+from harness.tune.record import Trial, standings
 from harness.tune.survey import Entry
 from tests.harness.examples import ENVIRONMENT, measurement
 
@@ -64,7 +65,7 @@ def test_rungs_of_a_candidate_are_one_standing() -> None:
     assert [each.trial.config["block_M"] for each in found] == [8, 4]
     assert len({block.placement for block in found[1].blocks}) == 8
     assert found[1].estimate is not None and 1.0 < found[1].estimate.ratio < 1.05
-    assert len(joined([measured(1.0), measured(1.0)])) == 8
+    assert len(joined([measured(1.0).blocks, measured(1.0).blocks])) == 8
 
 
 def test_one_that_failed_on_its_last_rung_has_no_estimate() -> None:

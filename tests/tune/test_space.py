@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.problem import parse_shape_key
 from harness.tune import carve
 from harness.tune.space import constant, expand, frozen, named_family, own_family, spaces_module, text, words
-from harness.tune.survey import load_space, look
+from harness.tune.survey import load_family, load_space, look
 from tests.harness.checkout import ROOT
 
 CPU, H200 = gpus.find("cpu"), gpus.find("h200")
@@ -47,12 +47,20 @@ def test_families_have_names_and_spaces() -> None:
     assert own_family(SMALL, CPU) == "kernels.cpu.register_blocked"
     assert own_family(LARGE, H200) == "kernels.gemm.warp_specialized"
     assert own_family(parse_shape_key("attention_fp16fp32_1x2x1x512x64x64"), H200) == "kernels.flash_attention.forward"
+    assert own_family(parse_shape_key("scaledlinear_e4m3fp32bf16_64x64x64"), H200) == "kernels.gemm.warp_specialized"
+    assert own_family(parse_shape_key("blockscaledlinear_e4m3fp32bf16_64x64x64"), H200) == "kernels.gemm.block_scaled"
     for wrong in ("os.path", "kernels.x", "a b", "kernels.gemm.__import__('os')"):
         with pytest.raises(UsageError):
             named_family(wrong, CPU)
     for missing in ("kernels.cpu.nothing", "kernels.gemm.roles"):
         with pytest.raises(UsageError, match="has no space"):
             load_space(missing)
+
+
+def test_a_family_that_is_none_is_answered_with_every_package_of_families() -> None:
+    with pytest.raises(UsageError, match="there is no family kernels.gemm.forward") as error:
+        load_family("kernels.gemm.forward")
+    assert all(f"kernels.{path.parent.name}" in str(error.value) for path in ROOT.glob("kernels/*/spaces.py"))
 
 
 def test_what_varies_is_told_and_what_does_not_is_not() -> None:

@@ -40,7 +40,7 @@ def test_an_empty_machine_lacks_everything_and_says_what_to_do() -> None:
     assert found == Toolchain(None, None, None)
     assert found.missing_extra == "build"
     with pytest.raises(InfrastructureError, match=r"no nvcc .*`make build` installs it"):
-        found.require()
+        found.require(cpu=False)
     ((name, ok, needed, says, advice),) = toolchain.findings()
     assert (name, ok, needed) == ("cuobjdump", False, False)
     assert says
@@ -69,10 +69,12 @@ def test_a_toolkit_without_a_disassembler_needs_that_alone() -> None:
     assert Toolchain(NVCC, NVCC, "g++").missing_extra is None
 
 
-def test_nvcc_without_a_compiler_for_the_host_is_refused() -> None:
+@pytest.mark.parametrize("cpu", [False, True])
+def test_without_a_compiler_for_the_host_nothing_compiles(cpu: bool) -> None:
     with pytest.raises(InfrastructureError, match=r"install g\+\+"):
-        Toolchain(NVCC, NVCC, None).require()
-    Toolchain(NVCC, None, "g++").require()
+        Toolchain(NVCC, NVCC, None).require(cpu=cpu)
+    Toolchain(NVCC, None, "g++").require(cpu=cpu)
+    Toolchain(None, None, "g++").require(cpu=True)
 
 
 def test_a_tool_that_does_not_answer_is_none(machine: Path) -> None:

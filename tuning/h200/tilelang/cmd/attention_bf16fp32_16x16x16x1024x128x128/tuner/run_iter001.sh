@@ -2,6 +2,7 @@
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file=tuning/h200/tilelang/srcs/attention_bf16fp32_16x16x16x1024x128x128/tuner/iter001_tuned_forward.py
 mkdir -p tuning/h200/tilelang/perf/attention_bf16fp32_16x16x16x1024x128x128/tuner
 python3 "$file" | tee tuning/h200/tilelang/perf/attention_bf16fp32_16x16x16x1024x128x128/tuner/timing_iter001.txt

@@ -2,6 +2,7 @@
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file=tuning/h200/tilelang/srcs/attention_bf16fp32_4x16x4x4096x192x128/tilebench/iter000_torch_sdpa.py
 python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$file"
 echo "parse OK"

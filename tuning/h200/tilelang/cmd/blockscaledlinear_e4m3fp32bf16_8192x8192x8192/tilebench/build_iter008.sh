@@ -2,6 +2,7 @@
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file=tuning/h200/tilelang/srcs/blockscaledlinear_e4m3fp32bf16_8192x8192x8192/tilebench/iter008_wide_cluster.py
 python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$file"
 echo "parse OK"

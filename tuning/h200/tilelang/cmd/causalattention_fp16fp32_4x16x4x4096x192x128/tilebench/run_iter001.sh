@@ -2,6 +2,7 @@
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file=tuning/h200/tilelang/srcs/causalattention_fp16fp32_4x16x4x4096x192x128/tilebench/iter001_schedule_and_rescale_first.py
 mkdir -p tuning/h200/tilelang/perf/causalattention_fp16fp32_4x16x4x4096x192x128/tilebench
 python3 "$file" | tee tuning/h200/tilelang/perf/causalattention_fp16fp32_4x16x4x4096x192x128/tilebench/timing_iter001.txt

@@ -2,6 +2,7 @@
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file=tuning/h200/tilelang/srcs/matmul_bf16fp32_2048x2048x16384/tilebench/iter006_stream_k.py
 mkdir -p tuning/h200/tilelang/perf/matmul_bf16fp32_2048x2048x16384/tilebench
 python3 "$file" | tee tuning/h200/tilelang/perf/matmul_bf16fp32_2048x2048x16384/tilebench/timing_iter006.txt

@@ -2,6 +2,7 @@
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file=tuning/h200/tilelang/srcs/matmul_fp16fp32_16384x16384x512/tilebench/iter005_persistent_tma_store.py
 python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$file"
 echo "parse OK"

@@ -2,6 +2,7 @@
 # Written by tilebench; run from the repository's root.
 set -euo pipefail
 export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
 file=tuning/h200/tilelang/srcs/scaledlinear_e4m3fp32bf16_8192x8192x8192/tilebench/iter008_cluster_multicast.py
 mkdir -p tuning/h200/tilelang/perf/scaledlinear_e4m3fp32bf16_8192x8192x8192/tilebench
 python3 "$file" | tee tuning/h200/tilelang/perf/scaledlinear_e4m3fp32bf16_8192x8192x8192/tilebench/timing_iter008.txt

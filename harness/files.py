@@ -1,0 +1,52 @@
+"""Files written whole or not at all; scratch folders, which a later run removes where their own was killed."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from harness.errors import InfrastructureError, explained
+
+SCRATCH: Final = "tilebench-run-"
+
+
+def put(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a file whole, or leave it as it was. Raises InfrastructureError."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_bytes(content)
+        unfinished.chmod(mode)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InfrastructureError(f"{path} cannot be written: {explained(error)}") from error
+
+
+@contextmanager
+def scratch(use: str) -> Iterator[Path]:
+    """A scratch folder; removed afterwards, and before it what others left."""
+    sweep()
+    folder = make_scratch(use)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_scratch(use: str, place: str | None = None) -> Path:
+    """A scratch folder that carries this process's number: it is swept when that is no process any more."""
+    return Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-{use}-", dir=place))
+
+
+def sweep(*places: str) -> None:
+    """Remove the scratch folders of processes that were killed."""
+    for folder in (each for place in {tempfile.gettempdir(), *places} for each in Path(place).glob(f"{SCRATCH}*")):
+        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
