@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A fresh cloud VM (Debian or Ubuntu) to a leaderboard. As cloud-init user data, or by hand:
+# A fresh cloud VM (Debian or Ubuntu) to a leaderboard. As cloud-init user data, with both exported first, or by hand:
 #
 #   TILEBENCH_REPOSITORY=<where this repository is> GPU=h100 bash vm.sh
 #
 # A GPU image of a cloud has driver, Docker and the NVIDIA runtime; this installs what is missing of the rest.
 set -euo pipefail
+export HOME="${HOME:-/root}" # cloud-init sets none
 
 repository=${TILEBENCH_REPOSITORY:?name the repository to clone}
 folder=${TILEBENCH_FOLDER:-$HOME/tilebench}
@@ -16,12 +17,20 @@ packages=()
 command -v git >/dev/null || packages+=(git)
 command -v make >/dev/null || packages+=(make)
 command -v docker >/dev/null || packages+=(docker.io)
-python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+python=python3
+if command -v python3 >/dev/null && ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    python=python3.11 # beside the distribution's own, which in Ubuntu 22.04 is 3.10
+fi
+"$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=("$python" "$python-venv")
 if nvidia-smi >/dev/null 2>&1 && ! command -v nvidia-ctk >/dev/null; then
     packages+=(nvidia-container-toolkit) # from NVIDIA's own apt repository, which a cloud's GPU image has set up
 fi
 if [ "${#packages[@]}" -gt 0 ]; then
     as_root apt-get update -qq
+    if [[ " ${packages[*]} " == *" python3.11 "* ]] && ! apt-cache show python3.11-venv >/dev/null 2>&1; then
+        echo "vm.sh: python3 is older than 3.11 and apt offers no python3.11 with venv: install both, then run this again" >&2
+        exit 1
+    fi
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"
 fi
 if command -v nvidia-ctk >/dev/null && ! as_root docker info --format '{{json .Runtimes}}' | grep -q '"nvidia"'; then
@@ -31,4 +40,4 @@ fi
 
 [ -d "$folder" ] || git clone --depth 1 "$repository" "$folder"
 # sudo, because who was added to the group docker must log in again first; the records belong to the folder's owner.
-as_root make -C "$folder" docker-bench "GPU=$gpu"
+as_root make -C "$folder" docker-bench "GPU=$gpu" "PYTHON=$python"

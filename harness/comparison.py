@@ -63,7 +63,12 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
-    """B's ratio over A's with its interval, from theirs: independent errors of logarithms add in quadrature."""
+    """B's ratio over A's with its interval, from theirs: independent errors of logarithms add in quadrature.
+
+    Unbounded, and so undecided, where one of theirs reaches 0.
+    """
+    if _reaches_0(a) or _reaches_0(b):
+        return Interval(b.ratio / a.ratio, 0.0, math.inf)
     center = math.log(b.ratio / a.ratio)
     chip = 0.0 if same_chip else CHIP_HALF_WIDTH + CHIP_HALF_WIDTH_PER_LOG * abs(math.log(a.ratio))
     below = math.hypot(math.log(b.ratio / b.ratio_low), math.log(a.ratio_high / a.ratio), chip)
@@ -147,6 +152,9 @@ def _incomparable(a: Record, b: Record) -> str | None:
         if record.measurement is None:
             return f"{side} is verified only"
     assert a.measurement is not None and b.measurement is not None
+    for side, measured in (("A", a.measurement), ("B", b.measurement)):
+        if _reaches_0(measured):
+            return f"{side} is too noisy: its interval reaches 0"
     if a.environment.device != b.environment.device:
         return f"different GPUs: {a.environment.device} and {b.environment.device}"
     if a.measurement.timer != b.measurement.timer:
@@ -156,6 +164,11 @@ def _incomparable(a: Record, b: Record) -> str | None:
     if one != other:  # both stand against the library, which must be the same
         return f"different opponents: {one} and {other}"
     return None
+
+
+def _reaches_0(measured: Measurement) -> bool:
+    """Whether its ratio has no logarithm at the low end: a bootstrap's interval of disturbed blocks may be so wide."""
+    return measured.ratio_low <= 0
 
 
 def _id(record: Record | None) -> str | None:

@@ -49,8 +49,14 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return rates[problem.input]
 
     def floor_ms(self, problem: Problem) -> float:
-        """The roofline: no launch can be faster than its flops at peak rate or its bytes at peak bandwidth."""
+        """The roofline: no launch can be faster than its flops at peak rate or its bytes at peak bandwidth.
+
+        Of float32 that is the CUDA cores' rate, or a third of TF32's, which is half of bfloat16's: three TF32 products
+        are as exact (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022).
+        """
         peak_tflops = self.peak_tflops(problem)
+        if peak_tflops and problem.input == "float32":
+            peak_tflops = max(peak_tflops, (self.bf16_tflops or 0.0) / 6)
         compute_ms = problem.flops / (peak_tflops * 1e9) if peak_tflops else 0.0
         memory_ms = problem.bytes / (self.bandwidth_gbs * 1e6) if self.bandwidth_gbs else 0.0
         return max(compute_ms, memory_ms)

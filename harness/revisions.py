@@ -19,16 +19,13 @@ def records(tree: Tree, gpu: str, named: str) -> tuple[list[Record], list[str]]:
     """The records that a name stands for, and what could not be read.
 
     ``last`` is the newest of each iteration in the tree and ``previous`` the one before; else a file or a folder of
-    records, or a git revision.
+    records, or a git revision. Raises UsageError where it is none of these.
     """
     if named in (LAST, PREVIOUS):
         return _newest(tree, gpu, back=0 if named == LAST else 1)
     path = Path(named)
-    if path.exists():
-        files = sorted(path.rglob("results.jsonl")) if path.is_dir() else [path]
-        if not files:
-            raise UsageError(f"{path} holds no results.jsonl")
-        return _joined(read(file, Record) for file in files)
+    if named and path.exists():  # Path("") is the working folder
+        return _joined(read(file, Record) for file in (_within(path) if path.is_dir() else [path]))
     commit = resolve(tree.root, named)
     folder = tree.short(tree.folder(gpu) / "logs")
     names = git(tree.root, "ls-tree", "-r", "--name-only", commit, "--", f"{folder}/").decode().splitlines()
@@ -75,6 +72,17 @@ def checked_out(root: Path, commit: str) -> Iterator[Path]:
             yield place
         finally:
             git(root, "worktree", "remove", "--force", str(place))
+
+
+def _within(folder: Path) -> list[Path]:
+    """The files of records in a folder: under ``logs`` where it has that, since a tree keeps other results as well.
+
+    Raises UsageError where there is none.
+    """
+    found = sorted(folder.rglob("results.jsonl"))
+    if not found:
+        raise UsageError(f"{folder} holds no results.jsonl")
+    return [path for path in found if "logs" in path.relative_to(folder).parts] or found
 
 
 def _newest(tree: Tree, gpu: str, back: int) -> tuple[list[Record], list[str]]:

@@ -1,7 +1,6 @@
 """A run: which iterations, in what order, what is reused, and where the outcomes go."""
 
 import fcntl
-import os
 import threading
 import time
 from collections import deque
@@ -13,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
-from harness import builds, ceiling, scripts
+from harness import builds, ceiling, cores, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, explained
@@ -154,9 +153,8 @@ def _carry_out(
     plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
 ) -> Iterator[tuple[Iteration, Record, bool]]:
     """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
-    cores = len(os.sched_getaffinity(0))
     apart = plan.uses_device and plan.gpu.is_cpu
-    jobs = max(1, cores - SPARE_CORES) if plan.uses_device and not apart else cores
+    jobs = cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
     window = CPU_BATCH if apart else 2 * jobs
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)

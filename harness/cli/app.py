@@ -4,7 +4,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import cyclopts
 import msgspec
@@ -52,8 +52,23 @@ def guarded(command: Callable[[], object]) -> ExitCode:
 
 def emit(document: object) -> None:
     """Write one JSON document on stdout."""
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2) + b"\n")
+    plain = _encodable(msgspec.to_builtins(document, enc_hook=str, str_keys=True))
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _encodable(value: Any) -> Any:
+    """The same without surrogates, which JSON cannot hold: a byte of a name that is not UTF-8 becomes ``\\xff``."""
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return value.encode(errors="backslashreplace").decode()
 
 
 def _reader_left() -> bool:

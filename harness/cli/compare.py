@@ -33,15 +33,21 @@ def compare(
     tree, key = Tree.here(), choice.key
     choice.selection.check()
     before, after = (_taken(tree, key, named, choice.selection) for named in (a, b))
-    found = comparison.pair(before, after, margin)
-    if not found:
+    if not (before and after):
         words = tables.narrowing(choice.selection)
-        raise UsageError(f"neither {a} nor {b} holds a record of {key}{f' that matches {words}' if words else ''}")
+        who = f"{b} holds no" if before else f"{a} holds no" if after else f"neither {a} nor {b} holds a"
+        raise UsageError(f"{who} record of {key}{f' that matches {words}' if words else ''}")
+    found = comparison.pair(before, after, margin)
     if choice.json:
         emit(found)
     else:
         print(tables.comparisons(found, format))
-    return ExitCode.REJECTED if any(_fails(each, *limit) for each in found if limit) else ExitCode.PASSED
+    if limit is None:
+        return ExitCode.PASSED
+    if all(each.verdict is Verdict.INCOMPARABLE for each in found):
+        console.print(f"tilebench: --fail-on {fail_on}: no two records could be compared", markup=False)
+        return ExitCode.REJECTED
+    return ExitCode.REJECTED if any(_fails(each, *limit) for each in found) else ExitCode.PASSED
 
 
 @app.command

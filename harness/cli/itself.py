@@ -39,6 +39,8 @@ def measure_itself(
         raise UsageError("selftest measures iter000 and samples of its own, no other iteration; leave --iter out")
     if choice.model is not None and (adversaries or faults or sensitivity):
         raise UsageError("selftest takes samples of its own for this, no model's iterations; leave --model out")
+    if only is not None and not adversaries:
+        raise UsageError("--only narrows the adversaries; leave it out, or give --adversaries too")
     for name, number, least in (("runs", runs, 2 if sensitivity else 0), ("kills", kills, 0), ("stops", stops, 0)):
         if number < least:
             raise UsageError(f"--{name} {number} is not a number of {least} or more")

@@ -39,12 +39,12 @@ def report(
                 "path": path,
                 "bytes": size_bytes,
                 "problems": len(gathered.shapes),
-                "iterations": len(gathered.entries),
+                "iterations": len(gathered.newest),
                 "complaints": gathered.complaints,
                 "pictures": drawn,
             }
         )
     else:
-        held = f"{len(gathered.shapes)} problems, {len(gathered.entries)} iterations"
+        held = f"{len(gathered.shapes)} problems, {len(gathered.newest)} iterations"
         print("\n".join([f"{tree.short(path)}, {size_bytes / 1e6:.1f} MB: {held}", *map(str, drawn)]))
     return ExitCode.PASSED

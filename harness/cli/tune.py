@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -24,6 +24,8 @@ from harness.tune.record import Pick, Trial, picks_path, trials_path
 from harness.tune.run import Tuned
 from harness.tune.run import tune as carry_out
 from harness.tune.space import frozen, named_family, own_family, words
+
+_JUDGED: Final = (Manner.budget, Manner.deadline, Manner.attempts)
 
 
 @Parameter(name="*", group="TileLang's own autotuner, --engine tilelang")
@@ -56,7 +58,7 @@ class Autotuner:
                 raise UsageError(f"--{name} {getattr(self, name):g} is not {least} or more")
         if not 0 < self.limit < float("inf"):
             raise UsageError(f"--limit {self.limit:g} is not a number of seconds above 0")
-        if self.early_stop_factor < 1 or not 0 <= self.max_mismatched_ratio <= 1:
+        if not 1 <= self.early_stop_factor < float("inf") or not 0 <= self.max_mismatched_ratio <= 1:
             raise UsageError("--early-stop-factor is 1 or more, and --max-mismatched-ratio from 0 to 1")
         own = {field.name: getattr(self, field.name) for field in fields(AutotunerOptions)}
         return AutotunerOptions(**own)
@@ -88,8 +90,13 @@ def tune(
         raise UsageError("tune needs --shape and --model, e.g. --shape matmul_bf16fp32_4096x4096x4096 --model tuner")
     if choice.iter is not None:
         raise UsageError("tune searches a family's space, not an iteration; leave --iter out")
+    if engine == "tilelang" and ((manner.budget, manner.deadline, manner.attempts) != _JUDGED or not screen):
+        raise UsageError("--budget, --deadline, --attempts, --no-screen are the race's; --engine tilelang takes none")
+    if engine != "tilelang" and autotuner != Autotuner():
+        raise UsageError("--warmup to --limit are of TileLang's own autotuner; give --engine tilelang too")
     problem = parse_shape_key(choice.shape)
     check_model(choice.model)
+    options = autotuner.options
     gpu, device = gpus.resolve(choice.gpu, force=manner.force)
     families = tuple(named_family(each, gpu) for each in family or (own_family(problem, gpu),))
     plan = TunePlan(
@@ -109,7 +116,7 @@ def tune(
     )
     if parent is not None:
         scaffold.require_parent(plan.tree, problem, gpu, choice.model, parent)
-    tuned = autotune(plan, autotuner.options, autotuner.limit) if engine == "tilelang" else carry_out(plan)
+    tuned = autotune(plan, options, autotuner.limit) if engine == "tilelang" else carry_out(plan)
     return _report(plan, tuned, choice)
 
 
@@ -130,11 +137,15 @@ def tuning(
     """Show what a search found: a pivot table over two levers, the best candidates, and a heat map."""
     if choice.shape is None or choice.model is None:
         raise UsageError("tuning needs --shape and --model, those of the search")
+    if choice.iter is not None:
+        raise UsageError("tuning shows a search, not an iteration; --race names which, so leave --iter out")
     parse_shape_key(choice.shape)
     check_model(choice.model)
     check_format(format)
     if most < 1:
         raise UsageError(f"--most {most} is not a number of 1 or more")
+    if picture is not None and (picks or choice.json):
+        raise UsageError("--picture draws one search's table; leave --picks and --json out")
     tree, place = Tree.here(), (choice.key, choice.shape, choice.model)
     trials, complaints = read(trials_path(tree, *place), Trial)
     pinned, more = read(picks_path(tree, *place), Pick)

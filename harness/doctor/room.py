@@ -1,10 +1,10 @@
 """Room: cores, memory and disk."""
 
-import os
 import shutil
 from collections.abc import Iterable
 from typing import Final
 
+from harness.cores import usable
 from harness.doctor.finding import Finding
 from harness.memory import free_bytes
 from harness.nvml import Device
@@ -16,7 +16,7 @@ LEAST_CORES: Final = 2
 
 
 def cores(_: list[Device]) -> Iterable[Finding]:
-    count = len(os.sched_getaffinity(0))
+    count = usable()
     yield Finding("CPU cores", count >= LEAST_CORES, False, str(count), "with one core, builds wait for measurements")
 
 

@@ -11,13 +11,12 @@ from typing import Final
 from harness import gpus
 from harness.doctor.finding import Finding, dotted, major, version_of
 from harness.nvml import Device
+from harness.profile import ncu as ncu_program
 from harness.profile.ncu import OPEN_COUNTERS, PERMISSION
-from harness.profile.ncu import find as find_ncu
 from harness.static import toolchain
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 CAPABILITIES: Final = Path("/proc/self/status")
-NCU_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
 SYS_ADMIN: Final = 21  # bit of CAP_SYS_ADMIN
 
 # Architecture -> the first nvcc that compiles for it (CUDA release notes).
@@ -75,7 +74,7 @@ def _program(command: str) -> str | None:
 
 
 def ncu(present: list[Device]) -> Iterable[Finding]:
-    path = find_ncu(toolchain.CUDA_FOLDER, NCU_FOLDERS)
+    path = ncu_program.find(toolchain.CUDA_FOLDER, ncu_program.NSIGHT_FOLDERS)
     if path is not None:
         version = version_of(path, r"Version ([0-9.]+[0-9])")
         yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")

@@ -8,13 +8,13 @@ from typing import Final
 
 from harness.errors import InfrastructureError, UsageError
 from harness.foreign import results, source
+from harness.foreign.entries import number_of
 from harness.foreign.finding import WHY, Finding, Kind
 from harness.foreign.results import Result, Unread
 from harness.foreign.source import Script
 from harness.profile import report
 
 DISAGREE: Final = 1.10  # how far apart the figures of one program may be; a chip's temperature makes half of it
-_NUMBER: Final = re.compile(r"iter([0-9]{3,4})")
 
 
 def audit(root: Path) -> list[Finding]:
@@ -78,9 +78,9 @@ def _duplicates(scripts: list[Script], times: dict[int, list[Result]]) -> Iterat
     groups: dict[str, list[int]] = {}
     for script in scripts:
         essence = script.essence
-        match = _NUMBER.search(script.path.name)
-        if match is not None:
-            groups.setdefault(essence, []).append(int(match[1]))
+        number = number_of(script.path.name)
+        if number is not None:
+            groups.setdefault(essence, []).append(number)
         if essence in first:
             yield Finding(Kind.DUPLICATE, script.path, 0, f"the same program as {first[essence].path.name}")
         first.setdefault(essence, script)
@@ -109,7 +109,7 @@ def _apart(path: Path, found: list[Result]) -> Iterator[Finding]:
 
 def _figures(folder: Path, times: dict[int, list[Result]]) -> Iterator[Finding]:
     """Figures of iterations whose source is gone."""
-    there = {int(match[1]) for path in folder.glob("*.py") if (match := _NUMBER.search(path.name))}
+    there = {number_of(path.name) for path in folder.glob("*.py")}
     for number, found in sorted(times.items()):
         if number not in there:
             yield Finding(Kind.NO_SOURCE, found[0].path, found[0].line, f"iter{number:03d} has a figure and no script")
@@ -118,8 +118,8 @@ def _figures(folder: Path, times: dict[int, list[Result]]) -> Iterator[Finding]:
 def _reports(folder: Path, scripts: list[Script]) -> Iterator[Finding]:
     """Profiles whose kernels are none of the script's."""
     for path in sorted(_beside(folder, "perf").glob("ncu_iter*.csv")):
-        match = _NUMBER.search(path.name)
-        own = [script for script in scripts if match and f"iter{match[1]}" in script.path.name]
+        number = number_of(path.name)
+        own = [script for script in scripts if number is not None and number_of(script.path.name) == number]
         names = {name for script in own for name in script.kernels} or {"main_kernel"}
         try:
             shown = [kernel.name for kernel in report.parse(path.read_text(errors="replace"), path.name)]

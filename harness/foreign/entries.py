@@ -12,7 +12,7 @@ from harness.problem import Problem, parse_shape_key
 from harness.sources import source_sha256
 from harness.tree import Selection
 
-_NAME: Final = re.compile(r"iter_?(?P<number>[0-9]{1,4})(?![0-9])")
+_NUMBER: Final = re.compile(r"iter_?([0-9]{1,4})(?![0-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,24 @@ class Entry:
         return f"{self.shape_key} {self.model} {self.script}"
 
 
+def number_of(name: str) -> int | None:
+    """The number of the iteration that a name tells, as iter005, iter_5 and timing_iter5 do."""
+    match = _NUMBER.search(name)
+    return None if match is None else int(match[1])
+
+
 def entries(root: Path, selection: Selection) -> list[Entry]:
     """All scripts of a tree that the selection takes, in ladder order; raises UsageError where there is none."""
     found = []
     for path in sorted(root.resolve().rglob("srcs/*/*/iter*.py")):
-        match = _NAME.match(path.name)
-        if match is None or not path.is_file():
+        number = number_of(path.name)
+        if number is None or not path.is_file():
             continue
         shape_key, model = path.parent.parent.name, path.parent.name
         problem, unknown = _problem(shape_key)
         sha256 = source_sha256(path)
         hashed = _sources_sha256(path, sha256, root.resolve())
-        entry = Entry(path, shape_key, model, int(match["number"]), problem, unknown, sha256, hashed)
+        entry = Entry(path, shape_key, model, number, problem, unknown, sha256, hashed)
         if selection.takes_record(entry):
             found.append(entry)
     if not found:

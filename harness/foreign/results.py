@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-_NUMBER: Final = re.compile(r"iter_?([0-9]{1,4})")
+from harness.errors import explained
+from harness.foreign.entries import number_of
+
 _TIME: Final = re.compile(r"\btime_ms\s*[:=]\s*([0-9.eE+-]+)")
 _RATIO: Final = re.compile(r"\bratio\b[^:=\n]*[:=]\s*([0-9.eE+-]+)")
 _NAMES: Final = ("iteration", "iter", "name", "file", "script")
@@ -29,14 +31,15 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A line that holds nothing that can be read, and why."""
+    """What holds nothing that can be read, and why: a line, or with ``line`` 0 the whole file."""
 
     path: Path
     line: int
     why: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.why}"
+        where = f"{self.path}:{self.line}" if self.line else str(self.path)
+        return f"{where}: {self.why}"
 
 
 def read(folder: Path) -> tuple[list[Result], list[Unread]]:
@@ -47,23 +50,35 @@ def read(folder: Path) -> tuple[list[Result], list[Unread]]:
 
 def _read(folder: Path) -> Iterator[Result | Unread]:
     for path in sorted(folder.glob("*")):
-        if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
-            yield from _table(path)
-        elif path.suffix == ".jsonl" and path.stem == "results":
-            yield from _lines(path)
-        elif path.suffix == ".txt":
-            yield from _timing(path)
+        try:
+            if path.is_file():
+                yield from _figures(path)
+        except OSError as error:
+            yield Unread(path, 0, explained(error))
 
 
-def _table(path: Path) -> Iterator[Result]:
+def _figures(path: Path) -> Iterator[Result | Unread]:
+    """The figures of one file; raises OSError."""
+    if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
+        yield from _table(path)
+    elif path.suffix == ".jsonl" and path.stem == "results":
+        yield from _lines(path)
+    elif path.suffix == ".txt":
+        yield from _timing(path)
+
+
+def _table(path: Path) -> Iterator[Result | Unread]:
     text = path.read_text(encoding="utf-8", errors="replace")
-    dialect = "excel-tab" if path.suffix == ".tsv" else "excel"
-    try:
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), dialect=dialect))
-    except csv.Error:
-        return
-    for number, row in enumerate(rows, start=2):
-        yield from _result(path, number, row)
+    rows = csv.DictReader(io.StringIO(text, newline=""), dialect="excel-tab" if path.suffix == ".tsv" else "excel")
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            yield Unread(path, rows.reader.line_num, f"it is no row of a table: {error}")
+            continue
+        if row is None:
+            return
+        yield from _result(path, rows.line_num, row)
 
 
 def _lines(path: Path) -> Iterator[Result | Unread]:
@@ -84,8 +99,8 @@ def _lines(path: Path) -> Iterator[Result | Unread]:
 
 
 def _timing(path: Path) -> Iterator[Result]:
-    name = _NUMBER.search(path.name)
-    if name is None:
+    iteration = number_of(path.name)
+    if iteration is None:
         return
     text = path.read_text(encoding="utf-8", errors="replace")
     told = _RATIO.search(text)
@@ -93,15 +108,15 @@ def _timing(path: Path) -> Iterator[Result]:
         match = _TIME.search(line)
         time_ms = _float(match[1]) if match else None
         if time_ms is not None:
-            yield Result(path, number, int(name[1]), time_ms, _float(told[1]) if told else None)
+            yield Result(path, number, iteration, time_ms, _float(told[1]) if told else None)
 
 
 def _result(path: Path, line: int, row: dict[str, Any]) -> Iterator[Result]:
     named = next((str(row[name]) for name in _NAMES if isinstance(row.get(name), str | int)), "")
-    match = _NUMBER.search(named) or re.fullmatch(r"([0-9]{1,4})", named)
+    number = int(named) if re.fullmatch(r"[0-9]{1,4}", named) else number_of(named)
     time_ms = next((found for name in _TIMES if (found := _float(row.get(name))) is not None), None)
-    if match is not None and time_ms is not None:
-        yield Result(path, line, int(match[1]), time_ms, _float(row.get("ratio")))
+    if number is not None and time_ms is not None:
+        yield Result(path, line, number, time_ms, _float(row.get("ratio")))
 
 
 def _float(value: object) -> float | None:

@@ -1,13 +1,12 @@
 """A run of profiles: which iterations, what must be true of them before, and where the findings go."""
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from harness import contract, files, leaderboard
+from harness import contract, cores, files, leaderboard
 from harness.candidate import Settings
 from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, UsageError
@@ -172,7 +171,7 @@ def _carry_out(
 
     Some iterations go at a time: one has the device, the others are imported and built.
     """
-    lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // CORES_PER_LANE, len(iterations)))
+    lanes = max(1, min(MOST_LANES, cores.usable() // CORES_PER_LANE, len(iterations)))
     remedies: list[str] = []
 
     def find(iteration: Iteration) -> tuple[ProfileRecord, str | None]:

@@ -119,8 +119,16 @@ class Shape:
         return tuple(entry for sheet in self.sheets for entry in sheet.entries)
 
     @cached_property
+    def newest(self) -> tuple[Entry, ...]:
+        """Each iteration once, as the newest environment has it."""
+        first: dict[tuple[str, str], Entry] = {}
+        for entry in self.entries:
+            first.setdefault((entry.row.model, entry.row.iteration), entry)
+        return tuple(first.values())
+
+    @cached_property
     def counts(self) -> Counts:
-        return Counts.of(self.entries)
+        return Counts.of(self.newest)
 
 
 @dataclass(frozen=True)
@@ -137,13 +145,18 @@ class Report:
         return tuple(entry for shape in self.shapes for entry in shape.entries)
 
     @cached_property
+    def newest(self) -> tuple[Entry, ...]:
+        """Each iteration once, as the newest environment has it."""
+        return tuple(entry for shape in self.shapes for entry in shape.newest)
+
+    @cached_property
     def best_first(self) -> tuple[Shape, ...]:
         """Problems by the ratio of their best row; those without one last."""
         return tuple(sorted(self.shapes, key=lambda shape: -(_ratio(shape.best) or 0)))
 
     @cached_property
     def counts(self) -> Counts:
-        return Counts.of(self.entries)
+        return Counts.of(self.newest)
 
     @property
     def ahead(self) -> int:
@@ -159,11 +172,11 @@ class Report:
 
     @cached_property
     def failed(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.failed)
+        return tuple(entry for entry in self.newest if entry.failed)
 
     @cached_property
     def stale(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.row.stale)
+        return tuple(entry for entry in self.newest if entry.row.stale)
 
 
 def gather(tree: Tree, gpu: str, selection: Selection) -> Report:

@@ -97,7 +97,7 @@ class Standing:
         """Of one launch, the median over all blocks; of the autotuner its own latency."""
         if not self.blocks:
             return self.trial.latency_ms
-        return sorted(block.contestant_ms for block in self.blocks)[len(self.blocks) // 2]
+        return median(block.contestant_ms for block in self.blocks)
 
 
 def trials_path(tree: Tree, gpu: str, shape_key: str, model: str) -> Path:

@@ -4,7 +4,6 @@ To race one means two new processes, a verification and pacing: ten times as lon
 hold many candidates each and take the device in turns. What it finds only says who need not be raced (``race``).
 """
 
-import os
 import tempfile
 import threading
 import time
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from harness import cores
 from harness.candidate import Settings
 from harness.judge.entry import Brief
 from harness.judge.messages import Message
@@ -160,7 +160,7 @@ def screen(brief: Brief, entries: Iterable[Entry], settings: Settings, folder: P
     and in another order. ``folder`` takes what the processes write. The forkserver must run. Raises KeyboardInterrupt.
     """
     numbered = dict(enumerate(entries))
-    jobs = max(1, min(len(numbered), len(os.sched_getaffinity(0)) - (0 if brief.gpu.is_cpu else SPARE_CORES)))
+    jobs = max(1, min(len(numbered), cores.jobs(0 if brief.gpu.is_cpu else SPARE_CORES)))
     screening = Screen(brief, settings, folder, jobs)
     try:
         _time_all(screening, numbered, jobs, keep)

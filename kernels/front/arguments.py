@@ -1,10 +1,12 @@
 """Arguments of a call, checked: each that is wrong has one sentence that says what to do."""
 
 from collections.abc import Iterable
+from math import prod
 from typing import Final
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from harness.problem import Problem
@@ -78,9 +80,20 @@ def check_out(operator: str, a: Tensor, b: Tensor, out: Tensor, shape: tuple[int
 
 def problem_of(operator: str, a: Tensor, shape: tuple[int, ...]) -> Problem:
     """What is computed; leading dimensions of ``a`` are rows."""
-    rows, depth = a.numel() // a.shape[-1] if a.shape[-1] else 0, a.shape[-1]
     dtype = DTYPES[a.dtype]
-    return Problem(operator, dtype, "float32", dtype, (rows, shape[-1], depth))
+    return Problem(operator, dtype, "float32", dtype, (prod(a.shape[:-1]), shape[-1], a.shape[-1]))
+
+
+def refuse_tangents(operator: str, *tensors: Tensor) -> None:
+    """Raises ValueError where forward-mode differentiation wants a tangent, which would be lost without a word."""
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(each).tangent is not None for each in tensors):
+        raise ValueError(f"{operator}: it has no forward-mode gradient; call torch's own there")
+
+
+def overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether two contiguous tensors share memory; those on the meta device have none."""
+    start, begin = one.data_ptr(), other.data_ptr()
+    return not one.is_meta and start < begin + other.nbytes and begin < start + one.nbytes
 
 
 def _both(operator: str, a: Tensor, b: Tensor) -> str:

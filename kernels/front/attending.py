@@ -4,10 +4,12 @@ from typing import Final
 
 import torch
 from torch import Tensor, is_grad_enabled
+from torch.autograd import forward_ad
+from torch.autograd.graph import increment_version
 from torch.compiler import is_compiling
 
 from harness.problem import Problem
-from kernels.front.arguments import CAUSAL, DEVICES, DTYPES, PLAIN, check_contiguous, words
+from kernels.front.arguments import CAUSAL, DEVICES, DTYPES, PLAIN, check_contiguous, overlap, refuse_tangents, words
 from kernels.front.eager import nothing
 from kernels.front.launches import Launch, launch_of, library_attention
 
@@ -28,6 +30,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, out: Ten
         is_compiling()
         or not all(type(each) in PLAIN for each in (q, k, v))
         or ((q.requires_grad or k.requires_grad or v.requires_grad) and is_grad_enabled())
+        or forward_ad._current_level >= 0
     ):
         return _dispatched(q, k, v, causal, out)
     return attended(q, k, v, causal, out)
@@ -46,10 +49,12 @@ def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool, out: Tensor | None) 
     if not (q.is_contiguous() and k.is_contiguous() and v.is_contiguous()):
         check(q, k, v)
     if out is None:
-        out = q.new_empty((*q.shape[:3], v.shape[3]))
-    else:
-        check_out(q, k, v, out)
+        made = q.new_empty((*q.shape[:3], v.shape[3]))
+        launch(q, k, v, made)
+        return made
+    check_out(q, k, v, out)
     launch(q, k, v, out)
+    increment_version(out)  # written by its address, so that autograd does not see it
     return out
 
 
@@ -92,9 +97,8 @@ def check_out(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
         raise ValueError(f"attention: out is {words(out)}, {out.dtype} on {out.device}; it must be {wanted}")
     if is_grad_enabled() and any(each.requires_grad for each in (q, k, v, out)):
         raise ValueError("attention: out= has no gradient; leave it out, or call it under torch.no_grad()")
-    start, end = out.data_ptr(), out.data_ptr() + out.nbytes
     for name, tensor in zip(NAMES, (q, k, v), strict=True):
-        if start < tensor.data_ptr() + tensor.nbytes and tensor.data_ptr() < end:
+        if overlap(out, tensor):
             raise ValueError(f"attention: out lies in the memory of {name}; give it memory of its own")
 
 
@@ -121,6 +125,7 @@ def _(q: Tensor, k: Tensor, v: Tensor, causal: bool, out: Tensor) -> None:
 def _dispatched(q: Tensor, k: Tensor, v: Tensor, causal: bool, out: Tensor | None) -> Tensor:
     if not is_compiling():  # there the operators check what they trace
         check(q, k, v)
+        refuse_tangents("attention", q, k, v)
         if out is not None:
             check_out(q, k, v, out)
     if out is not None:

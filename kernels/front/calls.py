@@ -1,10 +1,11 @@
 """matmul and linear: checked, dispatched, differentiable; plain tensors go past torch's dispatcher."""
 
 from torch import Tensor, is_grad_enabled
+from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from kernels.front import op
-from kernels.front.arguments import PLAIN, check, check_out
+from kernels.front.arguments import PLAIN, check, check_out, refuse_tangents
 from kernels.front.eager import product
 
 
@@ -19,6 +20,7 @@ def matmul(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:
         or type(a) not in PLAIN
         or type(b) not in PLAIN
         or ((a.requires_grad or b.requires_grad) and is_grad_enabled())
+        or forward_ad._current_level >= 0
     ):
         return _dispatched("matmul", a, b, out)
     return product("matmul", a, b, out)
@@ -34,6 +36,7 @@ def linear(a: Tensor, w: Tensor, *, out: Tensor | None = None) -> Tensor:
         or type(a) not in PLAIN
         or type(w) not in PLAIN
         or ((a.requires_grad or w.requires_grad) and is_grad_enabled())
+        or forward_ad._current_level >= 0
     ):
         return _dispatched("linear", a, w, out)
     return product("linear", a, w, out)
@@ -42,6 +45,7 @@ def linear(a: Tensor, w: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _dispatched(operator: str, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
     if not is_compiling():  # there the operators check what they trace
         shape = check(operator, a, b)
+        refuse_tangents(operator, a, b)
         if out is not None:
             check_out(operator, a, b, out, shape)
     if out is None:

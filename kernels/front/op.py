@@ -1,5 +1,6 @@
 """The same products as torch operators, for torch.compile, autograd, and tensors that hold no data."""
 
+from math import prod
 from typing import Any
 
 import torch
@@ -66,11 +67,12 @@ def _of_matmul(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None
 def _of_linear(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """C = A·Wᵀ: dA = dC·W, dW = dCᵀ·A; leading dimensions are rows."""
     a, w = ctx.saved_tensors
-    rows = gradient.reshape(-1, w.shape[0]).contiguous()
+    count = prod(a.shape[:-1])  # not -1, which means nothing where a dimension is 0
+    rows = gradient.reshape(count, w.shape[0]).contiguous()
     need_a, need_w = ctx.needs_input_grad
     return (
         matmul(rows, w).reshape(a.shape) if need_a else None,
-        matmul(rows.t().contiguous(), a.reshape(-1, w.shape[1])) if need_w else None,
+        matmul(rows.t().contiguous(), a.reshape(count, w.shape[1])) if need_w else None,
     )
 
 

@@ -18,6 +18,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 JOB: Final = ROOT / "deploy" / "kubernetes.yaml"
 BATCHES: Final = sorted((ROOT / "deploy").glob("*.sbatch"))
 SCRIPTS: Final = [*sorted((ROOT / "deploy").glob("*.sh")), *BATCHES, ROOT / ".ci" / "run", ROOT / ".ci" / "container"]
+APPTAINER: Final = ROOT / "deploy" / "slurm-apptainer.sbatch"
+VM: Final = ROOT / "deploy" / "vm.sh"
 CONTEXT_LIMIT_BYTES: Final = 8 << 20
 
 SLURM: Final = """ClusterName=none
@@ -116,6 +118,16 @@ def test_the_job_has_one_gpu_and_no_rights() -> None:
     assert {each["name"] for each in bench["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
 
 
+def test_all_containers_have_the_same_cores_and_memory() -> None:
+    """Else the pod is burstable, and a static CPU manager gives it no cores of its own."""
+    pod = manifests()[-1]["spec"]["template"]["spec"]
+    shares = []
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert "requests" not in container["resources"]  # they are the limits then
+        shares.append({key: container["resources"]["limits"][key] for key in ("cpu", "memory")})
+    assert shares == [{"cpu": "16", "memory": "64Gi"}] * 2
+
+
 def submitted(script: Path, tmp_path: Path) -> str:
     """What sbatch says of a script: its own parser reads the options before it looks for a controller."""
     if shutil.which("sbatch") is None:
@@ -147,3 +159,127 @@ def test_sbatch_refuses_options_that_are_broken(right: str, wrong: str, tmp_path
     said = submitted(script, tmp_path)
     assert "ontact" not in said
     assert re.search(r"unrecognized option|ambiguous|Invalid", said)
+
+
+class Machine:
+    """A PATH whose programs write down what they are called with."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log = folder / "log"
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+
+    def has(self, name: str, *lines: str) -> None:
+        """A program that, once it is written down, does ``lines``."""
+        program = self.bin / name
+        program.write_text("\n".join(("#!/bin/sh", f'echo "{name} $*" >>{self._log}', *lines, "")))
+        program.chmod(0o755)
+
+    def bash(self, script: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/bash", script],
+            env={"PATH": str(self.bin), **variables},
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def called(self, name: str) -> list[str]:
+        """The arguments of each call of a program."""
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+# A node of Slurm
+
+
+@pytest.fixture
+def compute(machine: Machine, tmp_path: Path) -> Machine:
+    machine.has("srun", f"ls -d {tmp_path}/tmp/* >{tmp_path}/during 2>/dev/null", "exit 7")
+    for name in ("mktemp", "rm", "ls"):
+        (machine.bin / name).symlink_to(str(shutil.which(name)))
+    (tmp_path / "tmp").mkdir()
+    return machine
+
+
+@pytest.mark.parametrize("script", BATCHES, ids=lambda path: path.name)
+def test_srun_is_told_the_cores(compute: Machine, script: Path) -> None:
+    done = compute.bash(script, SLURM_CPUS_PER_TASK="16")
+    assert (done.returncode, done.stderr) == (7, "")
+    assert [call.split()[0] for call in compute.called("srun")] == ["--cpus-per-task=16"]
+
+
+def test_apptainer_keeps_its_scratch_on_the_disk_and_removes_it(compute: Machine, tmp_path: Path) -> None:
+    done = compute.bash(APPTAINER, SLURM_CPUS_PER_TASK="16", TMPDIR=str(tmp_path / "tmp"))
+    workdir = (tmp_path / "during").read_text().strip()
+    assert done.returncode == 7
+    assert f"--workdir {workdir} " in compute.called("srun")[0]
+    assert Path(workdir).parent == tmp_path / "tmp"
+    assert not Path(workdir).exists()
+
+
+def test_apptainer_passes_on_which_gpu_slurm_gives(compute: Machine) -> None:
+    compute.bash(APPTAINER, SLURM_CPUS_PER_TASK="16", CUDA_VISIBLE_DEVICES="3")
+    compute.bash(APPTAINER, SLURM_CPUS_PER_TASK="16")
+    given, free = compute.called("srun")
+    assert " --env CUDA_VISIBLE_DEVICES=3 --bind " in given
+    assert "--env" not in free
+
+
+# A cloud's virtual machine
+
+
+@pytest.fixture
+def fresh(machine: Machine) -> Machine:
+    """Ubuntu 24.04, root's, with all that is needed."""
+    machine.has("id", "echo 0")
+    for name in ("git", "make", "docker", "python3", "apt-get", "apt-cache"):
+        machine.has(name)
+    machine.has("env", "exit 0")
+    return machine
+
+
+def has_python_of_ubuntu_2204(machine: Machine) -> None:
+    machine.has("python3", 'case "$2" in *version_info*) exit 1 ;; esac')
+
+
+def test_a_fresh_machine_needs_no_home(fresh: Machine) -> None:
+    done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert fresh.called("git") == ["clone --depth 1 somewhere /root/tilebench"]
+    assert fresh.called("make") == ["-C /root/tilebench docker-bench GPU=auto PYTHON=python3"]
+    assert not fresh.called("env")
+
+
+def test_an_older_python_gets_another_beside_it(fresh: Machine) -> None:
+    has_python_of_ubuntu_2204(fresh)
+    done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere", HOME="/home/me")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [call.split("-qq ")[1] for call in fresh.called("env")] == ["python3.11 python3.11-venv"]
+    assert fresh.called("make") == ["-C /home/me/tilebench docker-bench GPU=auto PYTHON=python3.11"]
+
+
+def test_another_that_is_there_already_is_taken(fresh: Machine) -> None:
+    has_python_of_ubuntu_2204(fresh)
+    fresh.has("python3.11")
+    fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere")
+    assert not fresh.called("env")
+    assert fresh.called("make")[0].endswith(" PYTHON=python3.11")
+
+
+def test_where_apt_has_no_other_one_line_says_so(fresh: Machine) -> None:
+    has_python_of_ubuntu_2204(fresh)
+    fresh.has("apt-cache", "exit 100")
+    done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere")
+    assert done.returncode == 1
+    assert done.stderr.startswith("vm.sh: python3 is older than 3.11")
+    assert done.stderr.count("\n") == 1
+    assert not fresh.called("env") + fresh.called("make")

@@ -1,10 +1,12 @@
 """A tree as one finds them: what is wrong with it is named by file and line, and nothing of it is run."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from harness.cli.app import emit
 from harness.foreign import results
 from harness.foreign.audit import audit, summary
 from harness.foreign.finding import WHY, Finding, Kind
@@ -134,6 +136,15 @@ def test_figures_whose_folder_of_scripts_is_gone(tree: Tree) -> None:
     assert [finding.what for finding in tree.found(Kind.NO_SOURCE)] == ["iter003 has a figure and no script"]
 
 
+@pytest.mark.parametrize("name", ["iter_5.py", "iter5_a.py", "iter005_a.py", "iter0005.py"])
+def test_one_number_however_it_is_written(tree: Tree, name: str) -> None:
+    tree.put("srcs", name, HONEST.format(block=1))
+    tree.put("logs", "results.tsv", "iteration\ttime_ms\niter_5\t0.5\niter005_a\t0.9\n5\t0.5\n")
+    tree.put("perf", "timing_iter5.txt", "time_ms: 0.5\n")
+    tree.put("perf", "ncu_iter005.csv", HEADER + '"0","gemm_kernel","7100"\n')
+    assert [finding.kind for finding in audit(tree.root)] == [Kind.DISAGREES]
+
+
 @pytest.mark.parametrize(
     "name", ["void at::native::distribution_elementwise_grid_stride_kernel<float, 4>(int)", "nvjet_tst_128x256"]
 )
@@ -150,6 +161,30 @@ def test_what_cannot_be_read_is_one_finding(tree: Tree) -> None:
         ("iter002_torn.py", 1),
         ("ncu_iter001.csv", 0),
     }
+
+
+def test_a_row_that_is_none_is_said_and_the_rest_is_read(tree: Tree) -> None:
+    rows = ("iteration\ttime_ms", f"iter001\t{'9' * 200_000}", "iter007_gone\t0.5")
+    path = tree.put("logs", "results.tsv", "\n".join(rows))
+    (unread,) = tree.found(Kind.UNREADABLE)
+    assert str(unread).startswith(f"{path}:2: unreadable: it is no row of a table: field larger than")
+    assert [(each.line, each.what) for each in tree.found(Kind.NO_SOURCE)] == [
+        (3, "iter007 has a figure and no script")
+    ]
+
+
+def test_a_folder_named_like_a_result_is_passed_over(tree: Tree) -> None:
+    tree.put("perf", "timing_iter001.txt", "time_ms: 1.0\n").with_name("timing_iter002.txt").mkdir()
+    tree.put("logs", "results.tsv", "").with_name("results.jsonl").mkdir()
+    assert audit(tree.root) == []
+
+
+def test_a_result_that_cannot_be_read_is_one_finding(tree: Tree) -> None:
+    path = tree.put("perf", "timing_iter001.txt", "time_ms: 1.0\n").with_name("timing_iter002.txt")
+    path.symlink_to("/proc/self/mem")  # root may read all else
+    assert [str(each) for each in audit(tree.root)] == [
+        f"{path}: unreadable: Input/output error; the disk fails: see dmesg"
+    ]
 
 
 @pytest.mark.parametrize("chain", [".x" * 400 + ".randn", ".x" * 1500], ids=["to-be-told", "to-be-compared"])
@@ -207,3 +242,21 @@ def test_the_command(tree: Tree) -> None:
     assert "is not a folder" in one_line(checkout.run("audit", "nowhere").stderr)
     (tree.root / "empty").mkdir()
     assert "holds no scripts" in one_line(checkout.run("audit", "empty").stderr)
+
+
+def test_names_that_are_not_utf_8(tree: Tree) -> None:
+    """In a path, and in what is said of another file."""
+    folder = tree.put("srcs", "iter001_wide.py", HONEST.format(block=128)).parent
+    for name in (b"iter002_\xff.py", b"iter003_twin.py"):
+        (folder / os.fsdecode(name)).write_text(HONEST.format(block=1))
+    (folder / os.fsdecode(b"iter004_\xfe.py")).write_text("def kernel(:\n")
+    done = Checkout(tree.root).run("audit", ".", "--json")
+    assert done.returncode == 1, done.stderr
+    torn, twin = json.loads(done.stdout)
+    assert torn["path"].endswith(r"/iter004_\xfe.py")
+    assert twin["what"] == r"the same program as iter002_\xff.py"
+
+
+def test_a_surrogate_that_is_no_byte_is_spelled_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    emit({"\ud800": ["é\udcff"], "path": Path("\udfff")})
+    assert json.loads(capsysbinary.readouterr().out) == {r"\ud800": [r"é\xff"], "path": r"\udfff"}

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from harness import revisions
-from harness.comparison import Verdict, compare, pair
+from harness.comparison import Verdict, compare, pair, quotient
 from harness.judge.statistics import estimate
 from harness.records import Block, Cause, Record, Stage, Status, append, read
 from harness.tree import Tree
 from tests.harness.checkout import ROOT, Checkout, one_line
-from tests.harness.examples import ENVIRONMENT, measurement, record
+from tests.harness.examples import ENVIRONMENT, baseline_record, measurement, record
 
 PLACEMENTS, ROUNDS, NOISE = 8, 6, 0.003
 H200 = ROOT / "tuning" / "h200" / "tilelang" / "logs"
@@ -111,6 +111,18 @@ def test_timers_problems_and_failures_are_not_compared() -> None:
     assert (alone.verdict, alone.why) == (Verdict.INCOMPARABLE, "B has no record of it")
 
 
+@pytest.mark.parametrize("low", [0.0, -0.1])
+def test_an_interval_that_reaches_0_is_not_compared(low: float) -> None:
+    wide, narrow = record(measurement=measurement(low, 9.0, ratio=1.05)), record()
+    assert compare(wide, narrow).why == "A is too noisy: its interval reaches 0"
+    assert compare(narrow, wide).why == "B is too noisy: its interval reaches 0"
+    for a, b in ((wide, narrow), (narrow, wide)):
+        assert a.measurement is not None and b.measurement is not None
+        found = quotient(a.measurement, b.measurement, same_chip=True)
+        assert found.verdict() is Verdict.UNDECIDED
+        assert found.quotient == pytest.approx(1.0)
+
+
 def test_another_chip_widens_the_interval_and_is_said() -> None:
     a, b = record(), record(environment=msgspec.structs.replace(ENVIRONMENT, device_uuid="GPU-other"))
     near, far = compare(a, record()), compare(a, b)
@@ -150,6 +162,14 @@ def test_a_folder_and_a_file_of_records(history: Tree) -> None:
     assert len(revisions.records(history, "cpu", str(history.root / "tuning"))[0]) == 2
 
 
+def test_of_a_tree_only_its_logs_are_records(history: Tree) -> None:
+    append(history.baseline("cpu", "matmul_f32fp32_8x8x8"), baseline_record())
+    found, problems = revisions.records(history, "cpu", str(history.root / "tuning"))
+    assert (len(found), problems) == (2, [])
+    found, problems = revisions.records(history, "cpu", str(history.folder("cpu") / "logs"))
+    assert (len(found), problems) == (2, [])
+
+
 def at(tree: Tree, *words: str) -> subprocess.CompletedProcess[str]:
     return Checkout(tree.root).run(*words)
 
@@ -167,9 +187,28 @@ def test_the_command_and_its_exit_codes(history: Tree) -> None:
     assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--format", "github").stdout.startswith("| problem")
 
 
+def test_a_gate_does_not_pass_where_nothing_was_compared(history: Tree) -> None:
+    other = history.root / "other.jsonl"
+    append(other, record(measurement=measurement(1.0, 1.1, timer="graph")))
+    assert at(history, "compare", str(other), "--gpu", "cpu").returncode == 0
+    done = at(history, "compare", str(other), "--gpu", "cpu", "--fail-on", "slower:1%")
+    assert done.returncode == 1
+    assert one_line(done.stderr) == "tilebench: --fail-on slower:1%: no two records could be compared"
+
+
+def test_a_side_without_records_is_refused(history: Tree) -> None:
+    empty = history.root / "empty.jsonl"
+    empty.touch()
+    for a, b in ((str(empty), "last"), ("last", str(empty))):
+        done = at(history, "compare", a, b, "--gpu", "cpu")
+        assert done.returncode == 2
+        assert one_line(done.stderr) == f"tilebench: {empty} holds no record of cpu"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (("compare", ""), "'' is neither last nor previous, nor a file or folder of records, nor a git revision"),
         (("compare", "nowhere"), "'nowhere' is neither last nor previous, nor a file or folder of records, nor a git"),
         (("compare", "HEAD", "--fail-on", "worse"), "--fail-on 'worse' is not a verdict and a size"),
         (("compare", "HEAD", "--fail-on", "same:1%"), "it takes faster or slower"),

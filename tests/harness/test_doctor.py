@@ -7,22 +7,23 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pynvml
 import pytest
 
-from harness import doctor, memory
+from harness import cores, doctor, memory
 from harness.doctor import Finding, gpu, packages, place, tools
 from harness.environment import IMAGE_VARIABLE
 from harness.judge import confine
 from harness.processes import memory_limit_bytes
+from harness.profile import ncu
 from harness.static import toolchain
 from harness.tree import Tree
 
 Findings = dict[str, Finding]
 Driver = Callable[..., None]
-TOOL_PATHS = ("NCU_FOLDERS", "DRIVER_PARAMETERS")
 
 
 def named(findings: list[Finding]) -> Findings:
@@ -78,7 +79,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(folder))
     for name in ("CUDA_HOME", "CUDA_PATH", "CXX", "CC"):
         monkeypatch.delenv(name, raising=False)
-    for module, name in ((gpu, "PCI_DEVICES"), (toolchain, "CUDA_FOLDER"), *((tools, each) for each in TOOL_PATHS)):
+    places: tuple[tuple[ModuleType, str], ...] = (
+        (gpu, "PCI_DEVICES"),
+        (toolchain, "CUDA_FOLDER"),
+        (ncu, "NSIGHT_FOLDERS"),
+        (tools, "DRIVER_PARAMETERS"),
+    )
+    for module, name in places:
         monkeypatch.setattr(module, name, tmp_path / "none" / name)
     monkeypatch.setattr(pynvml, "nvmlInit", _no_driver)
     return folder
@@ -396,7 +403,7 @@ def test_ncu_is_found_where_nsight_compute_puts_it(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver()
-    monkeypatch.setattr(tools, "NCU_FOLDERS", tmp_path / "nsight")
+    monkeypatch.setattr(ncu, "NSIGHT_FOLDERS", tmp_path / "nsight")
     tool(tmp_path / "nsight" / "2024.1.0" / "ncu", "Version 2024.1.0.0 (build 1)")
     newest = tool(tmp_path / "nsight" / "2025.3.1" / "ncu", "Version 2025.3.1.0 (build 1)")
     found = examined()["ncu"]
@@ -451,6 +458,13 @@ def test_cores_are_those_this_process_may_use() -> None:
         found = examined()["CPU cores"]
     finally:
         os.sched_setaffinity(0, allowed)
+    assert (found.ok, found.found) == (False, "1")
+
+
+def test_a_control_group_limits_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    monkeypatch.setattr(cores, "QUOTAS", ((tmp_path / "cpu.max",),))
+    found = examined()["CPU cores"]
     assert (found.ok, found.found) == (False, "1")
 
 

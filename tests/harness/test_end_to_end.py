@@ -132,7 +132,7 @@ def test_a_second_run_measures_nothing_and_is_quick(measured: Checkout) -> None:
     before = measured.tree.records("cpu", SHAPE, MODEL).read_bytes()
     started = time.monotonic()
     done = measured.run("bench", *BUDGET)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15  # it imports neither torch nor TileLang, and launches nothing
     assert done.returncode == 0
     assert done.stderr.count("(recorded before)") == 7
     assert done.stdout == measured.printed  # type: ignore[attr-defined]

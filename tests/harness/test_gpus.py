@@ -31,6 +31,12 @@ def test_a_row_is_plausible(gpu: gpus.Gpu) -> None:
     assert 10 < gpu.l2_mib < 500
 
 
+def test_float32_may_be_as_fast_as_three_products_of_tf32() -> None:
+    """Half of bfloat16's rate, divided by three: 52 TFLOPS of an A100, whose CUDA cores have 19.5."""
+    a100, problem = gpus.find("a100"), parse_shape_key("matmul_f32fp32_4096x4096x4096")
+    assert problem.flops / (a100.floor_ms(problem) * 1e9) == pytest.approx(52)
+
+
 def test_the_cpu_claims_no_peak() -> None:
     assert gpus.find("cpu").is_cpu
     assert gpus.find("cpu").floor_ms(LARGE) == 0
@@ -48,6 +54,7 @@ def test_the_cpu_claims_no_peak() -> None:
         ("NVIDIA GeForce RTX 4090", "rtx4090"),
         ("NVIDIA B200", "b200"),
         ("NVIDIA L40", None),
+        ("NVIDIA RTX A1000", None),
         ("NVIDIA GeForce RTX 4080", None),
         ("Tesla V100-SXM2-16GB", None),
         ("NVIDIA GB200", None),

@@ -48,11 +48,32 @@ def test_a_number_that_a_selftest_cannot_take(said: Callable[..., str], words: t
     assert says in said("selftest", *words)
 
 
+TUNE = ("tune", "--shape", SHAPE, "--model", "me")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*TUNE, "--warmup", "3"), "give --engine tilelang too"),
+        ((*TUNE, "--limit", "60"), "give --engine tilelang too"),
+        ((*TUNE, "--engine", "tilelang", "--budget", "2"), "--engine tilelang takes none"),
+        ((*TUNE, "--engine", "tilelang", "--no-screen"), "--engine tilelang takes none"),
+        ((*TUNE, "--engine", "tilelang", "--early-stop-factor", "nan"), "--early-stop-factor is 1 or more"),
+        (("tuning", *TUNE[1:], "--picks", "--picture", "a.svg"), "leave --picks and --json out"),
+        (("tuning", *TUNE[1:], "--json", "--picture", "a.svg"), "leave --picks and --json out"),
+    ],
+)
+def test_what_another_engine_or_view_would_need(said: Callable[..., str], words: tuple[str, ...], says: str) -> None:
+    assert says in said(*words)
+
+
 @pytest.mark.parametrize(
     ("words", "option"),
     [
         (("selftest", "--iter", "3"), "--iter"),
         (("selftest", "--adversaries", "--iter", "3"), "--iter"),
+        (("selftest", "--only", "clock"), "--only"),
+        (("tuning", "--shape", SHAPE, "--model", "me", "--iter", "3"), "--iter"),
         (("selftest", "--adversaries", "--model", "me"), "--model"),
         (("selftest", "--faults", "--model", "me"), "--model"),
         (("selftest", "--sensitivity", "--model", "me"), "--model"),

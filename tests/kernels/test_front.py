@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 
 import kernels
 from harness.errors import UsageError
@@ -85,6 +86,17 @@ def test_nothing_to_compute(M: int, N: int, K: int) -> None:
     assert not found.any()
 
 
+@pytest.mark.parametrize(("leading", "N", "K"), [((2, 3), 5, 0), ((), 5, 0), ((2, 3), 0, 4), ((2, 0), 5, 4)])
+def test_a_linear_layer_of_nothing_is_torch_s(leading: tuple[int, ...], N: int, K: int) -> None:
+    a, w = normal(*leading, K).requires_grad_(), normal(N, K).requires_grad_()
+    found, expected = linear(a, w), torch.nn.functional.linear(a, w)
+    assert torch.equal(found, expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(found.sum(), (a, w)), torch.autograd.grad(expected.sum(), (a, w)), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize("dims", [(16, 64, 32), (5, 7, 3)])
 def test_into_a_given_output(dims: tuple[int, int, int]) -> None:
     M, N, K = dims
@@ -110,6 +122,8 @@ def test_the_meta_device_has_shapes() -> None:
     found = matmul(a, b)
     assert found.is_meta and found.shape == (16, 64)
     assert linear(torch.empty(2, 3, 32, device="meta"), torch.empty(64, 32, device="meta")).shape == (2, 3, 64)
+    out = torch.empty(16, 64, device="meta")
+    assert matmul(a, b, out=out) is out
 
 
 # Refused
@@ -415,6 +429,25 @@ def test_gradients_are_those_of_torch(compiled: bool) -> None:
     ):
         for ours, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_autograd_sees_that_an_output_was_overwritten() -> None:
+    x, out = normal(16, 64).requires_grad_(), normal(16, 64)
+    y = (x * out).sum()
+    matmul(A, B, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # by what torch imports for it
+def test_forward_mode_is_refused_and_not_lost() -> None:
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(A, torch.ones_like(A))
+        with pytest.raises(ValueError, match="matmul: it has no forward-mode gradient"):
+            matmul(dual, B)
+        with pytest.raises(ValueError, match="linear: it has no forward-mode gradient"):
+            linear(dual, W)
+        assert is_right(matmul(A, B), A, B)
 
 
 def test_a_gradient_of_a_gradient() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 from torch.nn.functional import scaled_dot_product_attention
 
 from harness.problem import Problem
@@ -166,3 +167,20 @@ def test_the_library_of_a_problem_writes_the_output() -> None:
     out = torch.empty(2, 4, 32, 16)
     library_of(problem)(Q, K, V, out)
     assert torch.allclose(out.double(), expected(Q, K, V, True), atol=1e-5)
+
+
+def test_the_meta_device_and_autograd_see_an_output_that_was_given() -> None:
+    on_meta = [each.to("meta") for each in (Q, K, V)]
+    out = torch.empty(2, 4, 32, 16, device="meta")
+    assert attention(*on_meta, out=out) is out
+    x, out = torch.randn(2, 4, 32, 16).requires_grad_(), torch.randn(2, 4, 32, 16)
+    y = (x * out).sum()
+    attention(Q, K, V, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # by what torch imports for it
+def test_forward_mode_is_refused_and_not_lost() -> None:
+    with forward_ad.dual_level(), pytest.raises(ValueError, match="has no forward-mode gradient"):
+        attention(forward_ad.make_dual(Q, torch.ones_like(Q)), K, V)

@@ -28,7 +28,8 @@
   // Pages
 
   function wanted() {
-    const address = decodeURIComponent(location.hash.slice(1)) || "/";
+    let address = location.hash.slice(1) || "/";
+    try { address = decodeURIComponent(address); } catch { /* it is no page then, and is said to be none */ }
     const record = address.match(/^\/record\/([0-9a-f]+)$/);
     return record ? records.get(record[1]) ?? address : address;
   }

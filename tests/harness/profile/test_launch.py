@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 import tilelang
 from tilelang import tvm
@@ -89,7 +90,9 @@ def test_it_waits_for_the_gate_and_ends_with_the_run(checkout: Checkout) -> None
         fcntl.flock(held, fcntl.LOCK_EX)
         command = [sys.executable, "-m", "harness.profile.launch", str(job)]
         with subprocess.Popen(command, cwd=checkout.root, env=checkout.environment()) as waiting:
-            time.sleep(8)
+            child = psutil.Process(waiting.pid)
+            assert until(lambda: any(each.path == str(gate) for each in child.open_files()), 60)
+            time.sleep(0.5)  # what has the gate would launch now
             assert waiting.poll() is None and not outcome.exists()
             run.communicate(b"\n")
             assert until(lambda: waiting.poll() is not None, 10), "it outlived the run"
