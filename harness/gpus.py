@@ -131,7 +131,11 @@ def narrowed() -> list[Device] | None:
 
     Raises UsageError where it names none of them, but for those that mean none: nothing, and -1.
     """
-    said, found = os.environ.get(VISIBLE), devices()
+    return _narrowed(devices())
+
+
+def _narrowed(found: list[Device]) -> list[Device] | None:
+    said = os.environ.get(VISIBLE)
     if said is None or not found:
         return None
     chosen = visible(found, said)
@@ -144,8 +148,9 @@ def narrowed() -> list[Device] | None:
 
 
 def _present() -> list[Device]:
-    chosen = narrowed()
-    return devices() if chosen is None else chosen
+    found = devices()
+    chosen = _narrowed(found)
+    return found if chosen is None else chosen
 
 
 def detect() -> str:

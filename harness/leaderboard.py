@@ -78,7 +78,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     selected, misplaced = tree.scan(gpu, selection)
     complaints = [each.reason for each in misplaced]
     shape_keys = {each.shape_key for each in selected}
-    everyone, _ = tree.scan(gpu, replace(selection, iteration=None))
+    everyone = tree.scan(gpu, replace(selection, iteration=None))[0] if selection.iteration else selected
     iterations = [each for each in everyone if each.shape_key in shape_keys]
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
     unmeasured: dict[str, list[Iteration]] = {}

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from harness import comparison, exports, gpus, leaderboard, play_off, reproduction, revisions, tables
 from harness.cli.app import app, emit
-from harness.cli.options import Choice, Manner
+from harness.cli.options import Choice, Manner, check_least
 from harness.comparison import Comparison, Verdict
 from harness.errors import ExitCode, UsageError
 from harness.progress import console, reporting
@@ -94,8 +94,8 @@ def play(
     if choice.shape is None:
         raise UsageError("play-off needs --shape, e.g. --shape matmul_bf16fp32_4096x4096x4096")
     for name, number in (("rounds", rounds), ("top", top)):
-        if number is not None and number < 2:
-            raise UsageError(f"--{name} {number} is not a number of 2 or more")
+        if number is not None:
+            check_least(name, number, 2)
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu)
     settings = Manner(budget=budget).settings(gpu)

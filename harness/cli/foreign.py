@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from harness import gpus
 from harness.cli.app import app, emit
-from harness.cli.options import Choice, Manner
+from harness.cli.options import Choice, Manner, check_seconds
 from harness.errors import ExitCode, UsageError, printable
 from harness.foreign import board
 from harness.foreign.audit import audit as carry_out
@@ -57,8 +57,7 @@ def foreign(
     if not tree.is_dir():
         raise UsageError(f"{tree} is not a folder")
     check_format(format)
-    if not 0 < script_deadline < float("inf"):
-        raise UsageError(f"--script-deadline {script_deadline:g} is not a number of seconds above 0")
+    check_seconds("script-deadline", script_deadline)
     gpu, device = gpus.resolve(choice.gpu, force=manner.force)
     found = bench(
         ForeignPlan(

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from harness import doctor, gpus, selftest, tables
 from harness.cli.app import app, emit
-from harness.cli.options import Choice
+from harness.cli.options import Choice, check_least
 from harness.errors import ExitCode, UsageError
 from harness.nvml import Device
 from harness.progress import reporting
@@ -42,8 +42,7 @@ def measure_itself(
     if only is not None and not adversaries:
         raise UsageError("--only narrows the adversaries; leave it out, or give --adversaries too")
     for name, number, least in (("runs", runs, 2 if sensitivity else 0), ("kills", kills, 0), ("stops", stops, 0)):
-        if number < least:
-            raise UsageError(f"--{name} {number} is not a number of {least} or more")
+        check_least(name, number, least)
     if not 0 < slower_by < float("inf"):
         raise UsageError(f"--slower-by {slower_by:g} is not a number above 0")
     tree = Tree.here()

@@ -43,8 +43,8 @@ class Building:
 
     def settings(self, gpu: gpus.Gpu) -> Settings:
         """The settings of a build for a GPU."""
-        _check_seconds("build-deadline", self.build_deadline)
-        _check_attempts(self.attempts)
+        check_seconds("build-deadline", self.build_deadline)
+        check_least("attempts", self.attempts, 1)
         return replace(Settings.of(gpu), build_deadline_s=self.build_deadline, attempts=self.attempts, again=self.again)
 
 
@@ -72,8 +72,8 @@ class Manner:
             ("build-deadline", self.build_deadline),
         ):
             if seconds is not None:
-                _check_seconds(name, seconds)
-        _check_attempts(self.attempts)
+                check_seconds(name, seconds)
+        check_least("attempts", self.attempts, 1)
         return replace(
             Settings.of(gpu, self.budget),
             launch_deadline_s=self.deadline,
@@ -83,11 +83,13 @@ class Manner:
         )
 
 
-def _check_seconds(name: str, seconds: float) -> None:
+def check_seconds(name: str, seconds: float) -> None:
+    """Raises UsageError."""
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--{name} {seconds:g} is not a number of seconds above 0")
 
 
-def _check_attempts(attempts: int) -> None:
-    if attempts < 1:
-        raise UsageError(f"--attempts {attempts} is not a number of 1 or more")
+def check_least(name: str, number: int, least: int) -> None:
+    """Raises UsageError."""
+    if number < least:
+        raise UsageError(f"--{name} {number} is not a number of {least} or more")

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from harness import gpus, tables
 from harness.cli.app import app, emit
-from harness.cli.options import Choice, Manner
+from harness.cli.options import Choice, Manner, check_seconds
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.profile import words
 from harness.profile.run import ProfilePlan, Profiles, leaders
@@ -25,8 +25,7 @@ def profile(
     deadline: Annotated[float, Parameter(help="Seconds for one iteration at most.")] = 180.0,
 ) -> ExitCode:
     """Profile iterations with ncu, the leader of each problem where none is named: what bounds them, what to try."""
-    if not 0 < deadline < float("inf"):
-        raise UsageError(f"--deadline {deadline:g} is not a number of seconds above 0")
+    check_seconds("deadline", deadline)
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu, force=force)
     if gpu.is_cpu:

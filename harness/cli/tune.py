@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from harness import gpus, scaffold
 from harness.cli.app import app, emit
-from harness.cli.options import Choice, Manner
+from harness.cli.options import Choice, Manner, check_least, check_seconds
 from harness.errors import ExitCode, UsageError
 from harness.problem import parse_shape_key
 from harness.progress import console
@@ -56,8 +56,7 @@ class Autotuner:
         for name, least in (("warmup", 0), ("rep", 1), ("timeout", 1), ("rtol", 0), ("atol", 0)):
             if not least <= getattr(self, name) < float("inf"):
                 raise UsageError(f"--{name} {getattr(self, name):g} is not {least} or more")
-        if not 0 < self.limit < float("inf"):
-            raise UsageError(f"--limit {self.limit:g} is not a number of seconds above 0")
+        check_seconds("limit", self.limit)
         if not 1 <= self.early_stop_factor < float("inf") or not 0 <= self.max_mismatched_ratio <= 1:
             raise UsageError("--early-stop-factor is 1 or more, and --max-mismatched-ratio from 0 to 1")
         own = {field.name: getattr(self, field.name) for field in fields(AutotunerOptions)}
@@ -142,8 +141,7 @@ def tuning(
     parse_shape_key(choice.shape)
     check_model(choice.model)
     check_format(format)
-    if most < 1:
-        raise UsageError(f"--most {most} is not a number of 1 or more")
+    check_least("most", most, 1)
     if picture is not None and (picks or choice.json):
         raise UsageError("--picture draws one search's table; leave --picks and --json out")
     tree, place = Tree.here(), (choice.key, choice.shape, choice.model)

@@ -11,6 +11,7 @@ from harness.judge import confine
 from harness.nvml import Device
 
 ENGINE_ANSWER_S: Final = 1
+SIGNALS_SCOPED: Final = 6  # Landlock's version from which signals are confined too
 
 
 def image(_: list[Device]) -> Iterable[Finding]:
@@ -37,6 +38,6 @@ def docker(present: list[Device]) -> Iterable[Finding]:
 def confinement(_: list[Device]) -> Iterable[Finding]:
     """What keeps an iteration from other processes and files: without all of it, it is judged all the same."""
     found = confine.confinement()
-    whole = found == f"Landlock version {confine.landlock_version()}, seccomp"
+    whole = confine.landlock_version() >= SIGNALS_SCOPED and "no seccomp" not in found
     advice = "judge code that you do not trust on Linux 6.12 or newer: docs/trust.md says what this one leaves open"
     yield Finding("confinement", whole, False, found, advice)

@@ -11,8 +11,8 @@ from typing import Final
 from harness import gpus
 from harness.doctor.finding import Finding, dotted, major, version_of
 from harness.nvml import Device
-from harness.profile import ncu as ncu_program
 from harness.profile.ncu import OPEN_COUNTERS, PERMISSION
+from harness.profile.ncu import find as find_ncu
 from harness.static import toolchain
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
@@ -74,7 +74,7 @@ def _program(command: str) -> str | None:
 
 
 def ncu(present: list[Device]) -> Iterable[Finding]:
-    path = ncu_program.find(toolchain.CUDA_FOLDER, ncu_program.NSIGHT_FOLDERS)
+    path = find_ncu()
     if path is not None:
         version = version_of(path, r"Version ([0-9.]+[0-9])")
         yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")

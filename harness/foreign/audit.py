@@ -10,7 +10,7 @@ from harness.errors import InfrastructureError, UsageError
 from harness.foreign import results, source
 from harness.foreign.entries import number_of
 from harness.foreign.finding import WHY, Finding, Kind
-from harness.foreign.results import Result, Unread
+from harness.foreign.results import Result
 from harness.foreign.source import Script
 from harness.profile import report
 
@@ -55,15 +55,15 @@ def _folder(folder: Path) -> Iterator[Finding]:
         scripts.append(script)
         yield from found
     times, unread = _times(folder)
-    yield from (Finding(Kind.UNREADABLE, each.path, each.line, each.why) for each in unread)
+    yield from unread
     yield from _duplicates(scripts, times)
     yield from _figures(folder, times)
     yield from _reports(folder, scripts)
 
 
-def _times(folder: Path) -> tuple[dict[int, list[Result]], list[Unread]]:
+def _times(folder: Path) -> tuple[dict[int, list[Result]], list[Finding]]:
     found: dict[int, list[Result]] = {}
-    unread: list[Unread] = []
+    unread: list[Finding] = []
     for part in ("perf", "logs"):
         figures, complaints = results.read(_beside(folder, part))
         for result in figures:

@@ -76,7 +76,7 @@ def boards(outcomes: Sequence[tuple[Entry, ForeignRecord]]) -> list[ForeignBoard
     for folder in dict.fromkeys(each for entry, _ in outcomes for each in entry.results):
         claims[folder], unread = results.read(folder)
         for each in unread:
-            console.print(printable(str(each)), markup=False)
+            console.print(printable(f"{each.where}: {each.what}"), markup=False)
     found = []
     for problem in dict.fromkeys(entry.shape_key for entry, _ in outcomes):
         mine = [(entry, record) for entry, record in outcomes if entry.shape_key == problem]

@@ -44,6 +44,9 @@ class Finding(msgspec.Struct, frozen=True):
     line: int
     what: str
 
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.line}" if self.line else str(self.path)
+
     def __str__(self) -> str:
-        where = f"{self.path}:{self.line}" if self.line else str(self.path)
-        return f"{where}: {self.kind}: {self.what}"
+        return f"{self.where}: {self.kind}: {self.what}"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from harness.errors import explained
 from harness.foreign.entries import number_of
+from harness.foreign.finding import Finding, Kind
 
 _TIME: Final = re.compile(r"\btime_ms\s*[:=]\s*([0-9.eE+-]+)")
 _RATIO: Final = re.compile(r"\bratio\b[^:=\n]*[:=]\s*([0-9.eE+-]+)")
@@ -29,35 +30,22 @@ class Result:
     ratio: float | None = None  # to the library, where it is told
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """What holds nothing that can be read, and why: a line, or with ``line`` 0 the whole file."""
-
-    path: Path
-    line: int
-    why: str
-
-    def __str__(self) -> str:
-        where = f"{self.path}:{self.line}" if self.line else str(self.path)
-        return f"{where}: {self.why}"
-
-
-def read(folder: Path) -> tuple[list[Result], list[Unread]]:
+def read(folder: Path) -> tuple[list[Result], list[Finding]]:
     """All figures of a folder of results, one problem's and one model's, and what is no line of results."""
     found = list(_read(folder))
-    return [each for each in found if isinstance(each, Result)], [each for each in found if isinstance(each, Unread)]
+    return [each for each in found if isinstance(each, Result)], [each for each in found if isinstance(each, Finding)]
 
 
-def _read(folder: Path) -> Iterator[Result | Unread]:
+def _read(folder: Path) -> Iterator[Result | Finding]:
     for path in sorted(folder.glob("*")):
         try:
             if path.is_file():
                 yield from _figures(path)
         except OSError as error:
-            yield Unread(path, 0, explained(error))
+            yield Finding(Kind.UNREADABLE, path, 0, explained(error))
 
 
-def _figures(path: Path) -> Iterator[Result | Unread]:
+def _figures(path: Path) -> Iterator[Result | Finding]:
     """The figures of one file; raises OSError."""
     if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
         yield from _table(path)
@@ -67,31 +55,31 @@ def _figures(path: Path) -> Iterator[Result | Unread]:
         yield from _timing(path)
 
 
-def _table(path: Path) -> Iterator[Result | Unread]:
+def _table(path: Path) -> Iterator[Result | Finding]:
     text = path.read_text(encoding="utf-8", errors="replace")
     rows = csv.DictReader(io.StringIO(text, newline=""), dialect="excel-tab" if path.suffix == ".tsv" else "excel")
     while True:
         try:
             row = next(rows, None)
         except csv.Error as error:
-            yield Unread(path, rows.reader.line_num, f"it is no row of a table: {error}")
+            yield Finding(Kind.UNREADABLE, path, rows.reader.line_num, f"it is no row of a table: {error}")
             continue
         if row is None:
             return
         yield from _result(path, rows.line_num, row)
 
 
-def _lines(path: Path) -> Iterator[Result | Unread]:
+def _lines(path: Path) -> Iterator[Result | Finding]:
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except ValueError:
-            yield Unread(path, number, "it is no JSON")
+            yield Finding(Kind.UNREADABLE, path, number, "it is no JSON")
             continue
         except RecursionError:
-            yield Unread(path, number, "its JSON is nested too deeply")
+            yield Finding(Kind.UNREADABLE, path, number, "its JSON is nested too deeply")
             continue
         if isinstance(row, dict):
             measured = row.get("measurement")

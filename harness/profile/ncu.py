@@ -88,14 +88,13 @@ class Ncu:
         return done.stdout
 
 
-def find(cuda_folder: Path = toolchain.CUDA_FOLDER, nsight_folders: Path = NSIGHT_FOLDERS) -> Path | None:
+def find() -> Path | None:
     """ncu on PATH, in the CUDA toolkit, or where Nsight Compute puts itself, newest first."""
     on_path = shutil.which("ncu")
     if on_path is not None:
         return Path(on_path)
-    named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    homes = [Path(named), cuda_folder] if named else [cuda_folder]
-    folders = sorted(nsight_folders.glob("*/ncu"), key=_release, reverse=True)
+    homes = filter(None, (toolchain.cuda_home(), toolchain.CUDA_FOLDER))
+    folders = sorted(NSIGHT_FOLDERS.glob("*/ncu"), key=_release, reverse=True)
     places = [*(home / "bin" / "ncu" for home in homes), *folders]
     return next((path for path in places if path.is_file() and os.access(path, os.X_OK)), None)
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from kernels.front.arguments import SECOND, check, check_out, problem_of
+from kernels.front.arguments import SECOND, check, check_out, overlap, problem_of
 from kernels.front.launches import Launch, launch_of
 
 
@@ -53,7 +53,7 @@ def _into(operator: str, a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     end = start + out_bytes
     # A meta tensor's address is 0, and it has no memory.
     if start and ((start < first + a_bytes and first < end) or (start < second + b_bytes and second < end)):
-        name = "a" if start < first + a_bytes and first < end else SECOND[operator]
+        name = "a" if overlap(out, a) else SECOND[operator]
         raise ValueError(f"{operator}: out lies in the memory of {name}; give it memory of its own")
     known.launch(a, b, out)
     increment_version(out)  # written by its address, so that autograd does not see it

@@ -22,6 +22,7 @@ from harness.profile.ncu import CountersRefused, Missing, Ncu, NcuError, require
 from harness.profile.record import Outcome, ProfileRecord
 from harness.profile.report import ReportError
 from harness.profile.session import Refusal, Session
+from harness.static import toolchain
 from harness.tree import Iteration, Tree
 from tests.harness.checkout import ROOT, SCALAR, Checkout, until
 from tests.harness.profile.reports import SHAPE, STOCK, STOCK_CONFIG, changed, rows, text
@@ -254,15 +255,17 @@ def test_where_ncu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
     cuda, nsight = tmp_path / "cuda", tmp_path / "nsight"
-    assert ncu_module.find(cuda, nsight) is None
+    monkeypatch.setattr(toolchain, "CUDA_FOLDER", cuda)
+    monkeypatch.setattr(ncu_module, "NSIGHT_FOLDERS", nsight)
+    assert ncu_module.find() is None
     place(nsight / "2024.3.2" / "ncu")
     newest = place(nsight / "2024.10.1" / "ncu")
-    assert ncu_module.find(cuda, nsight) == newest, "10 is after 3"
+    assert ncu_module.find() == newest, "10 is after 3"
     toolkit = place(cuda / "bin" / "ncu")
-    assert ncu_module.find(cuda, nsight) == toolkit
+    assert ncu_module.find() == toolkit
     named = place(tmp_path / "home" / "bin" / "ncu")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
-    assert ncu_module.find(cuda, nsight) == named
+    assert ncu_module.find() == named
 
 
 def test_a_job_and_an_outcome_survive_their_files() -> None:
