@@ -38,6 +38,14 @@ def printable(text: str, most: int = 1000) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def encodable(text: str) -> str:
+    """The same without surrogates, which no JSON holds: a byte of a name that is not UTF-8 becomes ``\\xff``."""
+    try:
+        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return text.encode(errors="backslashreplace").decode()
+
+
 def compiler_complaint(output: str) -> str | None:
     """The first error in what a compiler wrote, in one line: it writes to the terminal and not into the exception."""
     lines = map(str.strip, output.splitlines())

@@ -33,7 +33,7 @@ def _measure(candidate: Candidate) -> Measurement:
     late_ms: list[tuple[float, float]] = []
     untimed = tuple(trial for trial in candidate.verification if trial.name != "timed")
     seconds = 0.0
-    repaced = 0
+    placements = repaced = 0
     with Monitor(candidate.device) as monitor:
         for placement in range(1 << 30):
             measured: Measured = ask(candidate, referee, Measure(settings.rounds_per_placement, placement), Measured)
@@ -46,17 +46,18 @@ def _measure(candidate: Candidate) -> Measurement:
                     raise Rejection(Cause.CLOCK, "its launches take times too different for blocks of equal length")
                 continue
             blocks += measured.blocks
-            late_ms.append(measured.late_ms)
+            late_ms += measured.late_ms
+            placements += 1
             seconds += measured.device_s
             launches = measured.launches
-            if len(late_ms) < settings.min_placements or len(blocks) * launches < settings.min_launches:
+            if placements < settings.min_placements or len(blocks) * launches < settings.min_launches:
                 continue
             found = estimate(blocks)
             if found.half_width <= settings.target_half_width or seconds >= settings.budget_s:
                 break
     paced = Paced(launches, paced.baseline_launches)
     measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
-    return _late(measurement, late_ms)
+    return with_lateness(measurement, late_ms)
 
 
 def _worst(trials: list[Trial]) -> Trial:
@@ -100,7 +101,8 @@ def _measurement(
     )
 
 
-def _late(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:
+def with_lateness(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:
+    """Over all blocks at once, as the ratio is: who lies in so many that the ratio moves has moved this too."""
     return msgspec.structs.replace(
         measured,
         baseline_late_ms=round(median([baseline for baseline, _ in late_ms]), 4),

@@ -16,6 +16,8 @@ DTYPES: Final = {
     "f32": "float32",
     "e4m3": "float8_e4m3fn",
 }
+# Dtypes of an output: in 8 bits its rounding alone is larger than any limit that would see an error.
+OUTPUTS: Final = tuple(token for token in DTYPES if token != "e4m3")
 ACCUMULATORS: Final = {"fp32": "float32"}
 DTYPE_BYTES: Final = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
 
@@ -123,6 +125,12 @@ def parse_shape_key(key: str) -> Problem:
         raise UsageError(f"shape key '{key}': dimensions '{dims}' are not {'x'.join(names)} in positive integers")
     if any(len(size) > 8 or int(size) > MAX_DIMENSION for size in sizes):
         raise UsageError(f"shape key '{key}': a dimension is larger than {MAX_DIMENSION}")
+    for whole, part in OPERATORS[operator].multiples:
+        numbers = dict(zip(names, map(int, sizes), strict=True))
+        if numbers[whole] % numbers[part]:
+            raise UsageError(f"shape key '{key}': {whole}={numbers[whole]} is no multiple of {part}={numbers[part]}")
+    if (match["output"] or match["input"]) not in OUTPUTS:
+        raise UsageError(f"shape key '{key}': an output is {', '.join(OUTPUTS)}; write it last, as in e4m3fp32bf16")
     source = DTYPES[match["input"]]
     problem = Problem(
         operator=operator,

@@ -41,7 +41,7 @@ from harness.tree import Iteration, Misplaced, Tree
 CPU_BATCH: Final = 16  # on a CPU building would disturb measuring: so many are built, then measured
 SPARE_CORES: Final = 2  # for the pair that measures
 ABORT_POLL_S: Final = 0.02
-TURNS: Final = 2  # of what the machine spoils: another's use of the device, or a build that opens it
+TURNS: Final = 2  # of what may be the machine's fault
 
 Entry = tuple[Candidate, Rejection | None]
 
@@ -116,7 +116,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             spoiled: list[Iteration] = []
             for iteration, made, reused in _carry_out(plan, ordered, environment, reporter):
                 keep(made)
-                if made.cause is Cause.REFEREE and turn + 1 < TURNS:
+                if _may_be_the_machines(made, plan.gpu) and turn + 1 < TURNS:
                     spoiled.append(iteration)
                     reporter.finished(f"{result_line(made)}; once more at the end", advance=False)
                     continue
@@ -127,6 +127,11 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             if not (ordered := spoiled):
                 break
     return results
+
+
+def _may_be_the_machines(record: Record, gpu: Gpu) -> bool:
+    """Another's use of the device, a build that opens it; or two processes of which one wakes late, as few do."""
+    return record.cause is Cause.REFEREE or (record.cause is Cause.CLOCK and not gpu.is_cpu)
 
 
 def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:

@@ -12,7 +12,10 @@ from typing import Final
 
 FAMILIES: Final = "kernels"
 # What judges every problem; beside it the operator's own module and the baseline's.
-JUDGE: Final = ("harness/judge", "harness/plausible.py", "harness/problem.py", "harness/operators/operator.py")
+JUDGE: Final = (
+    "harness/judge", "harness/measuring.py", "harness/operators/operator.py", "harness/plausible.py",
+    "harness/problem.py",
+)  # fmt: skip
 OPERATORS: Final = "harness/operators"
 BASELINES: Final = "baselines"
 

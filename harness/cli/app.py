@@ -11,7 +11,7 @@ import msgspec
 from cyclopts import App
 
 from harness import __version__, stopping
-from harness.errors import ExitCode, TilebenchError, explained, printable
+from harness.errors import ExitCode, TilebenchError, encodable, explained, printable
 from harness.progress import console
 
 app = App(
@@ -58,17 +58,12 @@ def emit(document: object) -> None:
 
 
 def _encodable(value: Any) -> Any:
-    """The same without surrogates, which JSON cannot hold: a byte of a name that is not UTF-8 becomes ``\\xff``."""
+    """The same without surrogates in any text."""
     if isinstance(value, dict):
         return {_encodable(name): _encodable(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_encodable(each) for each in value]
-    if not isinstance(value, str):
-        return value
-    try:
-        return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
-        return value.encode(errors="backslashreplace").decode()
+    return encodable(value) if isinstance(value, str) else value
 
 
 def _reader_left() -> bool:

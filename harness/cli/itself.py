@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from harness import doctor, gpus, selftest, tables
 from harness.cli.app import app, emit
 from harness.cli.options import Choice, check_least
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.nvml import Device
 from harness.progress import reporting
 from harness.tree import Selection, Tree
@@ -31,7 +31,9 @@ def measure_itself(
         bool, Parameter(negative="", help="Compare a kernel with one slower by --slower-by, --runs times, and no more.")
     ] = False,
     slower_by: Annotated[float, Parameter(help="By how much it is slower, of its time.")] = 0.01,
-    only: Annotated[str | None, Parameter(help="Of the adversaries, those whose name holds this.")] = None,
+    only: Annotated[
+        str | None, Parameter(help="Of the adversaries, those whose name holds one of these, separated by commas.")
+    ] = None,
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
 ) -> ExitCode:
     """Measure the harness: library against itself, killed runs, time saved; of the first problem, or of --shape."""
@@ -100,12 +102,19 @@ def _slow_down(
 
 
 def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:
-    with reporting(len(selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu))) as reporter:
-        findings = selftest.adversaries.confront(tree, gpu, device, _shape(gpu, choice), only, reporter)
-    if choice.json:
-        emit(findings)
-    else:
-        print(selftest.adversaries.table(findings))
+    chosen = selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu, only=only or "")
+    findings: list[selftest.adversaries.Finding] = []
+    try:
+        with reporting(len(chosen)) as reporter:
+            findings.extend(selftest.adversaries.confront(tree, gpu, device, _shape(gpu, choice), chosen, reporter))
+    except KeyboardInterrupt:
+        left = ",".join(each.path.stem for each in chosen[len(findings) :])
+        raise InfrastructureError(f"stopped; what was found stands above; --only {left} tries the rest") from None
+    finally:
+        if choice.json:
+            emit(findings)
+        else:
+            print(selftest.adversaries.table(findings))
     return ExitCode.PASSED if all(each.sound for each in findings) else ExitCode.REJECTED
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.candidate import Settings
 from harness.environment import describing
-from harness.errors import printable
+from harness.errors import encodable, printable
 from harness.foreign.entries import Entry, entries
 from harness.foreign.itself import run_itself
 from harness.foreign.record import Basis, ForeignRecord, path_of
@@ -160,7 +160,7 @@ class _Course:
             model=entry.model,
             script=entry.script,
             number=entry.number,
-            tree=self.plan.foreign.resolve().name,
+            tree=encodable(self.plan.foreign.resolve().name),
             sources_sha256=entry.sources_sha256,
             finder_sha256=self.finder_sha256,
             environment=self.environment(entry.operator),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.errors import UsageError
+from harness.errors import UsageError, encodable
 from harness.problem import Problem, parse_shape_key
 from harness.sources import source_sha256
 from harness.tree import Selection
@@ -34,7 +34,7 @@ class Entry:
 
     @property
     def script(self) -> str:
-        return self.path.stem
+        return encodable(self.path.stem)
 
     @property
     def operator(self) -> str:
@@ -43,8 +43,8 @@ class Entry:
     @property
     def results(self) -> tuple[Path, Path]:
         """Where the tree keeps its figures of this problem and model."""
-        root = self.path.parents[3]
-        return root / "perf" / self.shape_key / self.model, root / "logs" / self.shape_key / self.model
+        root, problem, model = self.path.parents[3], self.path.parents[1].name, self.path.parent.name
+        return root / "perf" / problem / model, root / "logs" / problem / model
 
     def __str__(self) -> str:
         return f"{self.shape_key} {self.model} {self.script}"
@@ -63,7 +63,7 @@ def entries(root: Path, selection: Selection) -> list[Entry]:
         number = number_of(path.name)
         if number is None or not path.is_file():
             continue
-        shape_key, model = path.parent.parent.name, path.parent.name
+        shape_key, model = (encodable(folder.name) for folder in (path.parent.parent, path.parent))
         problem, unknown = _problem(shape_key)
         sha256 = source_sha256(path)
         hashed = _sources_sha256(path, sha256, root.resolve())

@@ -41,6 +41,7 @@ _CLONE, _CLONE3 = (56, 220), (435, 435)
 _CLONE_THREAD: Final = 0x10000
 _AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _EPERM, _ENOSYS = 1, 38
+_X32: Final = 0x40000000  # from here on x86-64 numbers its calls with 32-bit pointers
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -131,8 +132,9 @@ def _seccomp(body: list[bytes]) -> None:
     program = [
         _load(4),
         _instruction(0x15, _AUDIT_ARCH[machine], 1, 0),  # jeq: another architecture's numbers mean other calls
-        _instruction(0x06, 0x7FFF0000, 0, 0),  # allow
+        _answer(_EPERM),  # as of int 0x80, which a 64-bit process may use too
         _load(0),
+        *([_instruction(0x35, _X32, 0, 1), _answer(_EPERM)] if machine == "x86_64" else []),  # jge
         *body,
         _instruction(0x06, 0x7FFF0000, 0, 0),
     ]

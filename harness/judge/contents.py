@@ -8,22 +8,25 @@ from typing import Final
 import torch
 
 from harness.judge import trials
-from harness.judge.arena import Arena, Set
-from harness.problem import Problem
+from harness.judge.arena import LARGE_BYTES, Arena, Set
+from harness.problem import DTYPE_BYTES, Problem
 
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
 SKETCHED_SETS: Final = 4  # of a block, the lead-in's among them
 WINDOWS_A_SET: Final = 8
 LEAST_WINDOWS: Final = 32
+LEAST_POOL_BYTES: Final = {True: 0, False: 256 << 20}  # by "is a CPU"; several times what an L2 holds
+PROBES: Final = 4  # elements of every launch's output: who skips one leaves all of it NaN
 MOST_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 
 
 class Contents:
     """Fills the sets of one placement.
 
-    For each input there is a private pool of random values, a quarter longer than the input; a set's input is a window
-    of it. Choosing other windows changes every element of every set for the price of a device copy, where drawing the
-    values themselves would take longer than the block that they are for. There are several times as many windows
+    For each input there is a private pool of random values, a quarter longer than the input, and on a GPU than its L2,
+    so that nobody who keeps a copy has it there; a set's input is a window of it. Choosing other windows changes
+    every element of every set for the price of a device copy, where drawing the values themselves would take longer
+    than the block that they are for. There are several times as many windows
     as sets, chosen for each input by itself: that all inputs of a set meet again in one placement is rare.
     """
 
@@ -47,11 +50,20 @@ class Contents:
         windows = max(LEAST_WINDOWS, min(WINDOWS_A_SET * sets, 2 * sets + MOST_SPARE))
         for position, shape in enumerate(problem.inputs):
             size = math.prod(shape)
-            steps = max(size // 4 // STEP, 4 * windows)
+            width = DTYPE_BYTES[problem.tensors[position][1]]
+            least = LEAST_POOL_BYTES[arena.device.type == "cpu"] // width if size * width >= LARGE_BYTES else 0
+            steps = max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
             pool = trials.random_pool(problem, position, size + steps * STEP, generator)
             starts = dice.sample(range(steps + 1), windows)
             self._windows.append([_words(pool[start * STEP : start * STEP + size]) for start in starts])
             self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
+
+        dtype = problem.output
+        width = DTYPE_BYTES[dtype]
+        self._outputs = arena.tensor(0, (arena.size // width,), dtype)
+        starts = [output_start // width for *_, output_start in placement]
+        self._starts = torch.tensor(starts, device=arena.device)
+        self._output_size = math.prod(problem.output_shape)
 
     def refresh(self) -> None:
         """New inputs in every set; outputs, and all that lies between the tensors, become NaN."""
@@ -87,11 +99,19 @@ class Contents:
             trials.sketch(self._problem, self.originals(index), self.sets[index][-1], self._generator)
             for index in chosen
         ]
-        sketch = torch.cat(sketches)
+        sketch = torch.cat([*sketches, self._unwritten(launches)])
         if checked is None:
             return Look(sketch, sketch, [], [])
         *left, output = (tensor.clone() for tensor in self.sets[checked])
         return Look(sketch, output, inputs, left)
+
+    def _unwritten(self, launches: int) -> torch.Tensor:
+        """0, or NaN where one of a few elements of any launch's output is no finite number; one reading for all."""
+        picks = torch.randint(
+            self._output_size, (launches + 1, PROBES), device=self._starts.device, generator=self._generator
+        )
+        probed = self._outputs[self._starts[: launches + 1, None] + picks].float()
+        return (probed - probed).sum().view(1)  # of infinity and NaN that is NaN
 
 
 @dataclass(frozen=True, slots=True)

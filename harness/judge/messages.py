@@ -138,14 +138,14 @@ class Paced(Message, frozen=True):
 class Measured(Message, frozen=True):
     """Raw blocks of one placement, and the trials of its timed outputs.
 
-    ``late_ms`` is by how much a block of baseline and of contestant took longer by the referee's clock than by its own.
+    ``late_ms`` is by how much each round's blocks, of baseline and contestant, took longer by the referee's clock.
     """
 
     blocks: tuple[Block, ...]
     trials: tuple[Trial, ...]
     launches: int
     device_s: float
-    late_ms: tuple[float, float]
+    late_ms: tuple[tuple[float, float], ...]
 
 
 class Baseline(Message, frozen=True):

@@ -47,7 +47,8 @@ WARM_UP_LAUNCHES: Final = 10
 PACING_ROUNDS: Final = 3
 ARENA_BYTES: Final = {True: 256 << 20, False: 6 << 30}
 CPU_LAUNCHES: Final = 512
-SHORTEST_BLOCK: Final = 0.5  # of the baseline's: a kernel that is this much faster than when it was paced is paced anew
+# By "is a CPU", of the baseline's: a kernel that is this much faster than when it was paced is paced anew.
+SHORTEST_BLOCK: Final = {True: 0.5, False: 0.8}
 
 
 def referee(brief: Brief, parent: Connection) -> NoReturn:
@@ -84,6 +85,7 @@ class _Bench:
         # One launch, one set: no timed launch of a block sees the inputs of another.
         self.capacity = min(_most_launches(problem, gpu), max(1, ARENA_BYTES[gpu.is_cpu] // set_bytes(problem) - 1))
         self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
+        self.bell = torch.zeros(1, device=self.arena.device)
         self.generator = torch.Generator(self.arena.device)
         self.generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
 
@@ -180,11 +182,12 @@ class _Bench:
         started = time.perf_counter()
         contents = self._draw()
         self._round(contents, order.placement)  # the first touch of a placement is not measured
-        baseline, contestant = self.sides["baseline"], self.sides["contestant"]
-        least = min(baseline.launches, contestant.launches)
+        contestant = self.sides["contestant"]
         checked = self.dice.randrange(order.rounds)
         rounds = [
-            self._round(contents, order.placement, self.dice.randint(1, least) if number == checked else None)
+            self._round(
+                contents, order.placement, self.dice.randint(1, contestant.launches) if number == checked else None
+            )
             for number in range(order.rounds)
         ]
         blocks = [each.block for each in rounds]
@@ -196,10 +199,7 @@ class _Bench:
             trials=tuple(each.trial for each in rounds if each.trial is not None),
             launches=launches,
             device_s=time.perf_counter() - started,
-            late_ms=(
-                median(each.late_ms["baseline"] for each in rounds),
-                median(each.late_ms["contestant"] for each in rounds),
-            ),
+            late_ms=tuple((each.late_ms["baseline"], each.late_ms["contestant"]) for each in rounds),
         )
 
     def _too_short(self, blocks: list[Block]) -> bool:
@@ -208,7 +208,10 @@ class _Bench:
         launch_ms = median(block.contestant_ms for block in blocks)
         block_ms = baseline.launches * median(block.baseline_ms for block in blocks)
         launches = self._launches(launch_ms, block_ms)
-        if contestant.launches * launch_ms >= SHORTEST_BLOCK * block_ms or launches <= contestant.launches:
+        if (
+            contestant.launches * launch_ms >= SHORTEST_BLOCK[self.gpu.is_cpu] * block_ms
+            or launches <= contestant.launches
+        ):
             return False
         contestant.launches = launches
         return True
@@ -240,8 +243,9 @@ class _Bench:
             elapsed_ms = self._run(side)
             taken_ms[side.name] = elapsed_ms / side.launches
             late_ms[side.name] = side.late_ms(elapsed_ms)
-            inputs = contents.originals(checked) if checked is not None else []
-            looks[side.name] = contents.look(side.launches, checked, inputs)
+            one = None if checked is None else min(checked, side.launches)
+            inputs = contents.originals(one) if one is not None else []
+            looks[side.name] = contents.look(side.launches, one, inputs)
         look = looks["contestant"]
         if look.off is None:
             raise Out(
@@ -259,11 +263,22 @@ class _Bench:
     def _run(self, side: Side) -> float:
         self._synchronize()
         try:
-            return side.run()
+            elapsed_ms = side.run()
+            side.spent_ms += self._until_idle_ms()
+            return elapsed_ms
         except Out as out:
             if side.name == "baseline":
                 raise RuntimeError(f"the baseline's process: {out.reason}") from None
             raise
+
+    def _until_idle_ms(self) -> float:
+        """How long the device takes to serve the referee: what a side left behind when it answered is in the way."""
+        if self.gpu.is_cpu:
+            return 0.0
+        began = time.perf_counter()
+        self.bell.zero_()
+        self._synchronize()
+        return (time.perf_counter() - began) * 1e3
 
     def _launches(self, launch_ms: float, block_ms: float = BLOCK_MS) -> int:
         return max(1, min(self.capacity, round(block_ms / launch_ms)))

@@ -115,6 +115,7 @@ def operator(name: str, *, causal: bool) -> Operator:
         dims=("B", "H", "G", "S", "D", "W"),
         inputs=_inputs,
         output=lambda dims: (dims[0], dims[1], dims[3], dims[5]),
+        multiples=(("H", "G"),),
         flops=partial(_flops, causal=causal),
         terms=lambda dims: dims[3],
         exact_in="bfloat16",  # a weight of exp2(x - x) is 1 to about 1e-4, where the multiplication by the scale rounds

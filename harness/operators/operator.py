@@ -22,7 +22,7 @@ class Operator:
     ``roundings`` how many values of 16 bits or less stand between the inputs and the output, itself included.
     ``scales`` are the standard deviations of the inputs that give an output of OUTPUT_SCALE. ``factors`` are the
     positions of inputs that scale others: positive, of FACTOR_DTYPE whatever the problem's is, and their ``scales`` are
-    what they are around.
+    what they are around. ``multiples`` names pairs of dimensions of which the first is a multiple of the second.
 
     ``reference`` takes and returns torch tensors of one wide dtype. ``fill_exact(inputs, dice)`` fills the inputs so
     that the output's rounded values are unique (to ``exact_in``, where that is coarser than the output's dtype).
@@ -43,4 +43,5 @@ class Operator:
     sketch: Sketch
     roundings: int = 1
     factors: tuple[int, ...] = ()
+    multiples: tuple[tuple[str, str], ...] = ()
     exact_in: str | None = None

@@ -2,6 +2,7 @@
 
 import ast
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -55,8 +56,11 @@ class Sample:
     expected: tuple[str, ...]
 
 
-def samples(root: Path, *, cpu: bool) -> list[Sample]:
-    """The samples for this kind of device: the honest controls, then the tricks in the list's order."""
+def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
+    """The samples for this kind of device: the honest controls, then the tricks in the list's order.
+
+    ``only``: those whose name holds one of these parts, separated by commas; raises UsageError where none does.
+    """
     found = []
     for path in [*sorted((root / GOOD[cpu]).glob("*.py")), *sorted((root / EVIL).glob("*.py"))]:
         terms = constants(path)
@@ -67,15 +71,17 @@ def samples(root: Path, *, cpu: bool) -> list[Sample]:
         raise UsageError(
             f"no samples under {root / EVIL}; the adversaries are part of the repository, not of a package"
         )
-    return sorted(found, key=lambda sample: sample.trick)
+    chosen = [each for each in found if any(part in each.path.stem for part in only.split(","))]
+    if not chosen:
+        folders = f"{EVIL} and {GOOD[cpu]}"
+        raise UsageError(f"--only {only}: no sample for this device has such a name; they are in {folders}")
+    return sorted(chosen, key=lambda sample: sample.trick)
 
 
 def confront(
-    tree: Tree, gpu: Gpu, device: Device | None, shape: str, only: str | None, reporter: Reporter
-) -> list[Finding]:
-    """Judge every sample as if it had passed the contract, in a scratch checkout; records nothing."""
-    chosen = [each for each in samples(tree.root, cpu=gpu.is_cpu) if only is None or only in each.path.stem]
-    findings = []
+    tree: Tree, gpu: Gpu, device: Device | None, shape: str, chosen: list[Sample], reporter: Reporter
+) -> Iterator[Finding]:
+    """Judge each sample as if it had passed the contract, in a scratch checkout; records nothing."""
     with court(tree, gpu, device, shape, SETTINGS) as judge:
         control = judge.folder / "iter001_honest.py"
         control.write_text("from kernels.honest import program as build\n")
@@ -87,11 +93,11 @@ def confront(
             library = sample.path.stem == LIBRARY
             path = judge.folder / (f"iter000_{LIBRARY}.py" if library else f"iter{number:03d}_{sample.path.stem}.py")
             shutil.copy(sample.path, path)
-            findings.append(_confront(sample, judge, path, fair))
+            finding = _confront(sample, judge, path, fair)
             if not library:  # every other one names it as its parent
                 path.unlink()
-            reporter.finished(line(findings[-1]))
-    return findings
+            reporter.finished(line(finding))
+            yield finding
 
 
 def line(finding: Finding) -> str:

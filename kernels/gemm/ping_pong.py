@@ -17,6 +17,12 @@ from kernels.operands import ceildiv, require
 GROUPS = 2
 
 
+@T.macro
+def pass_turn(turn: Any, group: int) -> None:
+    if T.shuffle_elect(GROUP):
+        T.mbarrier_arrive(turn[1 - group])
+
+
 def ping_pong(
     problem: Problem,
     *,
@@ -77,11 +83,6 @@ def ping_pong(
     require(num_sms >= roles.cluster, f"num_sms={num_sms} does not hold a cluster of {roles.cluster} blocks")
     raster = Raster(*roles.cluster_tiles, group_M)
     walk, k_steps = Walk(raster, min(num_sms // roles.cluster, raster.total)), roles.k_steps
-
-    @T.macro
-    def pass_turn(turn: Any, group: int) -> None:
-        if T.shuffle_elect(GROUP):
-            T.mbarrier_arrive(turn[1 - group])
 
     @T.macro
     def consume(C: Any, ring: Ring, turn: Any, cluster: Any, rank: Any, thread: Any, group: int) -> None:

@@ -126,18 +126,21 @@ def multiply(
     thread: Any,
     issued: Callable[[], None] | None = None,
     unroll: int = 0,
+    await_A: Callable[[Any], None] | None = None,
 ) -> None:
     """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators.
 
     ``issued`` is a macro for the moment when the last WGMMA is under way. ``unroll`` steps stand in the loop's body; 0
-    leaves that to nvcc.
+    leaves that to nvcc. ``await_A(k)`` waits for step k of an A that is kept whole, step by step, beside the ring.
     """
     for k in T.unroll(steps, unroll_factor=unroll) if unroll else T.serial(steps):
         step = first + k
         stage = step % roles.num_stages
+        if await_A is not None:
+            await_A(k)
         T.mbarrier_wait_parity(ring.full[stage], (step // roles.num_stages) & 1)
         T.wgmma_gemm(
-            ring.A[stage, roles.first_row(group) : roles.first_row(group) + roles.rows, :],
+            ring.A[stage if await_A is None else k, roles.first_row(group) : roles.first_row(group) + roles.rows, :],
             ring.B[stage, :, :],
             ring.accumulators[group],
             transpose_B=roles.operands.transpose_B,

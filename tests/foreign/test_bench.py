@@ -1,6 +1,7 @@
 """A tree of somebody's, benched for real on the CPU: every form of a kernel, and every way to have none."""
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -206,6 +207,18 @@ def test_a_folder_that_names_no_problem_of_ours(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (record,) = made.records("gemm_f16_32x32x32")
     assert record.basis is Basis.SELF_REPORTED and "unknown operator 'gemm'" in (record.reason or "")
+
+
+def test_a_script_whose_name_is_not_utf_8_is_a_row_like_any(tmp_path: Path) -> None:
+    """TileLang cannot compile from such a path, which is what the row says."""
+    made = foreign_tree(tmp_path)
+    path = made.put(1, "prim_func")
+    path.rename(path.with_name(os.fsdecode(b"iter001_\xff.py")))
+    done = made.checkout.run("foreign", str(made.root), *SHORT)
+    assert "Traceback" not in done.stderr
+    (record,) = made.records()
+    assert (record.script, record.status) == (r"iter001_\xff", Status.FAILED), done.stderr
+    assert "can't encode" in (record.reason or record.ended or "")
 
 
 def test_what_cannot_be_benched_is_one_line(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Confinement: a process that runs foreign code can still do its work, and nothing to others."""
 
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -115,3 +116,21 @@ def test_it_keeps_no_privilege(tmp_path: Path) -> None:
     assert status["NoNewPrivs"] == "1"
     if os.geteuid() == 0:
         assert int(status["CapBnd"], 16) == 0
+
+
+@needs_seccomp
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the 32-bit calls are those of x86-64")
+def test_32_bit_calls_are_no_way_around_it(tmp_path: Path) -> None:
+    said = confined(
+        tmp_path,
+        """
+        import ctypes, mmap
+        no_more_processes()
+        page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        page.write(bytes.fromhex("b802000000cd80c3"))  # mov eax, 2 (fork); int 0x80; ret
+        answer = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+        if answer:
+            print("child" if answer > 0 else "refused")
+        """,
+    )
+    assert said == "refused\n"

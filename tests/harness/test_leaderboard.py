@@ -15,8 +15,8 @@ from tests.harness.examples import ENVIRONMENT, measurement, record
 
 SHAPE = "matmul_f32fp32_8x8x8"
 JUDGE = (
-    "harness/judge/judge.py", "harness/operators/operator.py", "harness/operators/matmul.py", "harness/plausible.py",
-    "harness/problem.py",
+    "harness/judge/judge.py", "harness/measuring.py", "harness/operators/operator.py", "harness/operators/matmul.py",
+    "harness/plausible.py", "harness/problem.py",
 )  # fmt: skip
 
 

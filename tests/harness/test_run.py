@@ -1,6 +1,8 @@
 """The order of a run: stages that need no device run ahead, no further than the window, and nobody is overtaken."""
 
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,9 +12,11 @@ from harness.candidate import Candidate, Settings
 from harness.iteration import Problem
 from harness.problem import parse_shape_key
 from harness.progress import Quiet
-from harness.records import Stage
-from harness.tree import Tree
+from harness.records import Cause, Record, Stage
+from harness.static.toolchain import Toolchain
+from harness.tree import Selection, Tree
 from tests.harness.checkout import ROOT
+from tests.harness.examples import record
 
 PROBLEM = parse_shape_key("matmul_bf16fp32_4096x4096x4096")
 
@@ -56,3 +60,27 @@ def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: p
     done: Any = run._carry_out(plan, iterations, lambda operator: None, Quiet())  # type: ignore[arg-type,return-value]
     assert [number for _, number, _ in done] == list(range(20_000))
     assert furthest <= 2 * len(os.sched_getaffinity(0)) + 1  # the one that is being finished
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cause", "turns"), [("h200", Cause.CLOCK, 2), ("h200", Cause.SABOTAGE, 1), ("cpu", Cause.CLOCK, 1)]
+)
+def test_who_may_only_have_woken_late_is_measured_once_more(
+    gpu: str, cause: Cause, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped processes of a GPU differ in waking up; a CPU's are measured several times as it is."""
+    outcomes = [record(status=cause.status, cause=cause), record()]
+
+    def carry_out(plan: Any, iterations: list[Any], *rest: Any) -> Iterator[tuple[Any, Record, bool]]:
+        yield iterations[0], outcomes.pop(0), False
+
+    monkeypatch.setattr(run, "_carry_out", carry_out)
+    monkeypatch.setattr(run, "_reusable", lambda *rest: None)
+    monkeypatch.setattr(run, "alone", lambda *rest: nullcontext())
+    monkeypatch.setattr(run, "start_forkserver", lambda *rest: None)
+    monkeypatch.setattr(Toolchain, "require", lambda self, **_: None)
+    iteration = Tree(ROOT).scan("cpu", Selection())[0][0]
+    heard: list[Record] = []
+    results = run.run(run.Plan(Tree(ROOT), gpus.find(gpu), None, (iteration,), Settings(3.0)), Quiet(), heard.append)
+    assert len(heard) == turns
+    assert [each.cause for each in results.records] == [None if turns == 2 else cause]

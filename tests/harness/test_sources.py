@@ -26,6 +26,7 @@ FILES = {
     "baselines/torch_add.py": "def add(): ...\n",
     "baselines/common.py": "",
     "harness/judge/judge.py": "",
+    "harness/measuring.py": "",
     "harness/operators/__init__.py": "OPERATORS = dict()\n",
     "harness/operators/operator.py": "",
     "harness/operators/matmul.py": "from harness.operators.operator import O\nfrom .products import f\n",
@@ -134,8 +135,8 @@ def test_moving_code_between_files_changes_the_hash(root: Path) -> None:
 
 JUDGING = [
     "harness/judge/judge.py", "harness/operators/operator.py", "harness/operators/matmul.py",
-    "harness/operators/products.py", "harness/plausible.py", "harness/problem.py", "baselines/torch_matmul.py",
-    "baselines/common.py",
+    "harness/operators/products.py", "harness/measuring.py", "harness/plausible.py", "harness/problem.py",
+    "baselines/torch_matmul.py", "baselines/common.py",
 ]  # fmt: skip
 
 
