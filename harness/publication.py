@@ -31,13 +31,18 @@ class Call:
     wrapped: bool
 
 
-def publication(tree: Tree, gpu: str) -> tuple[Publication, list[str]]:
-    """What the leaderboard gives now, and a line for each iteration that was passed over."""
+def publication(tree: Tree, gpu: str, before: Publication) -> tuple[Publication, list[str]]:
+    """What the leaderboard gives now, and a line for each iteration that was passed over.
+
+    What was published ``before`` takes part while its row is stale, until it is measured again: a stricter judge takes
+    no kernel away from anybody.
+    """
     boards, complaints = leaderboard.boards(tree, gpu, Selection())
     winners: dict[str, Winner] = {}
     library: dict[str, str] = {}
     for problem, group in groupby(boards, key=lambda board: board.problem):
-        said = _best(tree, gpu, list(group), complaints)
+        known = before.winners.get(problem)
+        said = _best(tree, gpu, list(group), complaints, known) or before.library.get(problem)
         if isinstance(said, Winner):
             winners[problem] = said
         elif said is not None:
@@ -45,13 +50,15 @@ def publication(tree: Tree, gpu: str) -> tuple[Publication, list[str]]:
     return Publication(gpu, winners, library), complaints
 
 
-def _best(tree: Tree, gpu: str, boards: list[Board], complaints: list[str]) -> Winner | str | None:
+def _best(
+    tree: Tree, gpu: str, boards: list[Board], complaints: list[str], known: Winner | None
+) -> Winner | str | None:
     """Of the newest environment in which a row holds: the first row whose source can be read; None without any.
 
     None too where no kernel is a family's with levers: what a problem's iterations write themselves is not for others.
     """
     for board in boards:
-        rows = [row for row in board.rows if _holds(row) and _number(row) != BASELINE]
+        rows = [row for row in board.rows if _holds(row, known) and _number(row) != BASELINE]
         if not rows:
             continue
         calls = {(row.model, row.iteration): _call(tree, gpu, row) for row in rows}
@@ -73,9 +80,10 @@ def _call(tree: Tree, gpu: str, row: Row) -> "Call | Unreadable":
         return error
 
 
-def _holds(row: Row) -> bool:
+def _holds(row: Row, known: Winner | None) -> bool:
     forced = row.environment is not None and row.environment.forced
-    return row.status == Status.PASSED and row.ratio is not None and not row.stale and not forced
+    stays = known is not None and row.record == known.record and "source" not in row.stale
+    return row.status == Status.PASSED and row.ratio is not None and (stays or not row.stale) and not forced
 
 
 def _is_above(row: Row) -> bool:

@@ -26,7 +26,8 @@ def publish(
         raise UsageError("what a CPU measured holds for that machine alone, and is not published")
     tree = Tree.here()
     path = published.place(tree.root, gpu)
-    made, complaints = publication(tree, gpu)
+    before = published.read(path) if path.is_file() else published.Publication(gpu)
+    made, complaints = publication(tree, gpu, before)
     for complaint in complaints:
         console.print(complaint, markup=False)
     if not made.winners and not made.library:

@@ -13,6 +13,7 @@ from harness.publication import Call, Unreadable, publication, read_call
 from harness.tree import Selection, Tree
 from tests.harness.checkout import Checkout
 
+NOTHING = published.Publication("h200")
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
 from harness.iteration import Problem, Program
@@ -76,34 +77,45 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
     assert len(board.rows) > 3
 
-    def found(rows: tuple[Row, ...]) -> published.Publication:
+    def found(rows: tuple[Row, ...], before: published.Publication = NOTHING) -> published.Publication:
         changed = replace(board, rows=rows)
         monkeypatch.setattr("harness.leaderboard.boards", lambda *_: ([changed], []))
-        return publication(h200, "h200")[0]
+        return publication(h200, "h200", before)[0]
 
-    first, second, *others = board.rows
-    assert found(board.rows).winners[board.problem].iteration == f"{first.model}/{first.iteration}"
-    stale = msgspec.structs.replace(first, stale=("family",))
-    assert found((stale, second, *others)).winners[board.problem].iteration == f"{second.model}/{second.iteration}"
-    level = tuple(msgspec.structs.replace(row, ratio_low=0.999) for row in board.rows)
-    none = found(level)
+    def winner(made: published.Publication) -> str:
+        return made.winners[board.problem].iteration
+
+    first, second, *others = (msgspec.structs.replace(row, stale=()) for row in board.rows)
+    made = found((first, second, *others))
+    assert winner(made) == f"{first.model}/{first.iteration}"
+    stale = msgspec.structs.replace(first, stale=("family", "judge"))
+    behind = f"{second.model}/{second.iteration}"
+    assert winner(found((stale, second, *others))) == behind
+    assert found((stale, second, *others), made) == made  # what is published stays until it is measured again
+    assert winner(found((msgspec.structs.replace(first, stale=("source",)), second, *others), made)) == behind
+    measured_again = msgspec.structs.replace(first, record="another", stale=("judge",))
+    assert winner(found((measured_again, second, *others), made)) == behind
+    level = tuple(msgspec.structs.replace(row, ratio_low=0.999) for row in (first, second, *others))
+    none = found(level, made)
     assert not none.winners
     assert "no kernel is above torch.matmul for sure" in none.library[board.problem]
-    assert found(()) == published.Publication("h200")
+    assert found((), none) == none
+    assert found(()) == NOTHING
 
 
 def test_kernels_that_are_no_family_s_are_neither_published_nor_called_slow() -> None:
     """A transposed copy leads torch by 3.4 on an H200, with a kernel of its own; a ceiling has the library alone."""
-    made, _ = publication(Tree(ROOT), "h200")
+    made, _ = publication(Tree(ROOT), "h200", NOTHING)
     boards = {board.problem for board in leaderboard.boards(Tree(ROOT), "h200", Selection())[0]}
     for problem in ("contiguous_f32fp32_8192x8192", "copy_f32fp32_65536x1024"):
         assert problem in boards and problem not in {**made.winners, **made.library}
 
 
 def test_what_lies_in_kernels_is_what_the_leaderboard_gives() -> None:
-    made, complaints = publication(Tree(ROOT), "h200")
+    path = published.place(ROOT, "h200")
+    made, complaints = publication(Tree(ROOT), "h200", published.read(path))
     assert not complaints
-    assert published.place(ROOT, "h200").read_bytes() == published.encode(made)
+    assert path.read_bytes() == published.encode(made)
     assert made.winners
     assert all(winner.low > 1 for winner in made.winners.values())
 

@@ -63,6 +63,19 @@ def test_it_decides_nothing_the_leaderboard_does(tmp_path: Path) -> None:
     assert str(tmp_path) not in page.render(report), "a report travels, and says nothing of the disk it is from"
 
 
+def test_who_leads_counts_where_it_is_a_kernel_and_ahead_for_sure(report: Report) -> None:
+    (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
+
+    def ahead(name: str, ratio_low: float) -> int:
+        best = entry(report, name)
+        row = msgspec.structs.replace(best.row, rank=1, ratio_low=ratio_low)
+        sheet = replace(shape.sheets[0], entries=(replace(best, row=row),))
+        return replace(report, shapes=(replace(shape, sheets=(sheet,)),)).ahead
+
+    kernel, baseline = "iter002_warp_specialized", "iter000_torch_matmul"
+    assert (ahead(kernel, 1.01), ahead(kernel, 0.99), ahead(baseline, 1.01)) == (1, 0, 0)
+
+
 def test_the_counts_are_of_the_iterations(report: Report) -> None:
     counts = report.counts
     assert (

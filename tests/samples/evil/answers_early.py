@@ -7,7 +7,7 @@ from kernels.honest import program
 
 TRICK = 9
 RUNS_ON = ("cuda",)
-VERDICT = "clock wrong_result sabotage worthless"
+VERDICT = "clock wrong_result sabotage"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
 
