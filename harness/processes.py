@@ -23,7 +23,8 @@ from typing import Any, Final, Literal
 import msgspec
 import psutil
 
-from harness import memory
+from harness import memory, preloading
+from harness.errors import InfrastructureError
 from harness.files import make_scratch, sweep
 from harness.gpus import Gpu
 from harness.judge.entry import Brief, run_contestant, run_opponent, run_referee
@@ -68,8 +69,8 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid
-    _choose_folder_of_sockets()
-    _context.set_forkserver_preload(["harness.judge.leash", "harness.judge.preload"])
+    preloading.expect(_choose_folder_of_sockets())
+    _context.set_forkserver_preload(["harness.judge.leash", "harness.preloaded"])
     forkserver.ensure_running()  # here, not by a thread of the pool: it is to live as long as its parent thread
     sweep(_folder_of_sockets())
 
@@ -202,6 +203,9 @@ class Worker:
         return f"exited with code {code} before it had answered"
 
     def _ended(self) -> Ended:
+        """Raises InfrastructureError where no process could have done better."""
+        if reason := preloading.failure():
+            raise InfrastructureError(f"torch or TileLang cannot be imported: {reason}; install again: make clean")
         return Ended(Cause.CRASH, f"the {self.role} {self.fate()}")
 
     def _signal(self, number: int) -> bool:
@@ -303,12 +307,13 @@ class Referee(Worker):
         super().__init__("referee", run_referee, (Brief(root, problem, gpu, measuring_core(gpu)),), UNLIMITED_BYTES)
 
 
-def _choose_folder_of_sockets() -> None:
+def _choose_folder_of_sockets() -> str:
     """multiprocessing's own would stay behind when the run is killed, and nobody could tell whose it was."""
     config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     if "tempdir" not in config:
         config["tempdir"] = str(make_scratch("s", _folder_of_sockets()))
         atexit.register(shutil.rmtree, config["tempdir"], ignore_errors=True)
+    return str(config["tempdir"])
 
 
 def _folder_of_sockets() -> str:

@@ -211,6 +211,26 @@ def test_a_build_that_hangs_does_not_hold_up_the_end(checkout: Checkout) -> None
     nothing_left(checkout)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_tilelang_that_cannot_be_imported_is_nobodys_failure(checkout: Checkout) -> None:
+    checkout.ladder((8, 16))
+    broken = checkout.root / "broken" / "tilelang"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise OSError('libtvm.so: cannot open shared object file')\n")
+    settings = f"import os, sys\nfirst = '{broken.parent}'\nsys.path.insert(0, first)\n"
+    settings += "os.environ['PYTHONPATH'] = first + ':' + os.environ['PYTHONPATH']"
+    done = checkout.run("verify", "--gpu", "cpu", settings=settings)
+    assert done.returncode == 3, done.stderr
+    said = one_line(done.stderr)
+    assert "cannot be imported: OSError: libtvm.so: cannot open shared object file; install again" in said
+    nothing_left(checkout)
+    whole = checkout.run("verify", "--gpu", "cpu")
+    assert whole.returncode == 0, whole.stderr
+    assert "recorded before" not in whole.stderr
+    nothing_left(checkout)
+
+
 def test_those_that_build_at_once_share_the_memory() -> None:
     assert memory_limit_bytes(4) == memory_limit_bytes() // 4
 

@@ -1,0 +1,32 @@
+"""What the forkserver imports before it forks, and where that fails the reason, kept for the parent to tell."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+REASON_IN: Final = "TILEBENCH_PRELOADING"  # environment variable: the path of the file that takes the reason
+
+
+def expect(folder: str) -> None:
+    """For the parent, before it starts the forkserver."""
+    reason = Path(folder) / "preloading.txt"
+    reason.unlink(missing_ok=True)
+    os.environ[REASON_IN] = str(reason)
+
+
+def failure() -> str | None:
+    """Why torch or TileLang could not be imported, if so; for the parent, when a child has ended."""
+    with suppress(OSError, KeyError):
+        return Path(os.environ[REASON_IN]).read_text(errors="replace")
+    return None
+
+
+def preload() -> None:
+    """Import all; multiprocessing would pass over an ImportError, and each child fail by its own."""
+    try:
+        import harness.judge.preload  # noqa: F401
+    except Exception as error:
+        with suppress(OSError, KeyError):
+            Path(os.environ[REASON_IN]).write_text(f"{type(error).__name__}: {error}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the parent tells it once, and no child its traceback
