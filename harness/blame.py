@@ -2,11 +2,13 @@
 
 import shutil
 import tempfile
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Protocol, TypeVar
 
 from harness import nvml
 from harness.candidate import Candidate, Rejection
 from harness.errors import InfrastructureError
+from harness.gpus import Gpu
 from harness.processes import Contestant
 from harness.records import Cause
 
@@ -16,6 +18,35 @@ DOUBTFUL: Final = frozenset(
 )
 LEAST_FREE_BYTES: Final = 16 << 20
 CONTINUES: Final = "the same command measures it again"
+
+
+class Outcome(Protocol):
+    """What is recorded of something that was judged."""
+
+    @property
+    def cause(self) -> Cause | None: ...
+
+
+Judged = TypeVar("Judged", bound=Outcome)
+
+
+def may_pass(cause: Cause | None, gpu: Gpu) -> bool:
+    """Whether it can be the machine's fault, for once: another's use of the device, or a build that opens it.
+
+    Or a pair of processes of which one wakes late, as few do on a GPU; on a CPU such are measured several times anyway.
+    """
+    return cause is Cause.REFEREE or (cause is Cause.CLOCK and not gpu.is_cpu)
+
+
+def standing(outcomes: Iterable[Judged], gpu: Gpu) -> Judged | None:
+    """Of outcomes of one thing, newest first, the one that another measurement would only repeat; None without.
+
+    The machine's faults are none, and what the clock of a GPU rejects is one when it did so twice.
+    """
+    held = [each for each in outcomes if each.cause is not Cause.REFEREE]
+    if held and may_pass(held[0].cause, gpu) and [each.cause for each in held[1:2]] != [Cause.CLOCK]:
+        return None
+    return held[0] if held else None
 
 
 def judge(candidate: Candidate, rejection: Rejection) -> Rejection:

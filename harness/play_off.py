@@ -3,9 +3,12 @@
 import math
 import random
 import statistics
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
+from harness import blame
 from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describe
 from harness.errors import InfrastructureError, UsageError
@@ -47,7 +50,7 @@ def hold(
             for number in range(rounds):
                 for each in random.sample(leaders, len(leaders)):
                     reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
-                    once = _once(Candidate.enter(each, tree.root, gpu, device, settings, referees))
+                    once = _once(partial(Candidate.enter, each, tree.root, gpu, device, settings, referees), gpu)
                     ratios[each].append(once.ratio)
                 told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
                 reporter.finished(f"round {number + 1}: {told}")
@@ -87,8 +90,11 @@ def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[Standing, .
     return tuple(found)
 
 
-def _once(candidate: Candidate) -> Measurement:
+def _once(enter: Callable[[], Candidate], gpu: Gpu, *, again: bool = False) -> Measurement:
+    candidate = enter()
     try:
         return measured(candidate)
     except Rejection as rejection:
+        if blame.may_pass(rejection.cause, gpu) and not again:
+            return _once(enter, gpu, again=True)
         raise InfrastructureError(f"{candidate.iteration}: {rejection}; bench it first") from None

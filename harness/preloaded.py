@@ -1,4 +1,4 @@
-"""Imported by the forkserver, and by nobody else."""
+"""What the forkserver is told to import, and nobody else: it does so at once."""
 
 from harness.preloading import preload
 

@@ -138,13 +138,15 @@ class Worker:
         try:
             if not self.channel.poll(0):
                 raise self._ended()
-            return receive(self.channel, kinds, max(0.0, until - time.monotonic()))
+            message = receive(self.channel, kinds, max(0.0, until - time.monotonic()))
         except Unanswered:
             raise Ended(Cause.TIMEOUT, f"the {self.role} sent half an answer and stopped") from None
         except (EOFError, OSError):
             raise self._ended() from None
         except msgspec.MsgspecError:
             raise Ended(Cause.CRASH, f"the {self.role} sent something that is no answer") from None
+        preloading.proven()
+        return message
 
     def check(self) -> None:
         """Raise Ended where it takes more than it may."""
@@ -205,7 +207,7 @@ class Worker:
     def _ended(self) -> Ended:
         """Raises InfrastructureError where no process could have done better."""
         if reason := preloading.failure():
-            raise InfrastructureError(f"torch or TileLang cannot be imported: {reason}; install again: make clean")
+            raise InfrastructureError(f"torch or TileLang cannot be imported: {reason}; try make clean, then again")
         return Ended(Cause.CRASH, f"the {self.role} {self.fate()}")
 
     def _signal(self, number: int) -> bool:

@@ -34,8 +34,8 @@ class Call:
 def publication(tree: Tree, gpu: str, before: Publication) -> tuple[Publication, list[str]]:
     """What the leaderboard gives now, and a line for each iteration that was passed over.
 
-    What was published ``before`` takes part while its row is stale, until it is measured again: a stricter judge takes
-    no kernel away from anybody.
+    What was published ``before`` takes part while its row is stale, until it is measured again, unless its own source
+    has changed: neither a stricter judge nor an edit of a family, which tests hold to its results, takes away a kernel.
     """
     boards, complaints = leaderboard.boards(tree, gpu, Selection())
     winners: dict[str, Winner] = {}

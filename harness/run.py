@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
-from harness import builds, ceiling, cores, scripts
+from harness import blame, builds, ceiling, cores, scripts
 from harness.candidate import Candidate, Referees, Rejection, Settings
 from harness.environment import describing
 from harness.errors import ExitCode, InfrastructureError, explained
@@ -116,7 +116,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             spoiled: list[Iteration] = []
             for iteration, made, reused in _carry_out(plan, ordered, environment, reporter):
                 keep(made)
-                if _may_be_the_machines(made, plan.gpu) and turn + 1 < TURNS:
+                if blame.may_pass(made.cause, plan.gpu) and turn + 1 < TURNS:
                     spoiled.append(iteration)
                     reporter.finished(f"{result_line(made)}; once more at the end", advance=False)
                     continue
@@ -129,29 +129,24 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
     return results
 
 
-def _may_be_the_machines(record: Record, gpu: Gpu) -> bool:
-    """Another's use of the device, a build that opens it; or two processes of which one wakes late, as few do."""
-    return record.cause is Cause.REFEREE or (record.cause is Cause.CLOCK and not gpu.is_cpu)
-
-
 def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
-    """The newest record that a new run of the same thing would only repeat."""
+    """The record that a new run of the same thing would only repeat."""
     if plan.again or not plan.uses_device:
         return None
     path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
     source = source_sha256(iteration.path)
     families = families_sha256(plan.tree.root, iteration.path)
-    for record in reversed(read(path, Record)[0]):
-        if (
-            record.iteration == iteration.name
-            and record.source_sha256 == source
-            and record.families_sha256 == families
-            and record.environment == environment(iteration.problem.operator)
-            and record.answers(plan.upto)
-            and record.cause not in (Cause.REFEREE, Cause.ATTEMPTS)
-        ):
-            return record
-    return None
+    same = (
+        record
+        for record in reversed(read(path, Record)[0])
+        if record.iteration == iteration.name
+        and record.source_sha256 == source
+        and record.families_sha256 == families
+        and record.environment == environment(iteration.problem.operator)
+        and record.answers(plan.upto)
+        and record.cause is not Cause.ATTEMPTS
+    )
+    return blame.standing(same, plan.gpu)
 
 
 def _carry_out(

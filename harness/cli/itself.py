@@ -9,7 +9,7 @@ from harness.cli.app import app, emit
 from harness.cli.options import Choice, check_least
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.nvml import Device
-from harness.progress import reporting
+from harness.progress import console, reporting
 from harness.tree import Selection, Tree
 
 SMALL: Final = "matmul_f32fp32_128x128x128"
@@ -104,17 +104,20 @@ def _slow_down(
 def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:
     chosen = selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu, only=only or "")
     findings: list[selftest.adversaries.Finding] = []
-    try:
-        with reporting(len(chosen)) as reporter:
+    stopped = False
+    with reporting(len(chosen)) as reporter:
+        try:
             findings.extend(selftest.adversaries.confront(tree, gpu, device, _shape(gpu, choice), chosen, reporter))
-    except KeyboardInterrupt:
-        left = ",".join(each.path.stem for each in chosen[len(findings) :])
-        raise InfrastructureError(f"stopped; what was found stands above; --only {left} tries the rest") from None
-    finally:
-        if choice.json:
-            emit(findings)
-        else:
-            print(selftest.adversaries.table(findings))
+        except KeyboardInterrupt:
+            stopped = True
+    if choice.json:
+        emit(findings)
+    else:
+        print(selftest.adversaries.table(findings))
+    if stopped:
+        left = [each.path.stem for each in chosen[len(findings) :]]
+        console.print(f"for the rest: --only {','.join(left)}", markup=False, soft_wrap=True)
+        raise InfrastructureError(f"stopped; {len(findings)} of {len(chosen)} were tried, and nothing is recorded")
     return ExitCode.PASSED if all(each.sound for each in findings) else ExitCode.REJECTED
 
 

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from harness import gpus, published
 from harness.cli.app import app, emit
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.progress import console
 from harness.publication import publication
 from harness.tree import Tree
@@ -26,7 +26,10 @@ def publish(
         raise UsageError("what a CPU measured holds for that machine alone, and is not published")
     tree = Tree.here()
     path = published.place(tree.root, gpu)
-    before = published.read(path) if path.is_file() else published.Publication(gpu)
+    try:
+        before = published.read(path) if path.is_file() else published.Publication(gpu)
+    except InfrastructureError as error:
+        raise InfrastructureError(f"{error}; restore it: git checkout -- {tree.short(path)}, or remove it") from None
     made, complaints = publication(tree, gpu, before)
     for complaint in complaints:
         console.print(complaint, markup=False)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from harness import blame
 from harness.candidate import Settings
 from harness.environment import describing
 from harness.errors import encodable, printable
@@ -81,17 +82,18 @@ class _Course:
     def knows(self, entry: Entry) -> bool:
         """Whether a new run would only repeat what is recorded."""
         path = path_of(self.plan.tree, self.plan.gpu.key, entry.shape_key, entry.model)
-        for record in reversed(read(path, ForeignRecord)[0]):
-            same = (
-                record.script == entry.script
-                and record.sources_sha256 == entry.sources_sha256
-                and record.finder_sha256 == self.finder_sha256
-                and record.environment == self.environment(entry.operator)
-            )
-            if same and record.cause is not Cause.REFEREE:
-                self.known[entry.path] = record
-                return True
-        return False
+        same = (
+            record
+            for record in reversed(read(path, ForeignRecord)[0])
+            if record.script == entry.script
+            and record.sources_sha256 == entry.sources_sha256
+            and record.finder_sha256 == self.finder_sha256
+            and record.environment == self.environment(entry.operator)
+        )
+        found = blame.standing(same, self.plan.gpu)
+        if found is not None:
+            self.known[entry.path] = found
+        return found is not None
 
     def carry_out(self, waiting: Sequence[Entry], reporter: Reporter) -> None:
         plan = self.plan

@@ -59,7 +59,7 @@ class Sample:
 def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
     """The samples for this kind of device: the honest controls, then the tricks in the list's order.
 
-    ``only``: those whose name holds one of these parts, separated by commas; raises UsageError where none does.
+    ``only``: those whose name holds one of these parts, separated by commas; raises UsageError of a part in none.
     """
     found = []
     for path in [*sorted((root / GOOD[cpu]).glob("*.py")), *sorted((root / EVIL).glob("*.py"))]:
@@ -71,10 +71,12 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
         raise UsageError(
             f"no samples under {root / EVIL}; the adversaries are part of the repository, not of a package"
         )
-    chosen = [each for each in found if any(part in each.path.stem for part in only.split(","))]
-    if not chosen:
-        folders = f"{EVIL} and {GOOD[cpu]}"
-        raise UsageError(f"--only {only}: no sample for this device has such a name; they are in {folders}")
+    parts = [part.strip() for part in only.split(",")] if only else [""]
+    for part in parts:
+        if not any(part in each.path.stem for each in found) or (only and not part):
+            folders = f"{EVIL} and {GOOD[cpu]}"
+            raise UsageError(f"--only '{part}': no sample for this device has such a name; they are in {folders}")
+    chosen = [each for each in found if any(part in each.path.stem for part in parts)]
     return sorted(chosen, key=lambda sample: sample.trick)
 
 

@@ -176,13 +176,14 @@ def test_one_set_is_enough() -> None:
     assert all(not torch.equal(old, new) for old, new in zip(before, inputs(made), strict=True))
 
 
-def test_one_skipped_launch_of_many_is_seen_every_time() -> None:
-    made = contents("matmul_f32fp32_8x8x8", sets=200)
+@pytest.mark.parametrize("dtypes", ["f32fp32", "bf16fp32", "e4m3fp32fp16"])
+def test_one_skipped_launch_of_many_is_seen_every_time(dtypes: str) -> None:
+    made = contents(f"matmul_{dtypes}_8x8x8", sets=200)
     for skipped in (1, 57, 199):
         made.refresh()
         for number, (a, b, output) in enumerate(made.sets):
             if number != skipped:
-                output.copy_(a @ b)
+                output.copy_(a.float() @ b.float())
         assert made.look(199, None, []).off is None
-        made.sets[skipped][-1].copy_(made.sets[skipped][0] @ made.sets[skipped][1])
+        made.sets[skipped][-1].copy_(made.sets[skipped][0].float() @ made.sets[skipped][1].float())
         assert made.look(199, None, []).off is not None

@@ -223,7 +223,7 @@ def test_a_tilelang_that_cannot_be_imported_is_nobodys_failure(checkout: Checkou
     done = checkout.run("verify", "--gpu", "cpu", settings=settings)
     assert done.returncode == 3, done.stderr
     said = one_line(done.stderr)
-    assert "cannot be imported: OSError: libtvm.so: cannot open shared object file; install again" in said
+    assert "cannot be imported: OSError: libtvm.so: cannot open shared object file; try make clean" in said
     nothing_left(checkout)
     whole = checkout.run("verify", "--gpu", "cpu")
     assert whole.returncode == 0, whole.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness import gpus, run
+from harness import blame, gpus, run
 from harness.candidate import Candidate, Settings
 from harness.iteration import Problem
 from harness.problem import parse_shape_key
@@ -60,6 +60,26 @@ def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: p
     done: Any = run._carry_out(plan, iterations, lambda operator: None, Quiet())  # type: ignore[arg-type,return-value]
     assert [number for _, number, _ in done] == list(range(20_000))
     assert furthest <= 2 * len(os.sched_getaffinity(0)) + 1  # the one that is being finished
+
+
+@pytest.mark.parametrize(
+    ("causes", "stands"),
+    [
+        ([], None),
+        ([None, Cause.CLOCK], 0),
+        ([Cause.CLOCK], None),  # it was stopped before the second try
+        ([Cause.CLOCK, Cause.REFEREE], None),
+        ([Cause.REFEREE, Cause.CLOCK], None),
+        ([Cause.CLOCK, Cause.REFEREE, Cause.CLOCK], 0),
+        ([Cause.REFEREE, None], 1),
+        ([Cause.SABOTAGE], 0),
+    ],
+)
+def test_what_another_measurement_would_only_repeat(causes: list[Cause | None], stands: int | None) -> None:
+    outcomes = [record(cause=cause) for cause in causes]  # newest first
+    assert blame.standing(outcomes, gpus.find("h200")) is (None if stands is None else outcomes[stands])
+    on_cpu = next((each for each in outcomes if each.cause is not Cause.REFEREE), None)
+    assert blame.standing(outcomes, gpus.find("cpu")) is on_cpu
 
 
 @pytest.mark.parametrize(
