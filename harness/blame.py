@@ -43,10 +43,11 @@ def standing(outcomes: Iterable[Judged], gpu: Gpu) -> Judged | None:
 
     The machine's faults are none, and what the clock of a GPU rejects is one when it did so twice.
     """
-    held = [each for each in outcomes if each.cause is not Cause.REFEREE]
-    if held and may_pass(held[0].cause, gpu) and [each.cause for each in held[1:2]] != [Cause.CLOCK]:
+    held = (each for each in outcomes if each.cause is not Cause.REFEREE)
+    newest, before = next(held, None), next(held, None)
+    if newest is not None and may_pass(newest.cause, gpu) and (before is None or before.cause is not Cause.CLOCK):
         return None
-    return held[0] if held else None
+    return newest
 
 
 def judge(candidate: Candidate, rejection: Rejection) -> Rejection:

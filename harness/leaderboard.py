@@ -54,6 +54,16 @@ class Row(msgspec.Struct, frozen=True):
     of_copy: float | None = None  # its bandwidth over that of a copy of as many bytes, where it is memory-bound
     behind: float | None = None  # the leader's ratio over its own, where a play-off between the two decided
 
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is iter000, the library."""
+        return int(self.iteration[4:7]) == 0
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it is certainly faster; the baseline beside itself is not, though one interval in twenty misses 1."""
+        return not self.is_baseline and self.ratio_low is not None and self.ratio_low > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Board:

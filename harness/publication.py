@@ -14,7 +14,6 @@ from harness.tree import Selection, Tree
 
 WRAPPER: Final = "kernels.compiled.compiled"  # takes what goes to the compiler beside the family's own levers
 TO_THE_COMPILER: Final = ("pass_configs", "compile_flags")
-BASELINE: Final = 0
 DIGITS: Final = 4  # as the leaderboard prints them
 
 
@@ -58,13 +57,13 @@ def _best(
     None too where no kernel is a family's with levers: what a problem's iterations write themselves is not for others.
     """
     for board in boards:
-        rows = [row for row in board.rows if _holds(row, known) and _number(row) != BASELINE]
+        rows = [row for row in board.rows if _holds(row, known) and not row.is_baseline]
         if not rows:
             continue
         calls = {(row.model, row.iteration): _call(tree, gpu, row) for row in rows}
         if not any(isinstance(call, Call) for call in calls.values()):
             return None
-        for row in filter(_is_above, rows):
+        for row in (row for row in rows if row.is_ahead):
             call = calls[row.model, row.iteration]
             if isinstance(call, Call):
                 return _winner(row, call)
@@ -84,14 +83,6 @@ def _holds(row: Row, known: Winner | None) -> bool:
     forced = row.environment is not None and row.environment.forced
     stays = known is not None and row.record == known.record and "source" not in row.stale
     return row.status == Status.PASSED and row.ratio is not None and (stays or not row.stale) and not forced
-
-
-def _is_above(row: Row) -> bool:
-    return row.ratio_low is not None and row.ratio_low > 1
-
-
-def _number(row: Row) -> int:
-    return int(row.iteration[4:7])
 
 
 def _nearest(rows: Iterable[Row]) -> str:

@@ -46,11 +46,6 @@ class Entry:
         return self.row.status in (Status.FAILED, Status.REJECTED)
 
     @property
-    def is_ahead(self) -> bool:
-        """Whether it is certainly faster; the baseline beside itself is not, though one interval in twenty misses 1."""
-        return self.iteration.number > 0 and (self.row.ratio_low or 0) > 1
-
-    @property
     def outcome(self) -> str:
         """``keep`` or ``discard`` for what was ranked, ``failed``, or ``unmeasured``."""
         if self.failed:
@@ -166,7 +161,7 @@ class Report:
     @property
     def ahead(self) -> int:
         """Problems whose best row is a kernel that is certainly faster than the baseline."""
-        return sum(shape.best.is_ahead for shape in self.shapes if shape.best)
+        return sum(shape.best.row.is_ahead for shape in self.shapes if shape.best)
 
     @property
     def environments(self) -> list[tuple[Environment, int]]:

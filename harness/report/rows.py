@@ -31,7 +31,7 @@ def forest(report: Report) -> Rows:
                 "low": low,
                 "high": high,
                 "written": f"{best.row.ratio:.4f}{' stale' if best.row.stale else ''}",
-                "verdict": "faster" if best.is_ahead else "slower" if high < 1 else "as fast",
+                "verdict": "faster" if best.row.is_ahead else "slower" if high < 1 else "as fast",
                 "page": shape.page,
             }
         )

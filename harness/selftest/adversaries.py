@@ -71,7 +71,7 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
         raise UsageError(
             f"no samples under {root / EVIL}; the adversaries are part of the repository, not of a package"
         )
-    parts = [part.strip() for part in only.split(",")] if only else [""]
+    parts = [part.strip() for part in only.split(",")]
     for part in parts:
         if not any(part in each.path.stem for each in found) or (only and not part):
             folders = f"{EVIL} and {GOOD[cpu]}"
