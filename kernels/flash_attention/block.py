@@ -15,6 +15,7 @@ from kernels.hopper import GROUP, require_shared
 from kernels.operands import ceildiv, require
 
 ROWS = 64  # queries of a consumer group: the M of a WGMMA
+EPILOGUE_N = 64  # columns of an epilogue buffer: what one TMA store takes of 16-bit rows in its widest swizzle
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # of a thread (producer, consumer), by consumer groups
 
 
@@ -34,6 +35,7 @@ class Block:
     num_stages: int
     consumer_groups: int
     ahead: bool
+    epilogue_buffers: int  # of each consumer group; 0: the output leaves from registers
 
     @classmethod
     def of(cls, problem: Problem, **levers: Any) -> Self:
@@ -65,6 +67,7 @@ class Block:
             f"block_N={self.block_N} is not a multiple of 16 up to 256",
         )
         require(self.num_stages >= 1, f"num_stages={self.num_stages} is not positive")
+        require(self.epilogue_buffers >= 0, f"epilogue_buffers={self.epilogue_buffers} is negative")
         held = (self.block_N + self.width + self.block_N // 2) * ROWS // GROUP
         free = REGISTERS[self.consumer_groups][1] - 32
         require(
@@ -94,7 +97,8 @@ class Block:
     @property
     def shared_bytes(self) -> int:
         queries = self.Q_stages * self.block_M * self.depth
-        return 2 * (queries + self.num_stages * self.block_N * (self.depth + self.width))
+        outputs = self.epilogue_buffers * self.block_M * EPILOGUE_N
+        return 2 * (queries + self.num_stages * self.block_N * (self.depth + self.width) + outputs)
 
     @property
     def shared_heads(self) -> int:
@@ -121,6 +125,7 @@ class Shared:
     Q: Any
     K: Any
     V: Any
+    outputs: list[list[Any]]  # each consumer group's epilogue buffers
     Q_full: Any
     Q_empty: Any
     K_full: Any
@@ -162,13 +167,17 @@ def allocate_shared(block: Block) -> Shared:
     queries = T.alloc_shared((block.Q_stages * block.consumer_groups, ROWS, block.depth), block.dtype)
     keys = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
     values = T.alloc_shared((block.num_stages, block.block_N, block.width), block.dtype)
+    outputs = [
+        [T.alloc_shared((ROWS, EPILOGUE_N), block.dtype) for _ in range(block.epilogue_buffers)]
+        for _ in range(block.consumer_groups)
+    ]
     Q_full = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
     Q_empty = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
     K_full = T.alloc_barrier([1] * block.num_stages)
     K_empty = T.alloc_barrier([block.consumer_groups] * block.num_stages)
     V_full = T.alloc_barrier([1] * block.num_stages)
     V_empty = T.alloc_barrier([block.consumer_groups] * block.num_stages)
-    return Shared(queries, keys, values, Q_full, Q_empty, K_full, K_empty, V_full, V_empty)
+    return Shared(queries, keys, values, outputs, Q_full, Q_empty, K_full, K_empty, V_full, V_empty)
 
 
 @T.macro

@@ -12,6 +12,7 @@ from kernels.flash_attention.steps import (
     await_queries,
     await_turn,
     end_scores,
+    end_stores,
     end_values,
     exponentiate,
     find_maxima,
@@ -44,6 +45,7 @@ def forward(
     partial_sums: bool = True,
     persistent: bool = True,
     heads_at_once: int = 1,
+    epilogue_buffers: int = 0,
     dependent_launch: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
@@ -67,19 +69,27 @@ def forward(
       balance causal tiles better.
     - ``block_N``: keys of a block; wide ones have fewer barriers and maxima, as far as registers go (176 beside an
       output 128 wide).
+    - ``epilogue_buffers`` of each consumer group, 64 columns wide: the output leaves through them by TMA, one or two
+      as they fit beside K and V. 0: from registers, in halves of sectors, which takes a tenth of the time of 1,024
+      tokens.
     - ``dependent_launch``: programmatic dependent launch, as in ``kernels.gemm.warp_specialized``; for short sequences.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
     kernel's text.
 
-    Measured on an H200 with 16 heads, 16,384 tokens in all, time of cuDNN / time of this: heads of 128 without a mask
-    0.97 (sequences of 1,024), 1.04 (4,096), 1.08 (16,384), causal 1.02, 1.11, 1.14; 192 and 128 wide with four key
-    heads 1.11, 1.14, 1.14, causal 1.10, 1.21, 1.25.
+    What it reaches on an H200 stands in the package, since a figure that changes must not make its records stale.
     """
     require(overlap or not (ahead or rescale_first or early_wait), "ahead, rescale_first and early_wait need overlap")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
-    block = Block.of(problem, block_N=block_N, num_stages=num_stages, consumer_groups=consumer_groups, ahead=ahead)
+    block = Block.of(
+        problem,
+        block_N=block_N,
+        num_stages=num_stages,
+        consumer_groups=consumer_groups,
+        ahead=ahead,
+        epilogue_buffers=epilogue_buffers,
+    )
     tiles = Tiles.of(block, heads_at_once, num_sms if persistent else None)
     groups, heads, masked, waves = consumer_groups, block.heads, block.masked, tiles.waves
 
@@ -238,6 +248,7 @@ def forward(
                     last_values(c, done - 1)
                 store(c, Out, head, m0)
                 index = after
+        end_stores(c)
 
     q_shape, k_shape, v_shape = problem.inputs
     o_shape, dtype = problem.output_shape, block.dtype

@@ -5,10 +5,21 @@ from typing import Any
 from harness.problem import Problem
 
 SHORT = 1024  # tokens
+# Keys of a block, the next tile ahead, epilogue buffers; what does not fit heads as wide, the family refuses.
+BLOCKS = (
+    (176, False, 1),
+    (160, False, 2),
+    (128, False, 2),
+    (128, False, 1),
+    (112, False, 2),
+    (128, True, 2),
+    (112, True, 2),
+    (96, True, 2),
+)
 
 
 def forward(problem: Problem) -> list[dict[str, Any]]:
-    """Wide blocks of keys, or narrower ones with a second buffer of Q; orders of tiles and of the softmax.
+    """Wide blocks of keys, or narrower ones with a second buffer of Q; as many epilogue buffers as fit; orders.
 
     Short sequences with a dependent launch too: what it saves is a hundredth of them.
     """
@@ -19,12 +30,13 @@ def forward(problem: Problem) -> list[dict[str, Any]]:
         {
             "block_N": block_N,
             "ahead": ahead,
+            "epilogue_buffers": epilogue_buffers,
             "rescale_first": rescale_first,
             "early_wait": early_wait,
             "heads_at_once": heads_at_once,
             "dependent_launch": dependent_launch,
         }
-        for block_N, ahead in ((176, False), (160, False), (128, False), (160, True), (128, True), (96, True))
+        for block_N, ahead, epilogue_buffers in BLOCKS
         for rescale_first in (True, False)
         for early_wait in (True, False)
         for heads_at_once in sorted(at_once)

@@ -4,11 +4,12 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.flash_attention.block import ROWS, Consumer
+from kernels.flash_attention.block import EPILOGUE_N, ROWS, Consumer
 from kernels.hopper import GROUP
 
 LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
 TURN_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
+EPILOGUE_BARRIER = 12  # likewise
 
 FUNCTIONS = r"""
 // Of a WGMMA accumulator a thread has two rows, and two of every eight columns.
@@ -169,8 +170,8 @@ def invert_total(c: Consumer) -> None:
 
 
 @T.macro
-def store(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
-    """The output from registers to global memory: nothing waits for it, and it takes no shared memory from K and V."""
+def store_from_registers(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
+    """The output straight to global memory: 16 bytes of a row at a time, half a sector, by LSU instructions."""
     block, r = c.block, c.registers
     batch, own = head // block.heads, head % block.heads
     for i, j in T.Parallel(ROWS, block.width):
@@ -179,3 +180,36 @@ def store(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
         else:
             if m0 + i < block.tokens:
                 Out[batch, own, m0 + i, j] = r.out[i, j] * r.inverse[i]
+
+
+@T.macro
+def store_by_tma(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
+    """The output through the group's epilogue buffers, in whole rows of them; TMA leaves out rows past the end."""
+    block, r = c.block, c.registers
+    batch, own = head // block.heads, head % block.heads
+    for i, j in T.Parallel(ROWS, block.width):
+        r.out[i, j] *= r.inverse[i]
+    for part in list(range(block.width // EPILOGUE_N)):
+        n0 = part * EPILOGUE_N
+        buffer = c.shared.outputs[c.group][part % block.epilogue_buffers]
+        T.tma_store_wait(block.epilogue_buffers - 1)  # this buffer's last store has read it
+        T.sync_threads(EPILOGUE_BARRIER + c.group, GROUP)
+        T.copy(r.out[:, n0 : n0 + EPILOGUE_N], buffer)
+        T.fence_proxy_async()
+        T.sync_threads(EPILOGUE_BARRIER + c.group, GROUP)
+        T.tma_copy(buffer, Out[batch, own, m0 : m0 + ROWS, n0 : n0 + EPILOGUE_N])
+
+
+@T.macro
+def store(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
+    if c.block.epilogue_buffers > 0:
+        store_by_tma(c, Out, head, m0)
+    else:
+        store_from_registers(c, Out, head, m0)
+
+
+@T.macro
+def end_stores(c: Consumer) -> None:
+    """Shared memory must outlive the stores that read it."""
+    if c.block.epilogue_buffers > 0:
+        T.tma_store_wait(0)

@@ -25,6 +25,7 @@ _OPTIMIZED: Final = ("-O3", "-march=native")
 
 ATTENTION_WIDTHS: Final = ((128, 128), (192, 128))  # of Q and K, and of V
 ATTENTION_TOKENS_LEAST: Final = 1024
+ATTENTION_TOKENS_LONG: Final = 2048
 ATTENTION_ROWS: Final = 128  # queries of a tile
 ATTENTION_TILES_MAX: Final = 1 << 13  # a causal kernel holds a table of them
 ATTENTION_KEYS_AT_ONCE: Final = 1 << 15  # of heads at work, with their values in L2
@@ -176,13 +177,13 @@ def _hopper(problem: Problem, where: Place) -> Choice:
 
 
 def _attention(problem: Problem, where: Place) -> Choice:
-    """What led the ladders of an H200, for widths and lengths like those: all but short ones without a mask."""
+    """What led the ladders of an H200, for widths and lengths like those."""
     batch, heads, shared, tokens, depth, width = problem.dims
     causal, wide = CAUSAL[problem.operator], depth > width
-    least = ATTENTION_TOKENS_LEAST if causal or wide else 2 * ATTENTION_TOKENS_LEAST
+    ahead = not wide and (causal or tokens < ATTENTION_TOKENS_LONG)
     if where.arch != "sm_90a" or problem.input not in ("bfloat16", "float16"):
         return library(f"no attention family takes {problem.input} on {where.arch}")
-    if (depth, width) not in ATTENTION_WIDTHS or tokens < least:
+    if (depth, width) not in ATTENTION_WIDTHS or tokens < ATTENTION_TOKENS_LEAST:
         return library(f"no attention of {tokens} tokens, {depth} and {width} wide, was measured to be faster")
     tiles = batch * heads * ceildiv(tokens, ATTENTION_ROWS)
     fill = tiles / (ceildiv(tiles, where.sms) * where.sms)
@@ -190,9 +191,10 @@ def _attention(problem: Problem, where: Place) -> Choice:
         return library(f"{tiles} tiles of {ATTENTION_ROWS} queries are too few, or too many, for {where.sms} SMs")
     most = min(heads, max(1, ATTENTION_KEYS_AT_ONCE // tokens)) if causal else heads // shared
     levers = {
-        "block_N": 128 if causal or wide else 176,
-        "ahead": causal and not wide,
+        "block_N": 128 if ahead or wide else 176,
+        "ahead": ahead,
         "rescale_first": wide,
+        "epilogue_buffers": 2 if ahead else 1,
         "heads_at_once": next(each for each in range(most, 0, -1) if batch * heads % each == 0),
         "num_sms": where.sms,
     }

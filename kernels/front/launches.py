@@ -3,6 +3,8 @@
 import ctypes
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import tilelang
@@ -11,6 +13,7 @@ from tilelang import tvm
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from harness import cores
 from harness.errors import UsageError
 from harness.iteration import Program, Workspace
 from harness.problem import Problem, parse_shape_key
@@ -31,7 +34,7 @@ _tracing = threading.Lock()  # a few milliseconds in Python; compilers run besid
 
 
 def warm_up(*shape_keys: str, device: torch.device | str | int | None = None) -> dict[str, str]:
-    """Compile ahead for problems such as ``matmul_bf16fp32_4096x4096x4096``, as a CUDA graph needs it.
+    """Compile ahead for problems such as ``matmul_bf16fp32_4096x4096x4096``, several at a time; a CUDA graph needs it.
 
     Returns what was taken for each, and why. ``device``: the current GPU where not given, the CPU where there is none.
     Raises UsageError for a shape key that does not parse, or names another operator.
@@ -42,8 +45,8 @@ def warm_up(*shape_keys: str, device: torch.device | str | int | None = None) ->
         if not known or problem.input not in DTYPES.values() or problem.output != problem.input:
             raise UsageError(f"'{problem}' is no problem of the front: matmul, linear and attention in one dtype")
     where = resolved(device)
-    for problem in problems:
-        launch_of(problem, where)
+    with ThreadPoolExecutor(cores.jobs()) as pool:
+        list(pool.map(partial(launch_of, device=where), problems))
     return {problem.shape_key: str(choose(problem, place(where))) for problem in problems}
 
 

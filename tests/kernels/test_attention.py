@@ -91,6 +91,20 @@ def test_a_row_past_the_end_is_not_stored() -> None:
     assert "m0) <" not in cuda(FULL)
 
 
+@pytest.mark.parametrize(("key", "parts"), [(FULL, 2), (CAUSAL, 2), (RAGGED, 1)])
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_the_output_leaves_by_tma_where_it_has_buffers(key: str, parts: int, buffers: int) -> None:
+    direct, source = cuda(key, block_N=112), cuda(key, block_N=112, epilogue_buffers=buffers)
+    assert "tma_store" not in direct
+    assert re.search(r"\(Out \+", direct)
+    assert not re.search(r"\(Out \+|\) < 500", source)
+    assert source.count("tma_store(Out_desc") == 2 * parts  # of each group
+    # A buffer is written when its last store has read it, and stored when all have written.
+    wait, sync = rf"tma_store_wait<{buffers - 1}, true>", r"__sync_thread_partial\(1[23], 128\)"
+    each = (wait, sync, "buffer", "fence_proxy_async", sync, r"tma_store\(Out_desc")
+    assert in_order(source, *each * 2 * parts, "tma_store_wait<0, true>")
+
+
 def test_three_groups_and_a_second_buffer_of_queries() -> None:
     source = cuda(FULL, block_N=80, consumer_groups=3, ahead=True)
     assert source.count("warpgroup_reg_alloc<160>") == 3
@@ -106,7 +120,9 @@ def test_who_may_start_early_waits_for_the_kernel_before(dependent_launch: bool)
 
 
 def tiles(key: str, heads_at_once: int, num_sms: int | None) -> Tiles:
-    block = Block.of(parse_shape_key(key), block_N=128, num_stages=2, consumer_groups=2, ahead=False)
+    block = Block.of(
+        parse_shape_key(key), block_N=128, num_stages=2, consumer_groups=2, ahead=False, epilogue_buffers=0
+    )
     return Tiles.of(block, heads_at_once, num_sms)
 
 
@@ -170,6 +186,8 @@ def test_the_space_has_candidates(key: str) -> None:
         (FULL, {"consumer_groups": 4}, "consumer_groups=4 is not 2 or 3"),
         (FULL, {"num_stages": 0}, "num_stages=0 is not positive"),
         (FULL, {"num_stages": 4}, "bytes of shared memory; a block has 231424"),
+        (FULL, {"epilogue_buffers": -1}, "epilogue_buffers=-1 is negative"),
+        (FULL, {"block_N": 176, "epilogue_buffers": 2}, "bytes of shared memory; a block has 231424"),
         (FULL, {"heads_at_once": 3}, "heads_at_once=3 does not divide the 8 heads"),
         (FULL, {"num_sms": 0}, "num_sms=0 is not positive"),
         (FULL, {"overlap": False, "ahead": True}, "need overlap"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch.autograd import forward_ad
 
 import kernels
+from harness import cores
 from harness.errors import UsageError
 from harness.iteration import Program, Workspace
 from harness.problem import DTYPE_BYTES, Problem, parse_shape_key
@@ -230,6 +231,19 @@ def test_warm_up_compiles_ahead_and_says_what_it_took(compilations: list[Problem
     assert len(compilations) == 1
     matmul(normal(56, 48), normal(48, 32))
     assert len(compilations) == 1
+
+
+def test_warm_up_compiles_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "jobs", lambda: 2)
+    monkeypatch.setattr(launches, "_launches", {})
+    both = threading.Barrier(2, timeout=60)
+
+    def meeting(problem: Problem, choice: Choice, where: Place) -> launches.Launch:
+        both.wait()  # raises where the other is not there
+        return launches.library_of(problem)
+
+    monkeypatch.setattr(launches, "_compiled", meeting)
+    assert len(warm_up("matmul_f32fp32_72x32x48", "matmul_f32fp32_80x32x48", device="cpu")) == 2
 
 
 @pytest.mark.parametrize(

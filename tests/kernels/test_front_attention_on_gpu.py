@@ -59,6 +59,7 @@ def test_winners_are_right() -> None:
     published = {problem: winner for problem, winner in problems.items() if "attention" in problem.operator}
     if not published:
         pytest.skip(f"no attention is published for {here.key}")
+    warm_up(*(problem.shape_key for problem in published))
     for problem, winner in published.items():
         assert choose(problem, here).family == winner.family
         tensors = operands(problem)

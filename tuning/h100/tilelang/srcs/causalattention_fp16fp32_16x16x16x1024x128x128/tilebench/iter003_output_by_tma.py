@@ -1,0 +1,36 @@
+"""The output through shared memory by TMA: from registers it leaves in halves of sectors while nothing multiplies."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.flash_attention import forward
+
+PARENT = "iter001_schedule_and_next_tile_ahead"
+CONFIG = dict(
+    block_N=128,
+    num_stages=2,
+    consumer_groups=2,
+    overlap=True,
+    ping_pong=True,
+    ahead=True,
+    rescale_first=False,
+    early_wait=False,
+    partial_sums=True,
+    persistent=True,
+    heads_at_once=16,
+    epilogue_buffers=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return forward(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
