@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness import blame
 from harness.errors import InfrastructureError
 from harness.judge.entry import Brief
 from harness.nvml import released
-from harness.records import Block, Cause, Environment, Record, Status, append
+from harness.records import Block, Environment, Record, Status, append
 from harness.run import Plan, run
 from harness.tree import Iteration, Tree
 from harness.tune.plan import TunePlan
@@ -31,10 +32,11 @@ class Course:
     families: Mapping[str, str]  # hashes of their sources
     measured: int = 0
     reused: int = 0
-    known: dict[tuple[str, int], Trial] = field(default_factory=dict)
+    known: dict[tuple[str, int], list[Trial]] = field(default_factory=dict)  # by rung, newest last
 
     def __post_init__(self) -> None:
-        self.known = {(each.key, each.rung): each for each in self.trials if each.key in self.entries}
+        for each in self.trials:
+            self._know(each)
 
     def screen(self) -> dict[str, float]:
         """ms of a launch of each candidate that ran in the screen; what an earlier call found is not sought again."""
@@ -44,12 +46,12 @@ class Course:
             brief = Brief(self.plan.tree.root, self.plan.problem, self.plan.gpu, None)
             with self.narrator.screen(len(unknown)):
                 screen(brief, unknown, self.plan.settings, self.yard.root, self._keep_screened)
-        screened = (self.known.get((key, SCREEN)) for key in self.entries)
+        screened = (self._standing(key, SCREEN) for key in self.entries)
         return {each.key: each.latency_ms for each in screened if each is not None and each.latency_ms is not None}
 
     def compiled(self) -> list[str]:
         """Who can be raced: all but those that did not compile in the screen."""
-        screened = {key: self.known.get((key, SCREEN)) for key in self.entries}
+        screened = {key: self._standing(key, SCREEN) for key in self.entries}
         return [key for key, trial in screened.items() if trial is None or trial.status is Status.PASSED]
 
     def _keep_screened(self, found: Screened) -> None:
@@ -72,27 +74,31 @@ class Course:
     def _keep(self, trial: Trial) -> None:
         """On the disk before the next is measured."""
         append(trials_path(self.plan.tree, *self.plan.place), trial)
-        self.known[trial.key, trial.rung] = trial
         self.trials.append(trial)
+        self._know(trial)
+
+    def _know(self, trial: Trial) -> None:
+        if trial.key in self.entries:
+            self.known.setdefault((trial.key, trial.rung), []).append(trial)
+
+    def _standing(self, key: str, rung: int) -> Trial | None:
+        """The outcome that counts; None where another measurement is due: a machine's fault is held against nobody."""
+        return blame.standing(reversed(self.known.get((key, rung), ())), self.plan.gpu)
 
     def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
         """One rung through the judge; what is known of it already is not measured again."""
-        waiting = self._waiting(rung, keys)
+        waiting = [key for key in keys if self._standing(key, rung) is None]
         self.reused += len(keys) - len(waiting)
         if waiting:
             self._judge(rung, waiting, len(keys))
-            waiting = self._waiting(rung, keys)
-        if waiting:
-            reason = self.known[waiting[0], rung].reason
-            raise InfrastructureError(f"{self.plan.problem}: {reason}; the race stands still, the same command goes on")
         for key in keys:
-            trial = self.known[key, rung]
+            trial = self._standing(key, rung)
+            if trial is None:
+                reason = self.known[key, rung][-1].reason
+                raise InfrastructureError(
+                    f"{self.plan.problem}: {reason}; the race stands still, the same command goes on"
+                )
             yield key, trial.measurement.blocks if trial.measurement is not None else None
-
-    def _waiting(self, rung: int, keys: Sequence[str]) -> list[str]:
-        """Those without an outcome of their own; a fault of the machine is held against no candidate."""
-        known = ((key, self.known.get((key, rung))) for key in keys)
-        return [key for key, trial in known if trial is None or trial.cause is Cause.REFEREE]
 
     def _judge(self, rung: int, waiting: Sequence[str], left: int) -> None:
         """Candidates through the line, each outcome kept before the next is measured."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,12 @@ PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
 ENTRIES = tuple(Entry("kernels.cpu.plain_loops", {"loop_order": order}, "space") for order in ("mnk", "mkn"))
 
 
-def course(tmp_path: Path) -> coursing.Course:
+def course(tmp_path: Path, trials: Sequence[Trial] = ()) -> coursing.Course:
     yard = Tree(tmp_path / "yard")
     plan = TunePlan(Tree(tmp_path), CPU, None, PROBLEM, "tuner", ("kernels.cpu.plain_loops",), Settings(1.0))
     iterations = scratch.write(yard, PROBLEM, CPU, ENTRIES)
     by_key = {entry.key: entry for entry in ENTRIES}
-    return coursing.Course(plan, iterations, by_key, 1, yard, Narrator(ENTRIES), [], ENVIRONMENT, {})
+    return coursing.Course(plan, iterations, by_key, 1, yard, Narrator(ENTRIES), list(trials), ENVIRONMENT, {})
 
 
 def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
@@ -74,6 +75,37 @@ def test_a_machine_that_goes_on_failing_stops_the_race(tmp_path: Path, monkeypat
     monkeypatch.setattr(coursing, "run", judge([None, Cause.REFEREE, Cause.REFEREE]))
     with pytest.raises(InfrastructureError, match="the same command goes on"):
         dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "earlier", "measured", "passes"),
+    [
+        ("h200", [Cause.CLOCK], 1, True),  # stopped before the second try
+        ("h200", [Cause.CLOCK, Cause.CLOCK], 0, False),
+        ("h200", [Cause.CLOCK, None], 0, True),
+        ("cpu", [Cause.CLOCK], 0, False),  # where a clock measures several times at once
+    ],
+)
+def test_what_a_gpu_s_clock_rejects_once_is_measured_once_more(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gpu: str,
+    earlier: list[Cause | None],
+    measured: int,
+    passes: bool,
+) -> None:
+    key = ENTRIES[0].key
+    monkeypatch.setattr(coursing, "run", judge(earlier))
+    stopped = course(tmp_path / "stopped")
+    for _ in earlier:
+        stopped._judge(0, [key], 1)
+    monkeypatch.setattr(coursing, "run", judge([None]))
+    monkeypatch.setattr(coursing, "released", lambda device: None)
+    goes_on = course(tmp_path / "again", stopped.trials)
+    goes_on.plan = replace(goes_on.plan, gpu=gpus.find(gpu))
+    ((_, blocks),) = goes_on.measure(0, [key])
+    assert goes_on.measured == measured
+    assert (blocks is not None) == passes
 
 
 def test_a_candidate_s_own_fault_puts_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
