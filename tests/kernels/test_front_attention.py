@@ -116,7 +116,8 @@ def test_no_family_takes_the_functions_name() -> None:
 @pytest.mark.parametrize(
     ("operator", "dtype", "dims", "levers"),
     [
-        ("attention", "bfloat16", (3, 16, 16, 4096, 128, 128), {"block_N": 176, "epilogue_buffers": 1}),
+        ("attention", "bfloat16", (3, 16, 16, 4096, 128, 128), {"block_N": 176, "heads_at_once": 1}),
+        ("attention", "bfloat16", (3, 16, 16, 2048, 128, 128), {"ahead": False, "epilogue_buffers": 1}),
         ("attention", "float16", (4, 8, 2, 2048, 192, 128), {"block_N": 128, "rescale_first": True}),
         ("causalattention", "bfloat16", (2, 8, 8, 8192, 128, 128), {"ahead": True, "heads_at_once": 4}),
         ("causalattention", "float16", (1, 16, 4, 32768, 192, 128), {"ahead": False, "heads_at_once": 1}),
