@@ -10,8 +10,8 @@ from typing import Final
 import torch
 
 from harness.errors import UsageError
-from harness.problem import Problem
-from harness.sources import baseline_module, baseline_name
+from harness.judge.facts.hashes import baseline_module, baseline_name
+from harness.judge.facts.problem import Problem
 
 CHECKOUT: Final = Path(__file__).parent.parent
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 
 __all__ = ["Problem", "Program", "Workspace", "bench_with", "main", "verify_with"]
 
@@ -47,13 +47,13 @@ def main(path: str) -> None:
     The lines are those of the contract, ``VERIFY: PASS …`` or ``VERIFY: FAIL max_abs_err=<v>``, then
     ``TFLOPS: <value> time_ms: <value>``; the record joins the others.
     """
-    from harness.by_hand import run_by_hand
+    from harness.runs.by_hand import run_by_hand
 
     run_by_hand(Path(path))
 
 
 def _judged(path: Path, upto: str) -> bool:
-    from harness.by_hand import judge
+    from harness.runs.by_hand import judge
 
     return judge(path, upto)
 

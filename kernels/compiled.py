@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.iteration import Program
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 
 
 def compiled(

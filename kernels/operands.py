@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 
 PLAIN = ("matmul", "linear")
 

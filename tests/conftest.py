@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from harness.nvml import devices
-from harness.tree import Tree
+from harness.catalog.tree import Tree
+from harness.machine.nvml import devices
 from tests.harness.checkout import Checkout
 
 settings.register_profile("thorough", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))

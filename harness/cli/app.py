@@ -10,9 +10,10 @@ import cyclopts
 import msgspec
 from cyclopts import App
 
-from harness import __version__, stopping
+from harness import __version__
 from harness.errors import ExitCode, TilebenchError, encodable, explained, printable
-from harness.progress import console
+from harness.machine import interruption
+from harness.machine.progress import console
 
 app = App(
     name="tilebench",
@@ -33,7 +34,7 @@ def main() -> NoReturn:
 
 def guarded(command: Callable[[], object]) -> ExitCode:
     """Run a command; every error that a person can cause or cure becomes one line on stderr and an exit code."""
-    stopping.listen()
+    interruption.listen()
     try:
         code = command()
     except cyclopts.CycloptsError as error:

@@ -5,14 +5,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import comparison, exports, gpus, leaderboard, play_off, reproduction, revisions, tables
+from harness.boards import comparison, exports, leaderboard, play_off, reproduction, revisions, tables
+from harness.boards.comparison import Comparison, Verdict
+from harness.catalog import gpus
+from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli.app import app, emit
 from harness.cli.options import Choice, Manner, check_least
-from harness.comparison import Comparison, Verdict
 from harness.errors import ExitCode, UsageError
-from harness.progress import console, reporting
-from harness.records import Record, append
-from harness.tree import Iteration, Selection, Tree
+from harness.machine.progress import console, reporting
+from harness.records.results import Record, append
 
 
 @app.command

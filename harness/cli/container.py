@@ -5,13 +5,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import gpus
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
 from harness.cli.app import app, emit
 from harness.container import engine, image, sandbox
 from harness.errors import ExitCode, UsageError
-from harness.nvml import devices
-from harness.progress import console, reporting
-from harness.tree import Tree
+from harness.machine.nvml import devices
+from harness.machine.progress import console, reporting
 
 
 @app.command(name="image")

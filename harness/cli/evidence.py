@@ -1,11 +1,11 @@
 """The verb of the build stage: compile for an architecture, and show what the compilers say of each kernel."""
 
 from harness.cli.app import app, emit
-from harness.cli.line import carry_out
 from harness.cli.options import Building, Choice
+from harness.cli.stages import carry_out
 from harness.errors import ExitCode
-from harness.records import Stage
-from harness.static import report
+from harness.evidence import report
+from harness.records.results import Stage
 
 
 @app.command

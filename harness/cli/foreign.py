@@ -6,18 +6,18 @@ from typing import Annotated
 from cyclopts import Parameter
 from tabulate import tabulate
 
-from harness import gpus
+from harness.boards.tables import check_format
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
 from harness.cli.app import app, emit
 from harness.cli.options import Choice, Manner, check_seconds
 from harness.errors import ExitCode, UsageError, printable
-from harness.foreign import board
-from harness.foreign.audit import audit as carry_out
-from harness.foreign.audit import summary
-from harness.foreign.bench import ForeignPlan, bench
-from harness.progress import console
-from harness.records import Cause, Status
-from harness.tables import check_format
-from harness.tree import Tree
+from harness.extras.foreign import board
+from harness.extras.foreign.audit import audit as carry_out
+from harness.extras.foreign.audit import summary
+from harness.extras.foreign.bench import ForeignPlan, bench
+from harness.machine.progress import console
+from harness.records.results import Cause, Status
 
 
 @app.command

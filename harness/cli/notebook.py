@@ -4,12 +4,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import leaderboard, scaffold, tables
+from harness.authoring import scaffold
+from harness.boards import leaderboard, tables
+from harness.catalog.tree import Tree
 from harness.cli.app import app, emit
 from harness.cli.options import Choice
 from harness.errors import ExitCode, UsageError
-from harness.progress import console
-from harness.tree import Tree
+from harness.machine.progress import console
 
 
 @app.command(name="leaderboard")

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import gpus
-from harness.candidate import Settings
+from harness.catalog import gpus
+from harness.catalog.tree import Selection
 from harness.errors import UsageError
-from harness.tree import Selection
+from harness.judge.candidate import Settings
 
 
 @Parameter(name="*")

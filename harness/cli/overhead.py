@@ -4,14 +4,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import gpus
+from harness.boards.tables import check_format
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
 from harness.cli.app import app, emit
 from harness.errors import ExitCode
-from harness.overhead.measure import measure, table
-from harness.overhead.ways import ways
-from harness.progress import reporting
-from harness.tables import check_format
-from harness.tree import Tree
+from harness.extras.overhead.measure import measure, table
+from harness.extras.overhead.ways import ways
+from harness.machine.progress import reporting
 
 
 @app.command

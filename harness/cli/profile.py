@@ -4,15 +4,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import gpus, tables
+from harness.boards import tables
+from harness.catalog import gpus
+from harness.catalog.tree import Iteration, Tree
 from harness.cli.app import app, emit
 from harness.cli.options import Choice, Manner, check_seconds
 from harness.errors import ExitCode, InfrastructureError, UsageError
-from harness.profile import words
-from harness.profile.run import ProfilePlan, Profiles, leaders
-from harness.profile.run import profile as profile_iterations
-from harness.progress import console, reporting
-from harness.tree import Iteration, Tree
+from harness.extras.profile import words
+from harness.extras.profile.run import ProfilePlan, Profiles, leaders
+from harness.extras.profile.run import profile as profile_iterations
+from harness.machine.progress import console, reporting
 
 
 @app.command

@@ -4,12 +4,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness import gpus, published
+from harness.boards.publication import publication
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
 from harness.cli.app import app, emit
 from harness.errors import ExitCode, InfrastructureError, UsageError
-from harness.progress import console
-from harness.publication import publication
-from harness.tree import Tree
+from harness.machine.progress import console
+from harness.records import published
 
 
 @app.command

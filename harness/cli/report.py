@@ -5,11 +5,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from harness.catalog.tree import Tree
 from harness.cli.app import app, emit
 from harness.cli.options import Choice
 from harness.errors import ExitCode
-from harness.progress import console
-from harness.tree import Tree
+from harness.machine.progress import console
 
 
 @app.command
@@ -22,9 +22,9 @@ def report(
     ] = None,
 ) -> ExitCode:
     """Write what is recorded as one HTML file that needs no network; measures nothing."""
-    from harness.report import page  # Vega's engine is large, and no other verb needs it
-    from harness.report.gather import gather
-    from harness.report.pictures import write as draw
+    from harness.extras.report import page  # Vega's engine is large, and no other verb needs it
+    from harness.extras.report.gather import gather
+    from harness.extras.report.pictures import write as draw
 
     tree = Tree.here()
     gathered = gather(tree, choice.key, choice.selection)

@@ -6,24 +6,25 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from harness import gpus, scaffold
+from harness.authoring import scaffold
+from harness.boards.tables import check_format
+from harness.catalog import gpus
+from harness.catalog.tree import Tree, check_model
 from harness.cli.app import app, emit
 from harness.cli.options import Choice, Manner, check_least, check_seconds
 from harness.errors import ExitCode, UsageError
-from harness.problem import parse_shape_key
-from harness.progress import console
-from harness.records import read
-from harness.tables import check_format
-from harness.tree import Tree, check_model
-from harness.tune import show
-from harness.tune.autotuner import AutotunerOptions
-from harness.tune.engine import autotune
-from harness.tune.plan import TunePlan
-from harness.tune.race import EXHAUSTIVE, RUNGS
-from harness.tune.record import Pick, Trial, picks_path, trials_path
-from harness.tune.run import Tuned
-from harness.tune.run import tune as carry_out
-from harness.tune.space import frozen, named_family, own_family, words
+from harness.extras.tune import show
+from harness.extras.tune.autotuner import AutotunerOptions
+from harness.extras.tune.engine import autotune
+from harness.extras.tune.plan import TunePlan
+from harness.extras.tune.race import EXHAUSTIVE, RUNGS
+from harness.extras.tune.record import Pick, Trial, picks_path, trials_path
+from harness.extras.tune.run import Tuned
+from harness.extras.tune.run import tune as carry_out
+from harness.extras.tune.space import frozen, named_family, own_family, words
+from harness.judge.facts.problem import parse_shape_key
+from harness.machine.progress import console
+from harness.records.results import read
 
 _JUDGED: Final = (Manner.budget, Manner.deadline, Manner.attempts)
 

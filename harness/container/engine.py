@@ -12,8 +12,8 @@ import docker
 import requests
 from docker.errors import DockerException, ImageNotFound
 
+from harness.catalog.gpus import LEAST_DRIVER
 from harness.errors import InfrastructureError
-from harness.gpus import LEAST_DRIVER
 
 HOST: Final = "unix:///var/run/docker.sock"
 ANSWER_S: Final = 120  # creating a container can take that long on a busy disk

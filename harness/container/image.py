@@ -13,7 +13,7 @@ from docker.models.images import Image
 
 from harness.container.engine import explain
 from harness.errors import InfrastructureError
-from harness.progress import Reporter
+from harness.machine.progress import Reporter
 
 NAME: Final = "tilebench"
 LABEL: Final = "tilebench.pins"

@@ -17,12 +17,12 @@ from docker.models.containers import Container
 from docker.models.images import Image
 from docker.types import DeviceRequest, Mount, Ulimit
 
+from harness.catalog.gpus import LEAST_DRIVER, VISIBLE, narrowed
 from harness.container.engine import too_old
 from harness.container.image import variable
-from harness.environment import IMAGE_VARIABLE
 from harness.errors import ExitCode, InfrastructureError
-from harness.gpus import LEAST_DRIVER, VISIBLE, narrowed
-from harness.nvml import Device
+from harness.machine.nvml import Device
+from harness.records.environment import IMAGE_VARIABLE
 
 OWNER: Final = "tilebench.owner"
 INSIDE: Final = "/tilebench"  # the checkout, in the container

@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from harness.doctor import gpu, packages, place, room, tools
 from harness.doctor.finding import Check, Finding
-from harness.nvml import Device, devices
+from harness.machine.nvml import Device, devices
 
 __all__ = ["CHECKS", "Check", "Finding", "examine", "table"]
 
@@ -19,7 +19,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("locked packages", packages.locked),
     ("image", place.image),
     ("Docker", place.docker),
-    ("confinement", place.confinement),
+    ("confinement", place.linux_confinement),
     ("GPU", gpu.gpu),
     ("driver", gpu.driver),
     ("GPU processes", gpu.processes),

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from harness.nvml import Device
+from harness.machine.nvml import Device
 
 ANSWER_S: Final = 0.8  # a tool that takes longer to tell its version is there all the same
 

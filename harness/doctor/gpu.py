@@ -6,9 +6,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-from harness import gpus
+from harness.catalog import gpus
 from harness.doctor.finding import Finding, dotted, major, version
-from harness.nvml import Device, compute_processes
+from harness.machine.nvml import Device, compute_processes
 
 PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
 
@@ -24,7 +24,7 @@ def gpu(present: list[Device]) -> Iterable[Finding]:
         key = gpus.key_of(device.name)
         known = f"{device.name}, key {key}" if key else f"{device.name}, which matches no GPU key"
         # the first is the one that GPU=auto takes
-        yield Finding("GPU", key is not None, index == 0, known, "add a row for it to harness/gpus.toml")
+        yield Finding("GPU", key is not None, index == 0, known, "add a row for it to harness/catalog/gpus.toml")
 
 
 def _on_the_bus() -> bool:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from harness.catalog.tree import Tree
 from harness.doctor.finding import Finding
-from harness.nvml import Device
-from harness.tree import Tree
+from harness.machine.nvml import Device
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

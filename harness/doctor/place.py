@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Final
 
-from harness import environment
 from harness.container import engine
 from harness.doctor.finding import Finding
 from harness.errors import InfrastructureError
-from harness.judge import confine
-from harness.nvml import Device
+from harness.judge.child import confinement
+from harness.machine.nvml import Device
+from harness.records import environment
 
 ENGINE_ANSWER_S: Final = 1
 SIGNALS_SCOPED: Final = 6  # Landlock's version from which signals are confined too
@@ -35,9 +35,9 @@ def docker(present: list[Device]) -> Iterable[Finding]:
         yield Finding("Docker", True, False, found)
 
 
-def confinement(_: list[Device]) -> Iterable[Finding]:
+def linux_confinement(_: list[Device]) -> Iterable[Finding]:
     """What keeps an iteration from other processes and files: without all of it, it is judged all the same."""
-    found = confine.confinement()
-    whole = confine.landlock_version() >= SIGNALS_SCOPED and "no seccomp" not in found
+    found = confinement.confinement()
+    whole = confinement.landlock_version() >= SIGNALS_SCOPED and "no seccomp" not in found
     advice = "judge code that you do not trust on Linux 6.12 or newer: docs/trust.md says what this one leaves open"
     yield Finding("confinement", whole, False, found, advice)

@@ -4,11 +4,11 @@ import shutil
 from collections.abc import Iterable
 from typing import Final
 
-from harness.cores import usable
+from harness.catalog.tree import Tree
 from harness.doctor.finding import Finding
-from harness.memory import free_bytes
-from harness.nvml import Device
-from harness.tree import Tree
+from harness.machine.cores import usable
+from harness.machine.memory import free_bytes
+from harness.machine.nvml import Device
 
 LEAST_DISK_GIB: Final = 2.0  # the compile cache and the records of a few hundred iterations
 LEAST_MEMORY_GIB: Final = 4.0  # referee and contestant each hold torch, and builds run beside them

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from harness import gpus
+from harness.catalog import gpus
 from harness.doctor.finding import Finding, dotted, major, version_of
-from harness.nvml import Device
-from harness.profile.ncu import OPEN_COUNTERS, PERMISSION
-from harness.profile.ncu import find as find_ncu
-from harness.static import toolchain
+from harness.evidence import toolchain
+from harness.extras.profile.ncu import OPEN_COUNTERS, PERMISSION
+from harness.extras.profile.ncu import find as find_ncu
+from harness.machine.nvml import Device
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 CAPABILITIES: Final = Path("/proc/self/status")

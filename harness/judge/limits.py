@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from harness.operators.operator import OUTPUT_SCALE
-from harness.problem import Problem
-from harness.records import Trial
+from harness.judge.facts.operator import OUTPUT_SCALE
+from harness.judge.facts.problem import Problem
+from harness.records.results import Trial
 
 MAX_ABS_LIMIT: Final = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-4}
 UNIT_ROUNDOFF: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from harness.records import Block, Cause, Trial
-from harness.static.compilation import Compilation
+from harness.judge.facts.compilation import Compilation
+from harness.records.results import Block, Cause, Trial
 
 LARGEST_BYTES: Final = 1 << 24
 _LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it

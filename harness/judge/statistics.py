@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from harness.records import Block
+from harness.records.results import Block
 
 RESAMPLES: Final = 2000
 CONFIDENCE: Final = 0.95

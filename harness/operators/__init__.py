@@ -4,7 +4,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
 
-from harness.operators.operator import Operator
+from harness.judge.facts.operator import Operator
 
 _MODULES: Final = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
 OPERATORS: Final[dict[str, Operator]] = {

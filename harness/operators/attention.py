@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.operators.operator import OUTPUT_SCALE, Dims, Operator, Shape, Times
+from harness.judge.facts.operator import OUTPUT_SCALE, Dims, Operator, Shape, Times
 from harness.operators.products import signs_of
 
 SKETCHED_ROWS: Final = 64

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.judge.facts.operator import Dims, Shape, Times
 from harness.operators import linear
-from harness.operators.operator import Dims, Shape, Times
 from harness.operators.products import freivalds
 from harness.operators.scaling import BLOCK, dequantised, fill_exact, scales
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from harness.operators.operator import Operator
+from harness.judge.facts.operator import Operator
 from harness.operators.products import fill_exact, signed, unscaled
 
 

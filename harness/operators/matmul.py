@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from harness.operators.operator import Operator, Times
+from harness.judge.facts.operator import Operator, Times
 from harness.operators.products import fill_exact, freivalds, scales
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.operators.operator import OUTPUT_SCALE, Dims, Sketch, Times
+from harness.judge.facts.operator import OUTPUT_SCALE, Dims, Sketch, Times
 
 
 def scales(dims: Dims) -> tuple[float, float]:

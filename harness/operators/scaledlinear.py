@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.judge.facts.operator import Times
 from harness.operators import linear
-from harness.operators.operator import Times
 from harness.operators.products import freivalds
 from harness.operators.scaling import fill_exact, scales
 

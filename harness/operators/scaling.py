@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from harness.judge.facts.operator import Dims
 from harness.operators import products
-from harness.operators.operator import Dims
 
 BLOCK: Final = 128
 

@@ -5,7 +5,7 @@ import itertools
 import tilelang.cpu.language as T
 
 from harness.iteration import Program
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 from kernels.cpu.operands import Operands
 from kernels.operands import require
 

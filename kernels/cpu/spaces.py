@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 
 _OPTIMIZED = ("-O3", "-march=native")
 _FAST_MATH = (*_OPTIMIZED, "-ffast-math")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 
 SHORT = 1024  # tokens
 # Keys of a block, the next tile ahead, epilogue buffers; what does not fit heads as wide, the family refuses.

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 
 DTYPES: Final = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float32: "float32"}
 # Any other subclass may hold no data, or want to see the call.

@@ -8,7 +8,7 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import increment_version
 from torch.compiler import is_compiling
 
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 from kernels.front.arguments import CAUSAL, DEVICES, DTYPES, PLAIN, check_contiguous, overlap, refuse_tangents, words
 from kernels.front.eager import nothing
 from kernels.front.launches import Launch, launch_of, library_attention

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from harness.iteration import Program
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 from kernels.compiled import compiled
 
 

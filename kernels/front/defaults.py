@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from harness.problem import DTYPE_BYTES, Problem
+from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from kernels.front.arguments import CAUSAL
 from kernels.front.choice import Choice, library
 from kernels.front.places import Place

@@ -13,10 +13,10 @@ from tilelang import tvm
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from harness import cores
 from harness.errors import UsageError
 from harness.iteration import Program, Workspace
-from harness.problem import Problem, parse_shape_key
+from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.machine import cores
 from kernels.front.arguments import CAUSAL, DTYPES, SECOND
 from kernels.front.choice import Choice
 from kernels.front.defaults import default

@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from harness.problem import Problem
-from harness.published import Publication, Winner, read
+from harness.judge.facts.problem import Problem
+from harness.records.published import Publication, Winner, read
 from kernels.front.choice import Choice, library
 
 FOLDER: Final = Path(__file__).parent.parent / "pinned"

@@ -6,7 +6,7 @@ from typing import Final
 
 import torch
 
-from harness import gpus
+from harness.catalog import gpus
 
 # Compute capability -> what TileLang compiles for. Others have no family that was built for them.
 ARCHITECTURES: Final = {(8, 0): "sm_80", (8, 6): "sm_86", (8, 9): "sm_89", (9, 0): "sm_90a", (10, 0): "sm_100a"}

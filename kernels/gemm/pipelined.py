@@ -3,7 +3,7 @@
 import tilelang.language as T
 
 from harness.iteration import Program
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 from kernels.gemm.operands import Operands
 from kernels.hopper import require_shared
 from kernels.operands import require

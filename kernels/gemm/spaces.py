@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.problem import DTYPE_BYTES, Problem
+from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from kernels.hopper import NUM_SMS
 from kernels.operands import ceildiv
 

@@ -6,7 +6,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Program
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 from kernels.gemm.operands import Operands
 from kernels.gemm.ping_pong import GROUPS, pass_turn
 from kernels.gemm.ring import Ring, multiply, store_tile

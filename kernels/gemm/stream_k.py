@@ -7,7 +7,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Program, Workspace
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
 from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_stage, multiply, store_tile

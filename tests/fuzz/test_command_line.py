@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import gpus
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
 from harness.cli import app as cli
 from harness.cli.options import Building, Manner
 from harness.doctor import tools
-from harness.environment import image
 from harness.errors import ExitCode, TilebenchError
-from harness.profile import ncu
-from harness.static import toolchain
-from harness.tree import Tree
+from harness.evidence import toolchain
+from harness.extras.profile import ncu
+from harness.records.environment import image
 
 VERBS: Final = [
     *("check", "verify", "bench", "build", "profile", "leaderboard", "report", "new", "doctor", "selftest", "image"),

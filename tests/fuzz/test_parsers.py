@@ -11,16 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import contract, gpus, scripts
+from harness.catalog import gpus
+from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import TilebenchError
-from harness.nvml import Device
-from harness.problem import parse_shape_key
-from harness.profile import report
-from harness.profile.record import ProfileRecord
-from harness.records import BaselineRecord, BuildRecord, Record, append, read
-from harness.static import banks, ptxas, sass
-from harness.static.compilation import kernel_names
-from harness.tree import Iteration, Selection, Tree
+from harness.evidence import banks, sass
+from harness.extras.profile import report
+from harness.judge import contract
+from harness.judge.facts import ptxas
+from harness.judge.facts.compilation import kernel_names
+from harness.judge.facts.problem import parse_shape_key
+from harness.machine.nvml import Device
+from harness.records.profiles import ProfileRecord
+from harness.records.results import BaselineRecord, BuildRecord, Record, append, read
+from harness.runs import companion_files
 from tests.harness.checkout import ROOT
 from tests.harness.examples import record
 
@@ -112,7 +115,7 @@ def test_the_spreadsheet_has_a_row_for_each_record(folder: Path, reason: str, id
     text = {"reason": reason, "idea": idea}
     append(records, msgspec.structs.replace(record(), **_encodable(text)))
     append(records, record())
-    scripts.write(tree, tree.parse(path), record())
+    companion_files.write(tree, tree.parse(path), record())
     with records.with_suffix(".tsv").open(newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
     assert len(rows) == 3

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import psutil
 
-from harness.records import Record, read
-from harness.tree import Tree
+from harness.catalog.tree import Tree
+from harness.records.results import Record, read
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SAMPLES: Final = ROOT / "tests" / "samples"

@@ -2,7 +2,18 @@
 
 from typing import Any, Final
 
-from harness.records import SCHEMA, BaselineRecord, Block, Build, Environment, Measurement, Record, Stage, Status, Trial
+from harness.records.results import (
+    SCHEMA,
+    BaselineRecord,
+    Block,
+    Build,
+    Environment,
+    Measurement,
+    Record,
+    Stage,
+    Status,
+    Trial,
+)
 
 ENVIRONMENT: Final = Environment(
     gpu="cpu",

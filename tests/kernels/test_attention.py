@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness.iteration import Program
-from harness.problem import parse_shape_key
+from harness.judge.facts.problem import parse_shape_key
 from kernels.flash_attention import forward
 from kernels.flash_attention.block import Block
 from kernels.flash_attention.spaces import forward as space

@@ -8,7 +8,7 @@ import tilelang
 import torch
 
 from harness.iteration import Program
-from harness.problem import Problem, parse_shape_key
+from harness.judge.facts.problem import Problem, parse_shape_key
 from kernels.cpu import plain_loops, register_blocked, scalar_gemm
 
 OPTIMIZED = ("-O2", "-march=native")

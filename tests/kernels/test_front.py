@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch.autograd import forward_ad
 
 import kernels
-from harness import cores
 from harness.errors import UsageError
 from harness.iteration import Program, Workspace
-from harness.problem import DTYPE_BYTES, Problem, parse_shape_key
+from harness.judge.facts.problem import DTYPE_BYTES, Problem, parse_shape_key
+from harness.machine import cores
 from kernels import linear, matmul, warm_up
 from kernels.front import launches, op
 from kernels.front.choice import Choice

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.autograd import forward_ad
 from torch.nn.functional import scaled_dot_product_attention
 
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 from kernels import attention, warm_up
 from kernels.front import attending
 from kernels.front.defaults import default

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.problem import Problem, parse_shape_key
+from harness.judge.facts.problem import Problem, parse_shape_key
 from kernels import attention, warm_up
 from kernels.front.launches import choose, resolved
 from kernels.front.pinned import publication

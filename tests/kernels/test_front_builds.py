@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness import gpus
-from harness.judge.kernel import build_kernel
-from harness.problem import parse_shape_key
-from harness.static import evidence, toolchain
+from harness.catalog import gpus
+from harness.evidence import evidence, toolchain
+from harness.judge.child.kernel import build_kernel
+from harness.judge.facts.problem import parse_shape_key
 from kernels.front import launches
 from kernels.front.defaults import UNMEASURED, default
 from kernels.front.pinned import publication
@@ -64,7 +64,7 @@ def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.Monk
 def test_the_launch_is_made_as_far_as_a_device_is_not_needed(tmp_path: Path) -> None:
     """Compiled now, and by another process from what this one left on the disk: TileLang loads another type then."""
     script = (
-        "from harness.problem import parse_shape_key; from kernels.front import launches\n"
+        "from harness.judge.facts.problem import parse_shape_key; from kernels.front import launches\n"
         "from tests.kernels.test_front_builds import where\n"
         "problem, place = parse_shape_key('matmul_bf16fp32_1024x1024x1024'), where('h200')\n"
         "assert callable(launches._compiled(problem, launches.choose(problem, place), place))"

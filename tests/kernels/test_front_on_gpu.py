@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 import torch
 
-from harness.problem import Problem, parse_shape_key
+from harness.judge.facts.problem import Problem, parse_shape_key
 from kernels import linear, matmul, warm_up
 from kernels.front.arguments import SECOND
 from kernels.front.launches import choose, resolved

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.iteration import Program
-from harness.problem import parse_shape_key
+from harness.judge.facts.problem import parse_shape_key
 from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stationary, stream_k, warp_specialized
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster

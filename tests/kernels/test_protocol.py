@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.iteration import Program
-from harness.problem import parse_shape_key
+from harness.judge.facts.problem import parse_shape_key
 from kernels.gemm import ping_pong, split_k, stationary, warp_specialized
 from tests.kernels.emulation import Outcome, emulate, generated
 

@@ -10,7 +10,7 @@ import tilelang
 from tilelang import tvm
 
 from harness.iteration import Program
-from harness.problem import Problem
+from harness.judge.facts.problem import Problem
 
 HEADER: Final = Path(__file__).with_name("emulation.hpp")
 _MAIN: Final = """

@@ -1,0 +1,1 @@
+"""Authoring: new iterations, and the ladders that a tree starts with."""

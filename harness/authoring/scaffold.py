@@ -1,0 +1,339 @@
+"""New iterations: the next one of a folder, and a starter ladder for a GPU that has none."""
+
+import ast
+import fcntl
+import itertools
+import os
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from harness.authoring import ladders
+from harness.authoring.ladders import Draft
+from harness.catalog import gpus
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Iteration, Selection, Tree, check_model
+from harness.errors import UsageError
+from harness.extras.profile.ideas import suggested
+from harness.judge import contract
+from harness.judge.facts.hashes import baseline_module, baseline_name
+from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.runs import companion_files
+
+PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
+DEFAULT_TAG: Final = "next_idea"
+MODEL: Final = "tilebench"  # who tuned the starter ladders
+LAST_NUMBER: Final = 999
+WIDTH: Final = 120
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+
+_TAG: Final = re.compile(r"[a-z][a-z0-9_]{1,30}", re.ASCII)
+_NUMBER: Final = re.compile(r"(?:iter)?([0-9]{1,3})", re.ASCII)
+
+# Every iteration that tilebench writes has this form; ruff leaves it as it is.
+_TEMPLATE: Final = """\
+{docstring}
+
+{imports}
+
+PARENT = {parent}
+{config}
+
+
+def build(problem: Problem) -> {returns}:
+    return {result}
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
+"""
+
+
+def new(
+    tree: Tree,
+    gpu_key: str,
+    shape: str,
+    model: str,
+    parent: str | None,
+    tag: str | None = None,
+    idea: int | None = None,
+) -> Path:
+    """Write the next iteration of a folder, a copy of its parent to be edited, and return its path.
+
+    The parent is the named one (``3``, ``003``, ``iter003`` or ``iter003_tag``), else the folder's newest. An empty
+    folder gets iter000 first; what follows iter000 pins a family that fits the problem. ``idea`` counts those of the
+    parent's profile from 1: the first where not given, none for 0. Raises UsageError.
+    """
+    gpu, problem = gpus.find(gpu_key), parse_shape_key(shape)
+    check_model(model)
+    if tag is not None and _TAG.fullmatch(tag) is None:
+        raise UsageError(f"tag '{tag}' does not match {_TAG.pattern}; name the idea in it, as in four_stages")
+    folder = _folder(tree, gpu, problem, model)
+    where = tree.short(folder)
+    with _alone(tree):
+        present = _present(tree, folder, gpu, problem, model)
+        base = _named(parent, present, where) if parent is not None else present[-1] if present else None
+        number = max((each.number for each in present), default=0) + 1
+        if number > LAST_NUMBER:
+            raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
+        chosen = suggested(tree, base, idea)
+        tag = tag or (chosen.tag if chosen else DEFAULT_TAG)
+        says = chosen.sentence if chosen else PLACEHOLDER.format(name=f"iter{number:03d}_{tag}")
+        if base is not None and base.number > 0:
+            source = _taken_over(base, says, chosen.config if chosen else {}, tree.short(base.path))
+            return _write(tree, folder, number, tag, source).path
+        # iter000 calls the library, which no other may: its source cannot be taken over.
+        draft = ladders.draft(problem, gpu)
+        base = base or _baseline(tree, folder, problem)
+        return _write(tree, folder, number, tag, kernel(draft.family, says, draft.config, base.name)).path
+
+
+def starter(tree: Tree, gpu: Gpu) -> list[Path]:
+    """Write a small ladder for each of a few problems, where a GPU key has no iterations; the paths of what it wrote.
+
+    Raises UsageError for an architecture that no ladder is made for.
+    """
+    with _alone(tree):
+        if tree.scan(gpu.key, Selection())[0]:
+            return []
+        ladder = ladders.ladder(gpu)
+        if ladder is None:
+            raise UsageError(
+                f"GPU key '{gpu.key}' has no iterations, and no starter ladder is made for {gpu.arch}; "
+                f"write the first by hand under {tree.short(tree.folder(gpu.key))}/srcs/"
+            )
+        return [path for key in ladder.shape_keys for path in _climb(tree, gpu, parse_shape_key(key), ladder.drafts)]
+
+
+def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:
+    """iter000 and an iteration a draft, each the parent of the next."""
+    folder = _folder(tree, gpu, problem, MODEL)
+    steps = [_baseline(tree, folder, problem)]
+    for number, draft in enumerate(drafts, start=1):
+        source = kernel(draft.family, draft.idea, draft.config, steps[-1].name)
+        steps.append(_write(tree, folder, number, draft.tag, source))
+    return [step.path for step in steps]
+
+
+def pin(
+    tree: Tree,
+    problem: Problem,
+    gpu: Gpu,
+    model: str,
+    draft: Draft,
+    *,
+    wrapped: bool = False,
+    parent: str | None = None,
+) -> Iteration:
+    """Write the next iteration of a folder, one that pins a family with the draft's configuration.
+
+    The parent is the named one, else the folder's newest; an empty folder gets iter000 first. Raises UsageError.
+    """
+    folder = _folder(tree, gpu, problem, model)
+    with _alone(tree):
+        present = _present(tree, folder, gpu, problem, model)
+        if parent is not None:
+            base = _named(parent, present, tree.short(folder))
+        else:
+            base = present[-1] if present else _baseline(tree, folder, problem)
+        number = max((each.number for each in present), default=0) + 1
+        if number > LAST_NUMBER:
+            raise UsageError(f"{tree.short(folder)} is full: {LAST_NUMBER} is the last number; use another --model")
+        source = kernel(draft.family, draft.idea, draft.config, base.name, wrapped=wrapped)
+        return _write(tree, folder, number, draft.tag, source)
+
+
+def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str) -> None:
+    """Raise UsageError where a name means no iteration of a folder; for who pins only after a long search."""
+    folder = _folder(tree, gpu, problem, model)
+    _named(name, _present(tree, folder, gpu, problem, model), tree.short(folder))
+
+
+def ensure_baseline(tree: Tree, problem: Problem, gpu: Gpu, model: str) -> Iteration:
+    """iter000 of a folder, written where there is none."""
+    folder = _folder(tree, gpu, problem, model)
+    with _alone(tree):
+        present = [each for each in _present(tree, folder, gpu, problem, model) if each.number == 0]
+        return present[0] if present else _baseline(tree, folder, problem)
+
+
+def _baseline(tree: Tree, folder: Path, problem: Problem) -> Iteration:
+    return _write(tree, folder, 0, baseline_tag(problem), baseline(problem))
+
+
+# Source text
+
+
+def baseline_tag(problem: Problem) -> str:
+    """The tag of iter000, the name of the baseline's module; raises UsageError where none is registered."""
+    return _baseline_module(problem).stem
+
+
+def _baseline_module(problem: Problem) -> Path:
+    module = baseline_module(CHECKOUT, problem.operator)
+    if module is None:
+        raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/ (docs/operators.md)")
+    return module
+
+
+def baseline(problem: Problem) -> str:
+    """iter000, the library's call."""
+    name = baseline_name(_baseline_module(problem))
+    return _TEMPLATE.format(
+        docstring=_docstring(f"{name}, which a user would call instead of a kernel of this ladder."),
+        imports="from baselines import library\n"
+        "from baselines.interface import Baseline\n"
+        "from harness.iteration import Problem, bench_with, main, verify_with",
+        parent=None,
+        config="CONFIG: dict[str, object] = {}",
+        returns="Baseline",
+        result="library(problem)",
+    )
+
+
+def kernel(family: str, idea: str, config: Mapping[str, object], parent: str, *, wrapped: bool = False) -> str:
+    """An iteration that pins a family; ``wrapped`` where CONFIG holds what goes to the compiler, not to the family."""
+    module, _, function = family.rpartition(".")
+    wrapper = "from kernels.compiled import compiled\n" if wrapped else ""
+    return _TEMPLATE.format(
+        docstring=_docstring(idea),
+        imports="from harness.iteration import Problem, Program, bench_with, main, verify_with\n"
+        f"{wrapper}from {module} import {function}",
+        parent=_literal(parent),
+        config=_pinned(config),
+        returns="Program",
+        result=f"compiled({function}, problem, **CONFIG)" if wrapped else f"{function}(problem, **CONFIG)",
+    )
+
+
+def _docstring(idea: str) -> str:
+    return textwrap.fill(f'"""{idea}"""', WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _pinned(config: Mapping[str, object]) -> str:
+    items = [f"{name}={_literal(value)}" for name, value in config.items()]
+    line = f"CONFIG = dict({', '.join(items)})"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join(("CONFIG = dict(", *(f"    {item}," for item in items), ")"))
+
+
+def _literal(value: object) -> str:
+    return repr(value).replace("'", '"')  # names and flags, which hold no quotes of their own
+
+
+def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], where: str) -> str:
+    """The parent's source, with another docstring, PARENT set to it, and new values of some of CONFIG's levers."""
+    try:
+        source = parent.path.read_text(encoding="utf-8-sig")
+        module = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"{where} does not parse ({error}); repair it, or name another with --parent") from None
+    text = source.encode()  # ast counts columns in bytes of UTF-8
+    starts = list(itertools.accumulate((len(line) + 1 for line in text.split(b"\n")), initial=0))
+
+    def span(node: ast.expr) -> tuple[int, int]:
+        last, column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return starts[node.lineno - 1] + node.col_offset, starts[last - 1] + column
+
+    described, named = _docstring_of(module), contract.constant(module, "PARENT")
+    edits = []
+    if described is not None:
+        edits.append((*span(described), _docstring(idea)))
+    else:
+        edits.append((0, 0, f"{_docstring(idea)}\n\n"))
+    if named is not None:
+        edits.append((*span(named), _literal(parent.name)))
+    else:
+        after = starts[max((node.end_lineno or 0 for node in module.body if _is_head(node)), default=0)]
+        edits.append((after, after, f"\nPARENT = {_literal(parent.name)}\n"))
+    pinned = contract.constant(module, "CONFIG")
+    for lever, value in _levers(pinned) if pinned is not None else ():
+        if lever in config:
+            edits.append((*span(value), _literal(config[lever])))
+    for start, end, new in sorted(edits, reverse=True):  # the last first, so that the others' places stay
+        text = text[:start] + new.encode() + text[end:]
+    return text.decode()
+
+
+def _docstring_of(module: ast.Module) -> ast.expr | None:
+    first = module.body[0] if module.body else None
+    return first.value if isinstance(first, ast.Expr) and ast.get_docstring(module) is not None else None
+
+
+def _levers(config: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The names in CONFIG, and their values."""
+    if isinstance(config, ast.Call):
+        yield from ((keyword.arg, keyword.value) for keyword in config.keywords if keyword.arg is not None)
+    elif isinstance(config, ast.Dict):
+        for key, value in zip(config.keys, config.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value, value
+
+
+def _is_head(node: ast.stmt) -> bool:
+    """The docstring or an import: PARENT comes after these."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or isinstance(node, ast.Import | ast.ImportFrom)
+
+
+# Files
+
+
+def _folder(tree: Tree, gpu: Gpu, problem: Problem, model: str) -> Path:
+    return tree.folder(gpu.key) / "srcs" / problem.shape_key / model
+
+
+def _present(tree: Tree, folder: Path, gpu: Gpu, problem: Problem, model: str) -> list[Iteration]:
+    """The iterations of one folder, in order."""
+    found, _ = tree.scan(gpu.key, Selection(problem.shape_key, model))
+    return [each for each in found if each.path.parent == folder]
+
+
+def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:
+    """The iteration of a folder that a person's name means."""
+    number = _NUMBER.fullmatch(name)
+    found = [each for each in present if (each.number == int(number[1]) if number else each.name == name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"parent '{name}' is ambiguous: {', '.join(each.name for each in found)}; name one in full")
+    known = ", ".join(each.name for each in present) or "none: leave --parent out, and iter000 is written first"
+    raise UsageError(f"parent '{name}' is no iteration of {where}; there are {known}")
+
+
+def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iteration:
+    """A new file, never over one that is there, and its build and run scripts."""
+    iteration = tree.parse(folder / f"iter{number:03d}_{tag}.py")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with iteration.path.open("x", encoding="utf-8") as file:
+            file.write(source)
+    except FileExistsError:
+        raise UsageError(f"{tree.short(iteration.path)} is there already; nothing was overwritten") from None
+    companion_files.write_commands(tree, iteration)
+    return iteration
+
+
+@contextmanager
+def _alone(tree: Tree) -> Iterator[None]:
+    """One writer in a tree at a time, so that no number is given twice."""
+    base = tree.root / "tuning"
+    base.mkdir(parents=True, exist_ok=True)
+    handle = os.open(base, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

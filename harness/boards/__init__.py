@@ -1,0 +1,1 @@
+"""Boards: what readers make of the records."""

@@ -1,0 +1,186 @@
+"""Comparison: two measurements of one problem, told apart or not; what must not be compared is said instead."""
+
+import math
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from harness.records.results import Measurement, Record, Status
+
+MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
+# Two chips of one model give the same kernel another ratio to the library: of the nineteen pairs of H200s that share 40
+# rows of tuning/h200 each lies within this at 95 of 100, relative; more for kernels that are far from the library
+# (docs/compare.md).
+CHIP_HALF_WIDTH: Final = 0.016
+CHIP_HALF_WIDTH_PER_LOG: Final = 0.034
+
+
+class Verdict(StrEnum):
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    UNDECIDED = "undecided"
+    INCOMPARABLE = "not compared"
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """How B stands to A: ``quotient`` is A's time over B's, each against the library; above 1, B is faster.
+
+    ``low`` and ``high`` bound its 95% interval; all three are None where the two are not compared, and ``why`` says
+    why. ``notes`` are differences that a comparison survives. ``a`` and ``b`` are the records' ids.
+    """
+
+    gpu: str
+    problem: str
+    model: str
+    iteration: str
+    verdict: Verdict
+    a: str | None = None
+    b: str | None = None
+    ratio_a: float | None = None
+    ratio_b: float | None = None
+    quotient: float | None = None
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Interval(msgspec.Struct, frozen=True):
+    quotient: float
+    low: float
+    high: float
+
+    def verdict(self, margin: float = MARGIN) -> Verdict:
+        """Faster or slower where 1 lies outside; same where the whole interval is within the margin about 1."""
+        if self.low > 1:
+            return Verdict.FASTER
+        if self.high < 1:
+            return Verdict.SLOWER
+        return Verdict.SAME if 1 - margin <= self.low and self.high <= 1 + margin else Verdict.UNDECIDED
+
+
+def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
+    """B's ratio over A's with its interval, from theirs: independent errors of logarithms add in quadrature.
+
+    Unbounded, and so undecided, where one of theirs reaches 0.
+    """
+    if _reaches_0(a) or _reaches_0(b):
+        return Interval(b.ratio / a.ratio, 0.0, math.inf)
+    center = math.log(b.ratio / a.ratio)
+    chip = 0.0 if same_chip else CHIP_HALF_WIDTH + CHIP_HALF_WIDTH_PER_LOG * abs(math.log(a.ratio))
+    below = math.hypot(math.log(b.ratio / b.ratio_low), math.log(a.ratio_high / a.ratio), chip)
+    above = math.hypot(math.log(b.ratio_high / b.ratio), math.log(a.ratio / a.ratio_low), chip)
+    return Interval(math.exp(center), math.exp(center - below), math.exp(center + above))
+
+
+def compare(a: Record, b: Record, margin: float = MARGIN) -> Comparison:
+    """How two records of one iteration, or of two, stand to each other."""
+    same = Comparison(b.gpu, b.shape_key, b.model, b.iteration, Verdict.INCOMPARABLE, a.id, b.id)
+    why = _incomparable(a, b)
+    if why is not None:
+        return msgspec.structs.replace(same, why=why)
+    assert a.measurement is not None and b.measurement is not None
+    same_chip = a.environment.device_uuid == b.environment.device_uuid
+    found = quotient(a.measurement, b.measurement, same_chip=same_chip)
+    return msgspec.structs.replace(
+        same,
+        verdict=found.verdict(margin),
+        ratio_a=a.measurement.ratio,
+        ratio_b=b.measurement.ratio,
+        quotient=found.quotient,
+        low=found.low,
+        high=found.high,
+        notes=differences(a, b),
+    )
+
+
+def pair(before: Sequence[Record], after: Sequence[Record], margin: float = MARGIN) -> list[Comparison]:
+    """Compare what both sides hold, by GPU key, problem, model and iteration; the last of each side counts."""
+    first, second = _last(before), _last(after)
+    found = []
+    for key in dict.fromkeys((*first, *second)):
+        a, b = first.get(key), second.get(key)
+        if a is not None and b is not None:
+            found.append(compare(a, b, margin))
+            continue
+        found.append(
+            Comparison(
+                *key, Verdict.INCOMPARABLE, _id(a), _id(b), why=f"{'B' if b is None else 'A'} has no record of it"
+            )
+        )
+    return found
+
+
+def differences(a: Record, b: Record) -> tuple[str, ...]:
+    """In what two records differ besides their figures, in words."""
+    ours, theirs = a.environment, b.environment
+    fields = ("device", "driver", "python", "torch", "tilelang", "tvm_ffi", "image", "forced")
+    found = ["another chip"] if ours.device_uuid != theirs.device_uuid else []
+    found += [
+        f"{name} {getattr(ours, name) or 'none'} -> {getattr(theirs, name) or 'none'}"
+        for name in fields
+        if getattr(ours, name) != getattr(theirs, name)
+    ]
+    for name, one, other in (
+        ("judge", ours.judge_sha256, theirs.judge_sha256),
+        ("source", a.source_sha256, b.source_sha256),
+        ("family", a.families_sha256, b.families_sha256),
+    ):
+        if one != other:
+            found.append(f"{name} {one[:8]} -> {other[:8]}")
+    return (*found, *_clocks(a, b))
+
+
+def _clocks(a: Record, b: Record) -> Iterable[str]:
+    ours, theirs = (each.measurement.telemetry if each.measurement else None for each in (a, b))
+    if ours is not None and theirs is not None:
+        if ours.sm_clock_mhz != theirs.sm_clock_mhz:
+            yield f"SM clock {ours.sm_clock_mhz:g} -> {theirs.sm_clock_mhz:g} MHz"
+        if set(ours.throttle) != set(theirs.throttle):
+            yield f"throttled by {', '.join(ours.throttle) or 'nothing'} -> {', '.join(theirs.throttle) or 'nothing'}"
+
+
+def _incomparable(a: Record, b: Record) -> str | None:
+    if a.shape_key != b.shape_key:
+        return f"different problems: {a.shape_key} and {b.shape_key}"
+    for side, record in (("A", a), ("B", b)):
+        if record.status is not Status.PASSED:
+            return f"{side} {record.status}: {record.reason}"
+        if record.measurement is None:
+            return f"{side} is verified only"
+    assert a.measurement is not None and b.measurement is not None
+    for side, measured in (("A", a.measurement), ("B", b.measurement)):
+        if _reaches_0(measured):
+            return f"{side} is too noisy: its interval reaches 0"
+    if a.environment.device != b.environment.device:
+        return f"different GPUs: {a.environment.device} and {b.environment.device}"
+    if a.measurement.timer != b.measurement.timer:
+        return f"different timers: {a.measurement.timer} and {b.measurement.timer}"
+    one = f"{a.measurement.baseline} of torch {a.environment.torch}"
+    other = f"{b.measurement.baseline} of torch {b.environment.torch}"
+    if one != other:  # both stand against the library, which must be the same
+        return f"different opponents: {one} and {other}"
+    return None
+
+
+def _reaches_0(measured: Measurement) -> bool:
+    """Whether its ratio has no logarithm at the low end: a bootstrap's interval of disturbed blocks may be so wide."""
+    return measured.ratio_low <= 0
+
+
+def _id(record: Record | None) -> str | None:
+    return None if record is None else record.id
+
+
+def _last(records: Sequence[Record]) -> dict[tuple[str, str, str, str], Record]:
+    """The newest measurement of each iteration, or its newest outcome where there is none."""
+    found: dict[tuple[str, str, str, str], Record] = {}
+    for record in records:
+        key = (record.gpu, record.shape_key, record.model, record.iteration)
+        held = found.get(key)
+        if held is None or held.measurement is None or record.measurement is not None:
+            found[key] = record
+    return found

@@ -1,0 +1,332 @@
+"""The leaderboard: records, ranked; a pure function of what lies on the disk."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from harness.catalog import gpus
+from harness.catalog.tree import Iteration, Selection, Tree
+from harness.evidence.report import main_kernel
+from harness.judge import builds
+from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.records.playoffs import PlayOff, Standing
+from harness.records.profiles import ProfileRecord
+from harness.records.profiles import newest as newest_profile
+from harness.records.results import Cause, Environment, Measurement, Record, Stage, Status, read
+from harness.runs import copy_bandwidth
+
+NOT_MEASURED: Final = "not measured"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One iteration on the leaderboard; figures are None where it did not get so far."""
+
+    gpu: str
+    problem: str
+    iteration: str
+    model: str
+    status: str
+    rank: int | None
+    time_ms: float | None
+    tflops: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    timer: str | None
+    rounds: int | None
+    max_abs_err: float | None
+    rel_err: float | None
+    stale: tuple[str, ...]
+    stable: bool | None
+    decision: str | None
+    bound: str | None
+    idea: str | None
+    config: str | None
+    parent: str | None
+    reason: str | None
+    registers: int | None
+    spill_bytes: int | None
+    warnings: tuple[str, ...] | None
+    source_sha256: str
+    record: str | None
+    environment: Environment | None
+    gbs: float | None = None
+    of_copy: float | None = None  # its bandwidth over that of a copy of as many bytes, where it is memory-bound
+    behind: float | None = None  # the leader's ratio over its own, where a play-off between the two decided
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is iter000, the library."""
+        return int(self.iteration[4:7]) == 0
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it is certainly faster; the baseline beside itself is not, though one interval in twenty misses 1."""
+        return not self.is_baseline and self.ratio_low is not None and self.ratio_low > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The rows of one problem that may be ranked together: one environment, one timer."""
+
+    gpu: str
+    problem: str
+    environment: Environment | None
+    timer: str | None
+    baseline: str
+    baseline_tflops: float | None
+    copy_gbs: float | None  # the copy ceiling, where the problem is memory-bound
+    rows: tuple[Row, ...]
+
+
+def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
+    """Every problem's boards, the newest environment first, and what could not be read.
+
+    An iteration that is selected keeps the rank and the decision that it has among all of its problem.
+    """
+    decided: dict[str, list[PlayOff]] = {}
+    selected, misplaced = tree.scan(gpu, selection)
+    complaints = [each.reason for each in misplaced]
+    shape_keys = {each.shape_key for each in selected}
+    everyone = tree.scan(gpu, replace(selection, iteration=None))[0] if selection.iteration else selected
+    iterations = [each for each in everyone if each.shape_key in shape_keys]
+    newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
+    unmeasured: dict[str, list[Iteration]] = {}
+    bounds: dict[tuple[str, str, str], str] = {}
+    for (shape_key, model), ladder in _by_folder(iterations).items():
+        profiles, problems = read(tree.profiles(gpu, shape_key, model), ProfileRecord)
+        complaints += problems
+        bounds |= {(shape_key, model, name): bound for name, bound in _bounds(tree, ladder, profiles)}
+        records, problems = read(tree.records(gpu, shape_key, model), Record)
+        complaints += problems
+        for iteration in ladder:
+            found = latest([record for record in records if record.iteration == iteration.name])
+            if not found:
+                unmeasured.setdefault(shape_key, []).append(iteration)
+            for key, record in found.items():
+                newest.setdefault(shape_key, {}).setdefault(key, []).append((iteration, record))
+    result = []
+    for shape_key in dict.fromkeys(iteration.shape_key for iteration in iterations):
+        decided[shape_key], problems = read(tree.play_offs(gpu, shape_key), PlayOff)
+        complaints += problems
+        groups = sorted(
+            newest.get(shape_key, {}).values(), key=lambda group: max(r.recorded_at for _, r in group), reverse=True
+        )
+        blank = [_row(tree, iteration, None) for iteration in unmeasured.get(shape_key, [])]
+        for position, group in enumerate(groups):
+            result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
+        if not groups:
+            result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
+    whole = [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result]
+    return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
+
+
+def _narrowed(board: Board, selected: list[Iteration]) -> Board:
+    names = {(each.shape_key, each.model, each.name) for each in selected}
+    rows = tuple(row for row in board.rows if (row.problem, row.model, row.iteration) in names)
+    return replace(board, rows=rows)
+
+
+def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
+    """Per rank key the newest outcome, in the file's order, since clocks jump.
+
+    Neither a later verification that passed nor a fault of the machine hides a measurement of the same source.
+    """
+    found: dict[tuple[str, ...], Record] = {}
+    for record in records:
+        key = record.environment.rank_key
+        held = found.get(key)
+        repeats = (
+            held is not None
+            and record.source_sha256 == held.source_sha256
+            and (record.cause is Cause.REFEREE or (held.measurement is not None and _only_verified(record)))
+        )
+        if not repeats:
+            found[key] = record
+    return found
+
+
+def _only_verified(record: Record) -> bool:
+    return record.status is Status.PASSED and record.stage is Stage.VERIFY
+
+
+def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iteration]]:
+    folders: dict[tuple[str, str], list[Iteration]] = {}
+    for iteration in iterations:
+        folders.setdefault((iteration.shape_key, iteration.model), []).append(iteration)
+    return folders
+
+
+def _boards(
+    tree: Tree, gpu: str, shape_key: str, group: list[tuple[Iteration, Record]], blank: list[Row]
+) -> list[Board]:
+    """One board a timer; failures and what is not measured yet stand below the first."""
+    kept = _decisions(group)
+    rows = [_row(tree, iteration, record, kept.get(id(record))) for iteration, record in group]
+    timers: list[str | None] = [
+        *dict.fromkeys(row.timer for row in rows if row.timer and row.status == Status.PASSED)
+    ] or [None]
+    failures = [row for row in rows if row.timer is None or row.status != Status.PASSED]
+    result = []
+    for position, timer in enumerate(timers):
+        ranked = _ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
+        below = [*failures, *blank] if position == 0 else []
+        record = max(
+            (record for _, record in group if record.measurement and record.measurement.timer == timer),
+            key=lambda record: record.recorded_at,
+            default=None,
+        )
+        measured = record.measurement if record else None
+        environment = (record or group[0][1]).environment
+        problem, models = group[0][0].problem, sorted({iteration.model for iteration, _ in group})
+        copy_gbs = copy_bandwidth.newest_gbs(tree, gpus.find(gpu), problem, models, environment.rank_key)
+        if copy_gbs:
+            ranked = [msgspec.structs.replace(row, of_copy=(row.gbs or 0) / copy_gbs) for row in ranked]
+        result.append(
+            Board(
+                gpu=gpu,
+                problem=shape_key,
+                environment=environment,
+                timer=timer,
+                baseline=measured.baseline if measured else "",
+                baseline_tflops=measured.baseline_tflops if measured else None,
+                copy_gbs=copy_gbs,
+                rows=(*ranked, *below),
+            )
+        )
+    return result
+
+
+def _ranked(rows: list[Row]) -> list[Row]:
+    """By ratio; a row whose interval reaches that of the first of a rank shares the rank."""
+    ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
+    places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
+    return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
+
+
+def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
+    """The ranks of intervals, low and high, that come best first."""
+    rank, lead_low = 0, 0.0
+    for position, (low, high) in enumerate(intervals, start=1):
+        if position == 1 or high < lead_low:
+            rank, lead_low = position, low
+        yield rank
+
+
+def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
+    """The rows that share the first rank, in the order of the newest play-off among all of them, if there was one."""
+    first = {(row.model, row.iteration): row for row in board.rows if row.rank == 1}
+    for held in reversed(play_offs):
+        standings = {(each.model, each.iteration): each for each in held.standings}
+        if len(first) < 2 or not first.keys() <= standings.keys():
+            continue
+        if all(_played(row, held, standings[name]) for name, row in first.items()):
+            return replace(board, rows=(*_in_order(first, standings), *board.rows[len(first) :]))
+    return board
+
+
+def _played(row: Row, held: PlayOff, standing: Standing) -> bool:
+    """Whether a row is of the very code, judge and kind of machine that played."""
+    assert row.environment is not None and row.timer is not None
+    unchanged = row.source_sha256 == standing.source_sha256 and not {"source", "family"} & set(row.stale)
+    return unchanged and held.applies(row.environment, row.timer)
+
+
+def _in_order(first: dict[tuple[str, str], Row], standings: dict[tuple[str, str], Standing]) -> Iterator[Row]:
+    """Who is not behind for sure shares the first rank."""
+    rank = 1
+    for position, (name, standing) in enumerate(((n, s) for n, s in standings.items() if n in first), start=1):
+        if standing.low > 1 and rank == 1:
+            rank = position
+        yield msgspec.structs.replace(first[name], rank=rank, behind=standing.behind)
+
+
+def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
+    """What bounds each iteration whose source and family, as they lie there now, are profiled."""
+    for iteration in ladder if profiles else ():
+        sources = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
+        found = newest_profile(profiles, iteration.name, *sources)
+        if found is not None and found.bound is not None:
+            yield iteration.name, found.bound.value
+
+
+def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board:
+    """A row of figures from another source shows no bound: the two would not belong together."""
+    rows = tuple(
+        row
+        if {"source", "family"} & set(row.stale)
+        else msgspec.structs.replace(row, bound=bounds.get((row.problem, row.model, row.iteration)))
+        for row in board.rows
+    )
+    return replace(board, rows=rows)
+
+
+def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
+    """KEEP an iteration only where its whole interval lies above that of the best so far of its model."""
+    best: dict[tuple[str, str], Measurement] = {}
+    decided: dict[int, str] = {}
+    for iteration, record in sorted(group, key=lambda pair: (pair[0].model, pair[0].number)):
+        measured = record.measurement
+        if record.status is not Status.PASSED or measured is None:
+            decided[id(record)] = "DISCARD"
+            continue
+        held = best.get((iteration.model, measured.timer))
+        if held is None or measured.ratio_low > held.ratio_high:
+            best[iteration.model, measured.timer] = measured
+            decided[id(record)] = "KEEP"
+        else:
+            decided[id(record)] = "DISCARD"
+    return decided
+
+
+def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str | None = None) -> Row:
+    measured = record.measurement if record else None
+    trials = record.verification if record else ()
+    errors = [trial.max_abs_err for trial in trials]
+    build = builds.evidence(tree, record) if record else None
+    kernel = main_kernel(build)
+    rel_errors = [trial.rel_err for trial in trials if trial.rel_err is not None]
+    return Row(
+        gpu=iteration.gpu,
+        problem=iteration.shape_key,
+        iteration=iteration.name,
+        model=iteration.model,
+        status=record.status.value if record else NOT_MEASURED,
+        rank=None,
+        time_ms=measured.time_ms if measured else None,
+        tflops=measured.tflops if measured else None,
+        gbs=copy_bandwidth.bandwidth_gbs(iteration.problem, measured) if measured else None,
+        ratio=measured.ratio if measured else None,
+        ratio_low=measured.ratio_low if measured else None,
+        ratio_high=measured.ratio_high if measured else None,
+        timer=measured.timer if measured else None,
+        rounds=measured.rounds if measured else None,
+        max_abs_err=max((error for error in errors if error is not None), default=None) if None not in errors else None,
+        rel_err=max(rel_errors, default=None),
+        stale=_stale(tree, iteration, record) if record else (),
+        stable=measured.stable if measured else None,
+        decision=decision,
+        bound=None,
+        idea=record.idea if record else None,
+        config=record.config if record else None,
+        parent=record.parent if record else None,
+        reason=record.reason if record else None,
+        registers=kernel.registers if kernel else None,
+        spill_bytes=kernel.spill_bytes if kernel else None,
+        warnings=build.warnings if build else None,
+        source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
+        record=record.id if record else None,
+        environment=record.environment if record else None,
+    )
+
+
+def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
+    """What has changed since the record was made."""
+    checks = (
+        ("source", source_sha256(iteration.path) != record.source_sha256),
+        ("family", families_sha256(tree.root, iteration.path) != record.families_sha256),
+        ("judge", judge_sha256(tree.root, iteration.problem.operator) != record.environment.judge_sha256),
+    )
+    return tuple(name for name, changed in checks if changed)

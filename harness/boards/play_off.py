@@ -1,0 +1,100 @@
+"""A play-off: the leaders of a problem measured in turns, so that their order hangs on nothing but themselves."""
+
+import math
+import random
+import statistics
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Iteration, Tree
+from harness.errors import InfrastructureError, UsageError
+from harness.judge import fault_attribution
+from harness.judge.candidate import Candidate, Referees, Rejection, Settings
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.pipeline import measured
+from harness.judge.processes import start_forkserver
+from harness.machine.nvml import Device
+from harness.machine.progress import Reporter
+from harness.records.environment import describe
+from harness.records.playoffs import PlayOff, Standing, interval
+from harness.records.results import SCHEMA, Measurement
+from harness.runs.run import alone
+
+ROUNDS: Final = 8
+
+
+def hold(
+    tree: Tree,
+    gpu: Gpu,
+    device: Device | None,
+    leaders: list[Iteration],
+    rounds: int,
+    settings: Settings,
+    reporter: Reporter,
+) -> PlayOff:
+    """Measure each leader once a round, in an order drawn anew; raises InfrastructureError where one is rejected.
+
+    The sample is the round, not the block: what a process or a minute has of its own is drawn anew in each.
+    """
+    if len(leaders) < 2:
+        raise UsageError("a play-off needs two leaders; here one iteration leads alone")
+    ratios: dict[Iteration, list[float]] = {each: [] for each in leaders}
+    timer = gpu.timer(leaders[0].problem)
+    with alone(tree, gpu, device):
+        start_forkserver(gpu, device)
+        referees = Referees(tree.root, gpu)
+        try:
+            for number in range(rounds):
+                for each in random.sample(leaders, len(leaders)):
+                    reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
+                    once = _once(partial(Candidate.enter, each, tree.root, gpu, device, settings, referees), gpu)
+                    ratios[each].append(once.ratio)
+                told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
+                reporter.finished(f"round {number + 1}: {told}")
+        finally:
+            referees.leave()
+    return PlayOff(
+        schema=SCHEMA,
+        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        gpu=gpu.key,
+        shape_key=leaders[0].shape_key,
+        timer=timer,
+        environment=describe(tree.root, gpu, device, leaders[0].problem.operator),
+        standings=stand(tree, ratios),
+    )
+
+
+def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[Standing, ...]:
+    """The order by geometric mean, each with its distance from the first."""
+    order = sorted(ratios, key=lambda each: -statistics.fmean(map(math.log, ratios[each])))
+    first = [math.log(ratio) for ratio in ratios[order[0]]]
+    found = []
+    for each in order:
+        behind = [ahead - math.log(ratio) for ahead, ratio in zip(first, ratios[each], strict=True)]
+        center, half = interval(behind)
+        found.append(
+            Standing(
+                model=each.model,
+                iteration=each.name,
+                source_sha256=source_sha256(each.path),
+                families_sha256=families_sha256(tree.root, each.path),
+                ratios=tuple(ratios[each]),
+                behind=math.exp(center),
+                low=math.exp(center - half),
+                high=math.exp(center + half),
+            )
+        )
+    return tuple(found)
+
+
+def _once(enter: Callable[[], Candidate], gpu: Gpu, *, again: bool = False) -> Measurement:
+    candidate = enter()
+    try:
+        return measured(candidate)
+    except Rejection as rejection:
+        if fault_attribution.may_pass(rejection.cause, gpu) and not again:
+            return _once(enter, gpu, again=True)
+        raise InfrastructureError(f"{candidate.iteration}: {rejection}; bench it first") from None

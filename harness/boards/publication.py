@@ -1,0 +1,180 @@
+"""Publishing: the leaderboard's best kernel of each problem, read from its source, as data for users of kernels/."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from harness.boards import leaderboard
+from harness.boards.leaderboard import Board, Row
+from harness.catalog.tree import Selection, Tree
+from harness.judge import contract
+from harness.records.published import Publication, Winner
+from harness.records.results import Status
+
+WRAPPER: Final = "kernels.compiled.compiled"  # takes what goes to the compiler beside the family's own levers
+TO_THE_COMPILER: Final = ("pass_configs", "compile_flags")
+DIGITS: Final = 4  # as the leaderboard prints them
+
+
+class Unreadable(Exception):
+    """A source that is not ``return family(problem, **CONFIG)``; one sentence says what it is instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How an iteration calls a family; ``wrapped`` where part of the levers goes to the compiler."""
+
+    family: str
+    levers: dict[str, Any]
+    wrapped: bool
+
+
+def publication(tree: Tree, gpu: str, before: Publication) -> tuple[Publication, list[str]]:
+    """What the leaderboard gives now, and a line for each iteration that was passed over.
+
+    What was published ``before`` takes part while its row is stale, until it is measured again, unless its own source
+    has changed: neither a stricter judge nor an edit of a family, which tests hold to its results, takes away a kernel.
+    """
+    boards, complaints = leaderboard.boards(tree, gpu, Selection())
+    winners: dict[str, Winner] = {}
+    library: dict[str, str] = {}
+    for problem, group in groupby(boards, key=lambda board: board.problem):
+        known = before.winners.get(problem)
+        said = _best(tree, gpu, list(group), complaints, known) or before.library.get(problem)
+        if isinstance(said, Winner):
+            winners[problem] = said
+        elif said is not None:
+            library[problem] = said
+    return Publication(gpu, winners, library), complaints
+
+
+def _best(
+    tree: Tree, gpu: str, boards: list[Board], complaints: list[str], known: Winner | None
+) -> Winner | str | None:
+    """Of the newest environment in which a row holds: the first row whose source can be read; None without any.
+
+    None too where no kernel is a family's with levers: what a problem's iterations write themselves is not for others.
+    """
+    for board in boards:
+        rows = [row for row in board.rows if _holds(row, known) and not row.is_baseline]
+        if not rows:
+            continue
+        calls = {(row.model, row.iteration): _call(tree, gpu, row) for row in rows}
+        if not any(isinstance(call, Call) for call in calls.values()):
+            return None
+        for row in (row for row in rows if row.is_ahead):
+            call = calls[row.model, row.iteration]
+            if isinstance(call, Call):
+                return _winner(row, call)
+            complaints.append(f"{row.problem}/{row.model}/{row.iteration}: passed over: {call}")
+        return f"no kernel is above {board.baseline} for sure{_nearest(rows)}"
+    return None
+
+
+def _call(tree: Tree, gpu: str, row: Row) -> "Call | Unreadable":
+    try:
+        return read_call(_source(tree, gpu, row))
+    except Unreadable as error:
+        return error
+
+
+def _holds(row: Row, known: Winner | None) -> bool:
+    forced = row.environment is not None and row.environment.forced
+    stays = known is not None and row.record == known.record and "source" not in row.stale
+    return row.status == Status.PASSED and row.ratio is not None and (stays or not row.stale) and not forced
+
+
+def _nearest(rows: Iterable[Row]) -> str:
+    row = max(rows, key=lambda row: row.ratio or 0, default=None)
+    if row is None:
+        return ""
+    return f": {row.model}/{row.iteration} has {row.ratio:.4f} [{row.ratio_low:.4f}, {row.ratio_high:.4f}]"
+
+
+def _source(tree: Tree, gpu: str, row: Row) -> str:
+    path = tree.folder(gpu) / "srcs" / row.problem / row.model / f"{row.iteration}.py"
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"its source cannot be read: {error}") from None
+
+
+def _winner(row: Row, call: Call) -> Winner:
+    assert row.ratio is not None and row.ratio_low is not None and row.ratio_high is not None
+    assert row.environment is not None and row.record is not None
+    apart = {name: call.levers[name] for name in TO_THE_COMPILER if call.wrapped and name in call.levers}
+    return Winner(
+        family=call.family,
+        levers={name: value for name, value in call.levers.items() if name not in apart},
+        ratio=round(row.ratio, DIGITS),
+        low=round(row.ratio_low, DIGITS),
+        high=round(row.ratio_high, DIGITS),
+        iteration=f"{row.model}/{row.iteration}",
+        record=row.record,
+        device=row.environment.device,
+        torch=row.environment.torch,
+        tilelang=row.environment.tilelang,
+        **apart,
+    )
+
+
+def read_call(source: str) -> Call:
+    """The family and its literal levers, from the source; raises Unreadable."""
+    try:
+        module = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise Unreadable(f"it does not parse: {error}") from None
+    names = dict(_imported(module))
+    build = next((each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == "build"), None)
+    if build is None or len(build.args.args) != 1:
+        raise Unreadable("it has no build(problem)")
+    statement = build.body[-1]
+    call = statement.value if isinstance(statement, ast.Return) and len(build.body) == 1 else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise Unreadable("its build is more than one call of a family")
+    family, arguments = names.get(call.func.id), call.args
+    wrapped = family == WRAPPER
+    if wrapped and arguments and isinstance(arguments[0], ast.Name):
+        family, arguments = names.get(arguments[0].id), arguments[1:]
+    problem = build.args.args[0].arg
+    if family is None or not family.startswith("kernels."):
+        raise Unreadable("what its build calls is not a family of kernels/")
+    if len(arguments) != 1 or not isinstance(arguments[0], ast.Name) or arguments[0].id != problem:
+        raise Unreadable("its build gives the family more than the problem and levers by name")
+    return Call(family, dict(_levers(module, call.keywords)), wrapped)
+
+
+def _imported(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Local names of what a module imports from others, with where that is."""
+    for node in module.body:
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _levers(module: ast.Module, keywords: list[ast.keyword]) -> Iterator[tuple[str, Any]]:
+    for keyword in keywords:
+        if keyword.arg is not None:
+            yield keyword.arg, _literal(keyword.value)
+            continue
+        if not isinstance(keyword.value, ast.Name):
+            raise Unreadable("its build unpacks something that is not a constant's name")
+        constant = contract.constant(module, keyword.value.id)
+        if isinstance(constant, ast.Call) and isinstance(constant.func, ast.Name) and constant.func.id == "dict":
+            if constant.args or any(each.arg is None for each in constant.keywords):
+                raise Unreadable(f"{keyword.value.id} is not made of literals")
+            yield from ((each.arg or "", _literal(each.value)) for each in constant.keywords)
+        else:
+            found = _literal(constant) if constant is not None else None
+            if not isinstance(found, dict):
+                raise Unreadable(f"{keyword.value.id} is no dict of literals")
+            yield from found.items()
+
+
+def _literal(value: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise Unreadable(f"'{ast.unparse(value)[:60]}' is not a literal") from None

@@ -1,0 +1,1 @@
+"""The catalog: where each file lies, and which GPUs there are."""

@@ -1,0 +1,191 @@
+"""GPU keys: the data file's rows, and which of them this machine is."""
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from harness.errors import InfrastructureError, UsageError
+from harness.judge.facts.problem import Problem
+from harness.machine.nvml import Device, devices
+
+AUTO: Final = "auto"
+CPU: Final = "cpu"
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+GRAPH_BELOW_MS: Final = 0.05  # a launch costs the host about 20 µs: below this the host would be what is timed
+# CUDA major version -> the first driver branch that runs it (CUDA compatibility guide, minor version compatibility).
+LEAST_DRIVER: Final = {11: 450, 12: 525, 13: 580}
+_FILE: Final = Path(__file__).with_name("gpus.toml")
+
+
+class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the data file; rates in TFLOPS, bandwidth in GB/s, L2 in MiB; absent where nothing is claimed."""
+
+    arch: str
+    l2_mib: int
+    key: str = ""
+    name: str | None = None
+    sms: int | None = None
+    bf16_tflops: float | None = None
+    fp16_tflops: float | None = None
+    fp8_tflops: float | None = None
+    fp32_tflops: float | None = None
+    bandwidth_gbs: float | None = None
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.key == CPU
+
+    def peak_tflops(self, problem: Problem) -> float | None:
+        rates = {
+            "bfloat16": self.bf16_tflops,
+            "float16": self.fp16_tflops,
+            "float8_e4m3fn": self.fp8_tflops,
+            "float32": self.fp32_tflops,
+        }
+        return rates[problem.input]
+
+    def floor_ms(self, problem: Problem) -> float:
+        """The roofline: no launch can be faster than its flops at peak rate or its bytes at peak bandwidth.
+
+        Of float32 that is the CUDA cores' rate, or a third of TF32's, which is half of bfloat16's: three TF32 products
+        are as exact (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022).
+        """
+        peak_tflops = self.peak_tflops(problem)
+        if peak_tflops and problem.input == "float32":
+            peak_tflops = max(peak_tflops, (self.bf16_tflops or 0.0) / 6)
+        compute_ms = problem.flops / (peak_tflops * 1e9) if peak_tflops else 0.0
+        memory_ms = problem.bytes / (self.bandwidth_gbs * 1e6) if self.bandwidth_gbs else 0.0
+        return max(compute_ms, memory_ms)
+
+    def is_memory_bound(self, problem: Problem) -> bool:
+        """Whether its bytes at peak bandwidth take longer than its flops at peak rate.
+
+        Where a peak is not known: whether it has fewer flops than bytes.
+        """
+        peak_tflops = self.peak_tflops(problem)
+        if not peak_tflops or not self.bandwidth_gbs:
+            return problem.flops < problem.bytes
+        return problem.bytes / (self.bandwidth_gbs * 1e9) > problem.flops / (peak_tflops * 1e12)
+
+    @property
+    def plain_timer(self) -> str:
+        """The clock that needs no preparation, for launches whose time is not recorded."""
+        return "host" if self.is_cpu else "events"
+
+    def timer(self, problem: Problem) -> str:
+        """The clock for this problem, the same for each of its iterations, so that all of them can be ranked."""
+        if self.is_cpu or self.floor_ms(problem) >= GRAPH_BELOW_MS:
+            return self.plain_timer
+        return "graph"
+
+
+@cache
+def table() -> dict[str, Gpu]:
+    try:
+        rows = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, Gpu])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InfrastructureError(f"{_FILE}: the GPU table cannot be read: {error}") from error
+    return {key: msgspec.structs.replace(row, key=key) for key, row in rows.items()}
+
+
+def find(key: str, *, auto: bool = True) -> Gpu:
+    """The row of a key; raises UsageError with the known ones, ``auto`` among them where the caller takes it."""
+    try:
+        return table()[key]
+    except KeyError:
+        known = [AUTO, *table()] if auto and key != AUTO else table()
+        raise UsageError(f"unknown GPU key '{key}'; known: {', '.join(known)}") from None
+
+
+def key_of(device_name: str) -> str | None:
+    """The GPU key whose name pattern matches what the driver reports; None for a GPU that no row describes."""
+    return next((row.key for row in table().values() if row.name and re.search(row.name, device_name)), None)
+
+
+def visible(present: list[Device], said: str | None) -> list[Device]:
+    """The devices that CUDA_VISIBLE_DEVICES leaves, in its order; all where it is not set.
+
+    Indices or prefixes of UUIDs; the first that names no device ends the list (CUDA C++ Programming Guide).
+    """
+    if said is None:
+        return present
+    chosen: list[Device] = []
+    for word in said.split(","):
+        name = word.strip()
+        if name.isascii() and name.isdigit():
+            named = [device for device in present if device.index == int(name)]
+        else:
+            named = [device for device in present if name.startswith("GPU-") and device.uuid.startswith(name)]
+        if len(named) != 1 or named[0] in chosen:
+            break
+        chosen += named
+    return chosen
+
+
+def narrowed() -> list[Device] | None:
+    """The devices that CUDA_VISIBLE_DEVICES leaves; None where it is not set, or NVML shows no device.
+
+    Raises UsageError where it names none of them, but for those that mean none: nothing, and -1.
+    """
+    return _narrowed(devices())
+
+
+def _narrowed(found: list[Device]) -> list[Device] | None:
+    said = os.environ.get(VISIBLE)
+    if said is None or not found:
+        return None
+    chosen = visible(found, said)
+    if not chosen and said.partition(",")[0].strip() not in ("", "-1"):
+        raise UsageError(
+            f"{VISIBLE}={said} names no GPU of this machine; set it to the index or UUID of a whole one, "
+            "as nvidia-smi -L lists them, or to -1 for none"
+        )
+    return chosen
+
+
+def _present() -> list[Device]:
+    found = devices()
+    chosen = _narrowed(found)
+    return found if chosen is None else chosen
+
+
+def detect() -> str:
+    """The GPU key of the first GPU that may be used; ``cpu`` where there is none.
+
+    Raises UsageError where no row describes it or CUDA_VISIBLE_DEVICES names none, InfrastructureError where it fails.
+    """
+    present = _present()
+    if not present:
+        return CPU
+    key = key_of(present[0].name)
+    if key is None:
+        raise UsageError(f"'{present[0].name}' matches no row of {_FILE.name}; add one, or name a key and --force it")
+    return key
+
+
+def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
+    """The GPU row for a requested key, and the device that will run it (None on ``cpu``).
+
+    Raises UsageError where the key is not the machine's GPU (unless forced) and InfrastructureError where no GPU is,
+    or where the driver fails, which ``cpu`` does not ask.
+    """
+    gpu = find(detect() if key == AUTO else key)
+    if gpu.is_cpu:
+        return gpu, None
+    present = _present()
+    if not present:
+        raise InfrastructureError(f"GPU key '{key}' was asked for, but this machine has no NVIDIA GPU; try GPU=cpu")
+    match = next((device for device in present if key_of(device.name) == gpu.key), None)
+    if match is None and not force:
+        asked = f"GPU key '{key}' was asked for, but this machine's GPU is '{present[0].name}'"
+        own = key_of(present[0].name)
+        if own is None:
+            raise UsageError(
+                f"{asked}, which matches no row of {_FILE.name}; add one, or --force to keep its records apart"
+            )
+        raise UsageError(f"{asked} (key {own}); use that key, or --force to keep its records apart")
+    return gpu, match or present[0]

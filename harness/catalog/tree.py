@@ -1,0 +1,214 @@
+"""The tree: where each file of an iteration lies, and what a path under ``tuning/`` says."""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Protocol
+
+from harness.errors import UsageError
+from harness.judge.facts.problem import Problem, parse_shape_key
+
+_FILE: Final = re.compile(r"iter(?P<number>[0-9]{3})_(?P<tag>[a-z][a-z0-9_]{1,30})\.py", re.ASCII)
+_MODEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
+_FORM: Final = "tuning/<gpu>/tilelang/srcs/<shape_key>/<model>/iter<NNN>_<tag>.py"
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration's identity, as its path gives it; ``path`` is absolute."""
+
+    path: Path
+    gpu: str
+    problem: Problem
+    model: str
+    number: int
+    tag: str
+
+    @property
+    def name(self) -> str:
+        return f"iter{self.number:03d}_{self.tag}"
+
+    @property
+    def shape_key(self) -> str:
+        return self.problem.shape_key
+
+    def __str__(self) -> str:
+        return f"{self.gpu}/{self.shape_key}/{self.model}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Misplaced:
+    """A file under ``srcs/`` whose path says nothing that can be judged."""
+
+    path: Path
+    reason: str
+
+
+class Named(Protocol):
+    """What a record says of which iteration it is."""
+
+    @property
+    def shape_key(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def number(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What narrows a run: shape key, model, iteration; None takes all."""
+
+    shape: str | None = None
+    model: str | None = None
+    iteration: str | None = None
+
+    def takes(self, iteration: Iteration) -> bool:
+        if self.shape is not None and iteration.shape_key != self.shape:
+            return False
+        if self.model is not None and iteration.model != self.model:
+            return False
+        return self.iteration is None or iteration.number == self._number
+
+    def takes_record(self, record: "Named") -> bool:
+        """The same of a record, whose file may be gone."""
+        if (self.shape or record.shape_key) != record.shape_key or (self.model or record.model) != record.model:
+            return False
+        return self.iteration is None or record.number == self._number
+
+    def may_mean(self, parts: tuple[str, ...]) -> bool:
+        """Whether a file that is no iteration could be one that was meant; ``parts`` are its path below ``srcs/``."""
+        if any(wanted is not None and wanted not in parts[:-1] for wanted in (self.shape, self.model)):
+            return False
+        return self.iteration is None or re.match(rf"iter0*{self._number}(?![0-9])", parts[-1]) is not None
+
+    @cached_property
+    def _number(self) -> int:
+        match = re.fullmatch(r"(?:iter)?([0-9]{1,3})(?:_[a-z0-9_]*)?", self.iteration or "")
+        if match is None:
+            raise UsageError(f"iteration '{self.iteration}' is not a number such as 3, 003 or iter003")
+        return int(match[1])
+
+    def check(self) -> None:
+        """Raise UsageError where a part cannot name anything."""
+        if self.shape is not None:
+            parse_shape_key(self.shape)
+        if self.model is not None:
+            check_model(self.model)
+        if self.iteration is not None:
+            _ = self._number
+
+
+def check_model(model: str) -> None:
+    if _MODEL.fullmatch(model) is None:
+        raise UsageError(f"model '{model}' does not match {_MODEL.pattern}")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The checkout that holds ``tuning/``, ``kernels/`` and ``baselines/``."""
+
+    root: Path
+
+    @classmethod
+    def here(cls) -> "Tree":
+        """``TILEBENCH_ROOT``, else the working directory where it holds ``tuning/``, else this package's checkout."""
+        named = os.environ.get("TILEBENCH_ROOT")
+        if named:
+            return cls(Path(named).resolve())
+        working = Path.cwd()
+        return cls(working if (working / "tuning").is_dir() else Path(__file__).resolve().parents[2])
+
+    @classmethod
+    def of(cls, path: Path) -> "Tree":
+        """The checkout that an iteration's path lies in; ``here`` where it lies in none."""
+        parents = path.absolute().parents
+        return cls(parents[6]) if len(parents) > 6 and parents[5].name == "tuning" else cls.here()
+
+    @property
+    def python_path(self) -> str:
+        """PYTHONPATH of a child that is to run this checkout's code, with what this process has on it behind."""
+        return os.pathsep.join((str(self.root), *filter(None, (os.environ.get("PYTHONPATH"),))))
+
+    def folder(self, gpu: str) -> Path:
+        return self.root / "tuning" / gpu / "tilelang"
+
+    def parse(self, path: Path) -> Iteration:
+        """The iteration that a path names; raises UsageError."""
+        path = path.absolute()
+        base = self.root / "tuning"
+        parts = path.relative_to(base).parts if path.is_relative_to(base) else ()
+        if len(parts) != 6 or parts[1:3] != ("tilelang", "srcs"):
+            raise UsageError(f"{self.short(path)}: not an iteration; its path must be {_FORM}")
+        gpu, _, _, shape_key, model, file = parts
+        match = _FILE.fullmatch(file)
+        if match is None:
+            raise UsageError(f"{self.short(path)}: the file name is not iter<NNN>_<tag>.py, tag [a-z][a-z0-9_]{{1,30}}")
+        try:
+            check_model(model)
+            problem = parse_shape_key(shape_key)
+        except UsageError as error:
+            raise UsageError(f"{self.short(path)}: {error}") from None
+        return Iteration(path, gpu, problem, model, int(match["number"]), match["tag"])
+
+    def scan(self, gpu: str, selection: Selection) -> tuple[list[Iteration], list[Misplaced]]:
+        """All iterations of a GPU key that the selection takes, in ladder order, and the files that are none."""
+        selection.check()
+        found: list[Iteration] = []
+        misplaced: list[Misplaced] = []
+        base = self.folder(gpu) / "srcs"
+        for path in sorted(base.rglob("*.py")):
+            if "__pycache__" in path.parts:
+                continue
+            try:
+                iteration = self.parse(path)
+                if not (path.is_file() and os.access(path, os.R_OK)):
+                    raise UsageError(f"{self.short(path)}: not a file that can be read")
+            except UsageError as error:
+                if selection.may_mean(path.relative_to(base).parts):
+                    misplaced.append(Misplaced(path, str(error)))
+                continue
+            if selection.takes(iteration):
+                found.append(iteration)
+        found.sort(key=lambda each: (each.shape_key, each.model, each.number, each.tag))
+        return found, misplaced
+
+    def records(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.folder(gpu) / "logs" / shape_key / model / "results.jsonl"
+
+    def builds(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.records(gpu, shape_key, model).with_name("builds.jsonl")
+
+    def play_offs(self, gpu: str, shape_key: str) -> Path:
+        """Of all models: a play-off may be between two."""
+        return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"
+
+    def all_records(self, gpu: str) -> list[Path]:
+        return sorted((self.folder(gpu) / "logs").glob("*/*/results.jsonl"))
+
+    def baseline(self, gpu: str, shape_key: str) -> Path:
+        return self.folder(gpu) / "baseline" / shape_key / "results.jsonl"
+
+    def timing(self, iteration: Iteration) -> Path:
+        return self._beside("perf", iteration) / f"timing_iter{iteration.number:03d}.txt"
+
+    def profiles(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.records(gpu, shape_key, model).with_name("profiles.jsonl")
+
+    def ncu(self, iteration: Iteration, suffix: str) -> Path:
+        """The profiler's report of an iteration; ``suffix`` is ``ncu-rep`` or ``csv``."""
+        return self._beside("perf", iteration) / f"ncu_iter{iteration.number:03d}.{suffix}"
+
+    def script(self, verb: str, iteration: Iteration) -> Path:
+        """``verb`` is ``build`` or ``run``."""
+        return self._beside("cmd", iteration) / f"{verb}_iter{iteration.number:03d}.sh"
+
+    def short(self, path: Path) -> str:
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def _beside(self, part: str, iteration: Iteration) -> Path:
+        return self.folder(iteration.gpu) / part / iteration.shape_key / iteration.model

@@ -1,0 +1,1 @@
+"""Build evidence: what the compilers say of a kernel."""

@@ -1,0 +1,135 @@
+"""The report of a build: one flat row an iteration for machines, one table a problem for people."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+import msgspec
+from tabulate import tabulate
+
+from harness.records.results import Build, KernelEvidence, Record
+
+HEADERS: Final = (
+    "iteration",
+    "registers",
+    "spills",
+    "shared",
+    "of",
+    "blocks/SM",
+    "threads",
+    "blocks",
+    "instructions",
+    "TMA",
+    "source",
+    "cubin",
+    "s",
+)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One iteration's build; figures are those of the kernel that computes, None where there is none to tell.
+
+    Sizes are in bytes, spills and registers of a thread, shared memory and ``threads`` of a block.
+    """
+
+    gpu: str
+    problem: str
+    model: str
+    iteration: str
+    status: str
+    cause: str | None
+    reason: str | None
+    attempt: str | None
+    seconds: float | None
+    source_bytes: int | None
+    cubin_bytes: int | None
+    kernel: str | None
+    registers: int | None
+    spill_bytes: int | None
+    static_shared_bytes: int | None
+    dynamic_shared_bytes: int | None
+    shared_bytes: int | None
+    shared_limit_bytes: int | None
+    blocks_per_sm: int | None
+    limited_by: str | None
+    threads: int | None
+    grid: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
+    waves: float | None
+    instructions: dict[str, int] | None
+    tma_loads: int | None
+    tma_stores: int | None
+    warnings: tuple[str, ...]
+    kernels: tuple[KernelEvidence, ...]
+
+
+def row(record: Record) -> Row:
+    """The build of a record."""
+    build = record.build
+    kernel = main_kernel(build)
+    return Row(
+        gpu=record.gpu,
+        problem=record.shape_key,
+        model=record.model,
+        iteration=record.iteration,
+        status=record.status.value,
+        cause=record.cause.value if record.cause else None,
+        reason=record.reason,
+        attempt=record.attempt,
+        seconds=build.seconds if build else None,
+        source_bytes=build.generated_bytes or None if build else None,
+        cubin_bytes=build.cubin_bytes if build else None,
+        kernel=kernel.name if kernel else None,
+        registers=kernel.registers if kernel else None,
+        spill_bytes=kernel.spill_bytes if kernel else None,
+        static_shared_bytes=kernel.static_shared_bytes if kernel else None,
+        dynamic_shared_bytes=kernel.dynamic_shared_bytes if kernel else None,
+        shared_bytes=kernel.shared_bytes if kernel else None,
+        shared_limit_bytes=kernel.shared_limit_bytes if kernel else None,
+        blocks_per_sm=kernel.blocks_per_sm if kernel else None,
+        limited_by=kernel.limited_by if kernel else None,
+        threads=kernel.threads if kernel else None,
+        grid=kernel.grid if kernel else None,
+        cluster=kernel.cluster if kernel else None,
+        waves=kernel.waves if kernel else None,
+        instructions=kernel.instructions if kernel else None,
+        tma_loads=kernel.tma_loads if kernel else None,
+        tma_stores=kernel.tma_stores if kernel else None,
+        warnings=build.warnings or () if build else (),
+        kernels=build.kernels or () if build else (),
+    )
+
+
+def main_kernel(build: Build | None) -> KernelEvidence | None:
+    """The kernel that computes."""
+    return build.kernels[0] if build is not None and build.kernels else None
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """A table a problem, with the warnings below it."""
+    return "\n".join(_table(name, list(group)) for name, group in groupby(rows, key=lambda each: each.problem))
+
+
+def _table(problem: str, rows: list[Row]) -> str:
+    body = tabulate(
+        [_cells(each) for each in rows],
+        headers=HEADERS,
+        disable_numparse=True,
+        colalign=("left", *["right"] * 7, "left", *["right"] * 4),
+    )
+    notes = [f"  {each.iteration}: {warning}" for each in rows for warning in each.warnings]
+    notes += [f"  {each.iteration}: {each.status}: {each.reason}" for each in rows if each.reason is not None]
+    return "\n".join([f"{problem} for {rows[0].gpu}", "", body, *([""] if notes else []), *notes, ""])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    limit = row.shared_limit_bytes
+    tma = None if row.tma_loads is None else f"{row.tma_loads}+{row.tma_stores}"
+    instructions = ", ".join(f"{count} {name}" for name, count in (row.instructions or {}).items())
+    blocks = None if row.grid is None else row.grid[0] * row.grid[1] * row.grid[2]
+    figures = (
+        *(row.registers, row.spill_bytes, row.shared_bytes, limit, row.blocks_per_sm, row.threads, blocks),
+        *(instructions, tma, row.source_bytes, row.cubin_bytes),
+    )
+    seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
+    return (row.iteration, *("" if each is None else str(each) for each in figures), seconds)

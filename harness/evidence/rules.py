@@ -1,0 +1,232 @@
+"""The rules: what cannot be launched on an architecture, and what will be slow, each in words and with its source."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from harness.evidence.sass import Code, WarpGroupMma
+from harness.judge.facts.compilation import Launch
+from harness.judge.facts.occupancy import (
+    MAX_CLUSTER,
+    MAX_GRID,
+    MAX_REGISTERS,
+    MAX_THREADS,
+    REGISTERS,
+    Limits,
+    registers_of,
+)
+from harness.judge.facts.ptxas import Usage
+
+# Bytes of shared memory that an SM reads in a cycle: 32 banks of 4 (CUDA C++ Programming Guide, "Shared Memory").
+SHARED_BYTES_PER_CYCLE: Final = 128
+# Multiply-adds of 16-bit numbers that an SM's tensor cores do in a cycle: 989.4 TFLOPS / (132 SMs * 1.83 GHz * 2), from
+# the H100 white paper; an 8-bit WGMMA has twice the k, and takes as long.
+FMA_PER_CYCLE: Final = 2048
+FULL_ENOUGH: Final = 0.9  # of the SMs, over all waves: below this a tenth of the time is lost to the last wave
+_MMA_SYNC: Final = ("HMMA.", "QMMA.", "IMMA.")
+MANY_WAVES: Final = 10  # from here on the last wave is less than a tenth
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is known of one kernel; parts are None where the tool that would tell is missing."""
+
+    launch: Launch
+    arch: str
+    limits: Limits | None
+    sms: int | None
+    input_bits: int
+    usage: Usage | None
+    code: Code | None
+    blocks_per_sm: int | None
+    limited_by: str | None
+    remarks: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    compute_bound: bool = True  # by the roofline of the problem, not by what the kernel does
+
+    @property
+    def threads(self) -> int:
+        x, y, z = self.launch.block
+        return x * y * z
+
+    @property
+    def blocks(self) -> int:
+        x, y, z = self.launch.grid
+        return x * y * z
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.launch.dynamic_shared_bytes + (self.usage.static_shared_bytes if self.usage else 0)
+
+    @property
+    def waves(self) -> float | None:
+        if not self.sms or not self.blocks_per_sm:
+            return None
+        return self.blocks / (self.sms * self.blocks_per_sm)
+
+    @property
+    def computes(self) -> bool:
+        return self.code is not None and bool(self.code.tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``says`` gives the sentences, none where the rule is kept; ``source`` is where it comes from."""
+
+    name: str
+    says: Callable[[Facts], Iterator[str]]
+    source: str
+
+
+# What cannot be launched
+
+
+def _threads(facts: Facts) -> Iterator[str]:
+    if facts.threads > MAX_THREADS:
+        yield f"{facts.threads:,} threads a block, {MAX_THREADS:,} at most: make threads smaller"
+
+
+def _shared(facts: Facts) -> Iterator[str]:
+    if facts.limits is not None and facts.shared_bytes > facts.limits.block_shared_bytes:
+        most = facts.limits.block_shared_bytes
+        yield (
+            f"{facts.shared_bytes:,} bytes of shared memory, {facts.arch} has {most:,} for a block, "
+            f"{facts.shared_bytes - most:,} fewer: take fewer stages or a smaller tile"
+        )
+
+
+def _registers(facts: Facts) -> Iterator[str]:
+    if facts.usage is None:
+        return
+    if facts.usage.registers > MAX_REGISTERS:
+        yield f"{facts.usage.registers} registers a thread, {MAX_REGISTERS} at most"
+    taken = registers_of(facts.threads, facts.usage.registers)
+    if facts.threads <= MAX_THREADS and taken > REGISTERS:
+        yield (
+            f"{facts.usage.registers} registers x {facts.threads} threads take {taken:,} registers, "
+            f"an SM has {REGISTERS:,}: take fewer threads or a smaller tile"
+        )
+
+
+def _grid(facts: Facts) -> Iterator[str]:
+    for axis, size, most in zip("xyz", facts.launch.grid, MAX_GRID, strict=True):
+        if not 0 < size <= most:
+            yield f"the grid has {size:,} blocks in {axis}, 1 to {most:,} are possible"
+
+
+def _cluster(facts: Facts) -> Iterator[str]:
+    x, y, z = facts.launch.cluster
+    if x * y * z > MAX_CLUSTER:
+        yield f"a cluster of {x * y * z} blocks, {MAX_CLUSTER} at most"
+    for axis, size, unit in zip("xyz", facts.launch.grid, facts.launch.cluster, strict=True):
+        if unit > 0 and size % unit:
+            yield f"the grid's {size} blocks in {axis} are no multiple of the cluster's {unit}"
+
+
+_SPECIFICATIONS: Final = 'CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"'
+
+REFUSALS: Final = (
+    Rule("threads", _threads, _SPECIFICATIONS),
+    Rule("shared memory", _shared, _SPECIFICATIONS),
+    Rule("registers", _registers, "cuda_occupancy.h, cudaOccMaxBlocksPerSMRegsLimit"),
+    Rule("grid", _grid, _SPECIFICATIONS),
+    Rule("cluster", _cluster, 'CUDA C++ Programming Guide, "Thread Block Clusters"'),
+)
+
+
+# What will be slow
+
+
+def _spills(facts: Facts) -> Iterator[str]:
+    usage = facts.usage
+    if usage is None:
+        return
+    if usage.spill_store_bytes or usage.spill_load_bytes:
+        yield (
+            f"spills: {usage.spill_store_bytes:,} bytes of stores and {usage.spill_load_bytes:,} of loads a thread "
+            "in local memory; a smaller tile, more threads or more registers a thread"
+        )
+    elif usage.stack_bytes:
+        yield f"local memory: {usage.stack_bytes:,} bytes a thread, of an array that is indexed at run time"
+
+
+def _ptxas(facts: Facts) -> Iterator[str]:
+    for remark in facts.remarks:
+        yield f"ptxas: {remark}"
+
+
+def _narrow(facts: Facts) -> Iterator[str]:
+    if facts.code is None or not facts.compute_bound:
+        return
+    for mma in sorted(facts.code.warp_group, key=lambda each: each.n):
+        wanted = shared_bytes_per_cycle(mma, facts.input_bits)
+        if wanted >= SHARED_BYTES_PER_CYCLE:
+            yield (
+                f"narrow WGMMA: {mma.m}x{mma.n}x{mma.k} reads {wanted:.0f} bytes of shared memory a cycle, an SM has "
+                f"{SHARED_BYTES_PER_CYCLE}; 128 columns or more for each warp group leave room"
+            )
+
+
+def shared_bytes_per_cycle(mma: WarpGroupMma, input_bits: int) -> float:
+    """What a WGMMA asks of shared memory while the tensor cores work on it: B, and A unless it is in registers."""
+    rows = mma.n + (0 if mma.a_in_registers else mma.m)
+    cycles = mma.m * mma.n * mma.k * input_bits / 16 / FMA_PER_CYCLE
+    return rows * mma.k * input_bits / 8 / cycles
+
+
+def _older_mma(facts: Facts) -> Iterator[str]:
+    newer = next(
+        (name for arch, name in (("sm_90", "WGMMA"), ("sm_100", "tcgen05.mma")) if facts.arch.startswith(arch)), None
+    )
+    if newer and facts.code and any(each.startswith(_MMA_SYNC) for each in facts.code.tensor):
+        yield f"mma.sync instead of {newer}: the tensor cores of {facts.arch} do not reach their rate by it"
+
+
+def _no_tensor_cores(facts: Facts) -> Iterator[str]:
+    if facts.code and not facts.computes and facts.input_bits <= 16:
+        yield "no tensor core instruction in the kernel"
+
+
+def _waves(facts: Facts) -> Iterator[str]:
+    waves = facts.waves
+    if waves is None or facts.sms is None or not facts.computes:
+        return
+    if facts.blocks <= facts.sms:
+        if facts.blocks / facts.sms < FULL_ENOUGH:
+            yield f"idle SMs: {facts.blocks} blocks for {facts.sms} SMs; smaller tiles, or K split over blocks"
+        return
+    whole = math.ceil(waves)
+    if 1 < waves < MANY_WAVES and waves / whole < FULL_ENOUGH:
+        yield (
+            f"wave quantization: {facts.blocks:,} blocks are {waves:.2f} waves of {facts.sms} SMs x "
+            f"{facts.blocks_per_sm}, the last one partly empty: {waves / whole:.0%} of the SMs' time is used"
+        )
+
+
+def _conflicts(facts: Facts) -> Iterator[str]:
+    for conflict in facts.conflicts:
+        yield f"bank conflicts: {conflict}"
+
+
+def _portable(facts: Facts) -> Iterator[str]:
+    x, y, z = facts.launch.cluster
+    if 8 < x * y * z <= MAX_CLUSTER:
+        yield f"a cluster of {x * y * z} blocks is not portable, and may not be schedulable"
+
+
+WARNINGS: Final = (
+    Rule("spills", _spills, "ptxas --verbose"),
+    Rule("ptxas", _ptxas, "ptxas, its own remarks"),
+    Rule("narrow WGMMA", _narrow, "shared memory's 32 banks of 4 bytes a cycle against the tensor cores' rate"),
+    Rule("mma.sync", _older_mma, "Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024"),
+    Rule("tensor cores", _no_tensor_cores, "the cubin's instructions"),
+    Rule("waves", _waves, "the grid, the SMs of gpus.toml, and the blocks that fit on one"),
+    Rule("bank conflicts", _conflicts, "the addresses in the generated source (banks.py)"),
+    Rule("cluster size", _portable, 'CUDA C++ Programming Guide, "Thread Block Clusters"'),
+)
+
+
+def broken(rules: tuple[Rule, ...], facts: Facts) -> list[str]:
+    """What the rules say of a kernel."""
+    return [sentence for rule in rules for sentence in rule.says(facts)]

@@ -1,0 +1,1 @@
+"""Extras: tools built on the core, which imports none of them."""

@@ -1,0 +1,118 @@
+"""Entries: the scripts of a foreign tree, each with its problem and the hash of all of the tree's code that it runs."""
+
+import ast
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.catalog.tree import Selection
+from harness.errors import UsageError, encodable
+from harness.judge.facts.hashes import source_sha256
+from harness.judge.facts.problem import Problem, parse_shape_key
+
+_NUMBER: Final = re.compile(r"iter_?([0-9]{1,4})(?![0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One script ``…/srcs/<shape_key>/<model>/iter<NNN>*.py``; ``problem`` is None where its folder names none of ours.
+
+    ``sha256`` is of the script alone, ``sources_sha256`` also of what it imports from its own folder or from the
+    tree's root.
+    """
+
+    path: Path
+    shape_key: str
+    model: str
+    number: int
+    problem: Problem | None
+    unknown: str | None  # why there is no problem
+    sha256: str
+    sources_sha256: str
+
+    @property
+    def script(self) -> str:
+        return encodable(self.path.stem)
+
+    @property
+    def operator(self) -> str:
+        return self.problem.operator if self.problem is not None else ""
+
+    @property
+    def results(self) -> tuple[Path, Path]:
+        """Where the tree keeps its figures of this problem and model."""
+        root, problem, model = self.path.parents[3], self.path.parents[1].name, self.path.parent.name
+        return root / "perf" / problem / model, root / "logs" / problem / model
+
+    def __str__(self) -> str:
+        return f"{self.shape_key} {self.model} {self.script}"
+
+
+def number_of(name: str) -> int | None:
+    """The number of the iteration that a name tells, as iter005, iter_5 and timing_iter5 do."""
+    match = _NUMBER.search(name)
+    return None if match is None else int(match[1])
+
+
+def entries(root: Path, selection: Selection) -> list[Entry]:
+    """All scripts of a tree that the selection takes, in ladder order; raises UsageError where there is none."""
+    found = []
+    for path in sorted(root.resolve().rglob("srcs/*/*/iter*.py")):
+        number = number_of(path.name)
+        if number is None or not path.is_file():
+            continue
+        shape_key, model = (encodable(folder.name) for folder in (path.parent.parent, path.parent))
+        problem, unknown = _problem(shape_key)
+        sha256 = source_sha256(path)
+        hashed = _sources_sha256(path, sha256, root.resolve())
+        entry = Entry(path, shape_key, model, number, problem, unknown, sha256, hashed)
+        if selection.takes_record(entry):
+            found.append(entry)
+    if not found:
+        raise UsageError(f"{root} holds no scripts srcs/<shape_key>/<model>/iter<NNN>*.py that were asked for")
+    return sorted(found, key=lambda each: (each.shape_key, each.model, each.number, each.script))
+
+
+def _problem(shape_key: str) -> tuple[Problem | None, str | None]:
+    try:
+        return parse_shape_key(shape_key), None
+    except UsageError as error:
+        return None, str(error)
+
+
+def _sources_sha256(script: Path, sha256: str, root: Path) -> str:
+    digest = hashlib.sha256(sha256.encode())
+    for path in _imported(script, root):
+        digest.update(f"{path.name}\0{source_sha256(path)}".encode())
+    return digest.hexdigest()
+
+
+def _imported(script: Path, root: Path) -> list[Path]:
+    """The tree's own modules that a script imports, directly or not."""
+    seen: dict[Path, None] = {script: None}
+    waiting = [script]
+    while waiting:
+        for name in _names(waiting.pop()):
+            places = (folder.joinpath(*name.split(".")) for folder in (script.parent, root))
+            files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+            for file in files:
+                if file not in seen and file.is_file():
+                    seen[file] = None
+                    waiting.append(file)
+    return sorted(set(seen) - {script})
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        module = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
+        return []
+    names: list[str] = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)]

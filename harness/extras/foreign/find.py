@@ -1,0 +1,239 @@
+"""The kernel of a script: loaded, found and traced, in the confined process that will launch it.
+
+A script says in many ways what it would run. What is looked for, in this order: a compiled kernel of the module, a
+PrimFunc of the module, a ``@tilelang.jit`` function, a function that returns what it compiles, one that returns its
+PrimFunc. Functions are called with the problem's dimensions, by the names of their parameters, and else as the script
+itself calls them. Where the script leaves open what the first of these is, the others are not asked: they would be
+something else than what it runs.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+import tilelang
+import torch
+from tilelang import tvm
+from tilelang.autotuner.tuner import AutoTuneImpl
+from tilelang.engine.lower import extrac_params
+from tilelang.jit import JITImpl
+
+from harness.catalog import gpus
+from harness.extras.foreign.calls import UNKNOWN, Source, Undecided, Values, flags_of, is_last
+from harness.iteration import Program
+from harness.judge.child.kernel import target_of
+from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.judge.facts.signature import Signature, mismatch
+from harness.operators import OPERATORS
+
+INPUT_DTYPES: Final = frozenset({"dtype", "in_dtype", "input_dtype", "dtype_in", "ab_dtype"})
+ACCUMULATOR_DTYPES: Final = frozenset({"accum_dtype", "acc_dtype", "accumulator_dtype", "dtype_acc"})
+DYNAMIC: Final = -1
+FUNCTIONS: Final = (FunctionType, functools._lru_cache_wrapper)
+OUTPUT_DTYPES: Final = frozenset({"out_dtype", "output_dtype", "dtype_out", "c_dtype"})
+
+
+class KernelNotFound(Exception):
+    """Why the script cannot be judged, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A program that the script would run, and under which name it stands there."""
+
+    name: str
+    program: Program
+
+    @property
+    def signature(self) -> Signature:
+        parameters = extrac_params(self.program.prim_func)
+        return tuple((tuple(map(_size, each.shape)), str(each.dtype)) for each in parameters)
+
+    def same_as(self, other: "Found") -> bool:
+        mine, its = self.program, other.program
+        options = (mine.pass_configs, mine.compile_flags) == (its.pass_configs, its.compile_flags)
+        return options and bool(mine.prim_func.same_as(its.prim_func))
+
+
+def program_of(*, script: str, tree: str, sha256: str, shape: str, gpu: str) -> Program:
+    """Load a script, as another would import it, and return its kernel; raises KernelNotFound."""
+    path = Path(script)
+    text = path.read_bytes()
+    if hashlib.sha256(text).hexdigest() != sha256:
+        raise KernelNotFound("it changed before it was judged")
+    sys.path[:0] = [str(path.parent), tree]
+    sys.argv = [script]
+    return found_in(_load(path), ast.parse(text), parse_shape_key(shape), target_of(gpus.find(gpu)))
+
+
+def found_in(module: ModuleType, source: ast.Module, problem: Problem, target: Any) -> Program:
+    """The one program of a loaded module that computes the problem; raises KernelNotFound."""
+    search = Search(module, source, problem, target)
+    others: list[Found] = []
+    for look in (search.compiled, search.prim_funcs, search.jit_functions, search.makers, search.factories):
+        found = _distinct(look())
+        fitting = [each for each in found if mismatch(each.signature, problem) is None]
+        if len(fitting) == 1:
+            return fitting[0].program
+        if fitting:
+            names = ", ".join(each.name for each in fitting)
+            raise KernelNotFound(f"it has several kernels, and nothing says which: {names}")
+        others += found
+        if search.reasons:
+            break
+    if not search.reasons and len(others) == 1 and len(others[0].signature) == len(problem.tensors):
+        return others[0].program  # the judge says in what it differs from the problem
+    reasons = [*search.reasons, *(f"{each.name}: {mismatch(each.signature, problem)}" for each in others)]
+    raise KernelNotFound("; ".join(reasons) or "no PrimFunc, no compiled kernel, and no function that gives one")
+
+
+class Search:
+    """What a module holds that may be its kernel; ``reasons`` say why something is none."""
+
+    def __init__(self, module: ModuleType, source: ast.Module, problem: Problem, target: Any) -> None:
+        self.names = dict(vars(module))
+        self.source = Source(source, self.names)
+        self.problem = problem
+        self.target = target
+        dims = OPERATORS[problem.operator].dims
+        self.dims = {name.lower(): size for name, size in zip(dims, problem.dims, strict=True)}
+        self.reasons: list[str] = []
+
+    def compiled(self) -> Iterator[Found]:
+        """Kernels that the module has compiled when it is loaded."""
+        return self._attempts(self.names, tilelang.JITKernel, _of_compiled)
+
+    def prim_funcs(self) -> Iterator[Found]:
+        return self._attempts(self.names, tvm.tirx.PrimFunc, self._of_prim_func)
+
+    def jit_functions(self) -> Iterator[Found]:
+        """Lazy and eager ones; what tunes itself is none that could be judged."""
+        return self._attempts(self.names, (JITImpl, AutoTuneImpl), self._of_jit)
+
+    def makers(self) -> Iterator[Found]:
+        return self._attempts(self.source.makers(), FUNCTIONS, self._of_function)
+
+    def factories(self) -> Iterator[Found]:
+        return self._attempts(self.source.factories(), FUNCTIONS, self._of_function)
+
+    def _attempts(self, names: Iterable[str], kind: Any, make: Callable[[str, Any], Found]) -> Iterator[Found]:
+        for name in names:
+            if not isinstance(self.names.get(name), kind):
+                continue
+            try:
+                with self.target:
+                    found = make(name, self.names[name])
+                if any(DYNAMIC in shape for shape, _ in found.signature):
+                    raise KernelNotFound("its shapes are known when it is called only")
+            except (KernelNotFound, Undecided) as error:
+                self.reasons.append(f"{name}: {error}")
+            else:
+                yield found
+
+    def _of_prim_func(self, name: str, prim_func: Any) -> Found:
+        pass_configs, flags = self.source.options(name, len(prim_func.params))
+        return Found(name, Program(prim_func, pass_configs, flags))
+
+    def _of_jit(self, name: str, function: Any) -> Found:
+        if isinstance(function, AutoTuneImpl):
+            raise KernelNotFound("it is tuned when it runs")
+        tensors: list[str] = list(function.func.tensor_args)  # none where it is lazy
+        given = len(self.problem.tensors)
+        if tensors and len(tensors) not in (given, given - 1):  # one that makes its output takes the inputs alone
+            raise KernelNotFound(f"it takes {len(tensors)} tensors, {self.problem} has {given}")
+        arguments = self._arguments(name, function.signature, tensors)
+        for tensor, (shape, dtype) in zip(tensors, self.problem.tensors, strict=False):
+            arguments[tensor] = torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
+        prim_func = function.get_tir(**arguments)
+        return _given(name, prim_func, function.out_idx, function.pass_configs, function.compile_flags)
+
+    def _of_function(self, name: str, function: Any) -> Found:
+        value = function(**self._arguments(name, inspect.signature(function), ()))
+        if isinstance(value, tilelang.JITKernel):
+            return _of_compiled(name, value)
+        if not isinstance(value, tvm.tirx.PrimFunc):
+            raise KernelNotFound(f"it returned {type(value).__name__}, no kernel")
+        return self._of_prim_func(name, value)
+
+    def _arguments(self, name: str, signature: inspect.Signature, tensors: Sequence[str]) -> Values:
+        """Values for a function's parameters but the tensors: dimensions by name, the rest as the script calls it."""
+        fixed: Values = {}
+        free: list[inspect.Parameter] = []
+        for each in signature.parameters.values():
+            if each.name in tensors or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+                continue
+            if each.name.lower() in self.dims:
+                fixed[each.name] = self.dims[each.name.lower()]
+            else:
+                free.append(each)
+        calls = list(self.source.calls(name, signature))
+        mine = [call for call in calls if all(call.get(dim, size) in (size, UNKNOWN) for dim, size in fixed.items())]
+        ways: list[Values] = []
+        for call in mine or calls or [{}]:
+            way = {each.name: self._value(each, call) for each in free}
+            if way not in ways:
+                ways.append(way)
+        if len(ways) > 1:
+            raise KernelNotFound(f"it is called in {len(ways)} ways, and nothing says which")
+        return fixed | ways[0]
+
+    def _value(self, parameter: inspect.Parameter, call: Mapping[str, Any]) -> Any:
+        name = parameter.name
+        if name in call:
+            if call[name] is UNKNOWN:
+                raise KernelNotFound(f"what it is given as '{name}' is decided when it runs")
+            return call[name]
+        if parameter.default is not parameter.empty:
+            return parameter.default
+        for constant in (name, name.upper(), name.lower()):
+            if isinstance(self.names.get(constant), bool | int | float | str):
+                return self.names[constant]
+        for names, dtype in (
+            (INPUT_DTYPES, self.problem.input),
+            (ACCUMULATOR_DTYPES, self.problem.accumulator),
+            (OUTPUT_DTYPES, self.problem.output),
+        ):
+            if name.lower() in names:
+                return dtype
+        raise KernelNotFound(f"nothing says what '{name}' is")
+
+
+def _load(path: Path) -> ModuleType:
+    """Import a file under its own name, so that what it does as ``__main__`` is not done."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _of_compiled(name: str, kernel: Any) -> Found:
+    """The program behind a compiled kernel: the judge compiles it again, for the GPU at hand, with its output given."""
+    return _given(name, kernel.prim_func, kernel.out_idx, kernel.pass_configs, kernel.compile_flags)
+
+
+def _given(name: str, prim_func: Any, out_idx: Any, pass_configs: Any, compile_flags: Any) -> Found:
+    if not is_last(out_idx, len(prim_func.params)):
+        raise KernelNotFound("its output is not its last parameter")
+    return Found(name, Program(prim_func, dict(pass_configs or {}), flags_of(compile_flags)))
+
+
+def _distinct(found: Iterator[Found]) -> list[Found]:
+    kept: list[Found] = []
+    for each in found:
+        if not any(each.same_as(other) for other in kept):
+            kept.append(each)
+    return kept
+
+
+def _size(size: Any) -> int:
+    return int(size) if str(size).isdigit() else DYNAMIC

@@ -1,0 +1,99 @@
+"""A script run as its user would run it, confined, and the figures that it prints of itself."""
+
+import os
+import re
+import runpy
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final, NoReturn
+
+from harness.catalog.gpus import Gpu
+from harness.errors import printable
+from harness.extras.foreign.record import Said
+from harness.judge.child.entry import Brief
+from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.judge.messages import Message, send
+from harness.judge.processes import Contestant, Ended
+
+MOST_OUTPUT_BYTES: Final = 1 << 22
+_NUMBER: Final = r"\s*[:=]\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)"
+_VERDICT: Final = re.compile(r"\bVERIFY\s*:\s*(PASS|FAIL)", re.IGNORECASE)
+_TIME: Final = re.compile(rf"\btime_ms{_NUMBER}", re.IGNORECASE)
+_TFLOPS: Final = re.compile(rf"\bTFLOPS{_NUMBER}", re.IGNORECASE)
+_ANY_PROBLEM: Final = parse_shape_key("matmul_f32fp32_16x16x16")  # a brief names one; a script is not told
+
+
+class Finished(Message, frozen=True):
+    """The script ended by itself; ``reason`` says how, where not well."""
+
+    reason: str | None
+
+
+def run_script(brief: Brief, referee: Connection, parent: Connection) -> NoReturn:
+    """Body of the process: ``python script.py``, where it can write to a scratch folder only."""
+    from harness.judge.child.serve import explain
+    from harness.judge.child.setup import settle_in_scratch
+
+    reason: str | None = None
+    try:
+        settle_in_scratch(brief)
+        sys.argv = [str(brief.path)]
+        sys.path.insert(0, str(brief.path.parent))
+        try:
+            runpy.run_path(str(brief.path), run_name="__main__")
+        except SystemExit as error:
+            reason = None if error.code in (None, 0) else f"it exited with {printable(str(error.code), 200)}"
+        except BaseException as error:
+            reason = explain(error)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        send(parent, Finished(reason))
+    finally:
+        os._exit(0)
+
+
+class Script(Contestant):
+    """The process of one script."""
+
+    body = staticmethod(run_script)
+
+    def printed(self) -> str:
+        """All that it printed, or the end of it."""
+        try:
+            with (self.scratch / "output.txt").open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT_BYTES))
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+
+def run_itself(tree: Path, path: Path, problem: Problem | None, gpu: Gpu, deadline_s: float) -> tuple[Said, str | None]:
+    """What a script says of itself, and how it ended where not well; ``tree`` is importable for it."""
+    script = Script(tree, path, problem or _ANY_PROBLEM, gpu)
+    try:
+        finished: Finished = script.hear(Finished, deadline_s)
+        reason = finished.reason
+    except Ended as ended:
+        reason = ended.reason.replace(f"the {script.role}", "it", 1)
+    finally:
+        said = figures(script.printed())
+        script.end()
+    return said, reason
+
+
+def figures(text: str) -> Said:
+    """The last verdict, time and rate in what a script printed."""
+    verdicts = _VERDICT.findall(text)
+    return Said(verdicts[-1].upper() == "PASS" if verdicts else None, _last(_TIME, text), _last(_TFLOPS, text))
+
+
+def _last(pattern: re.Pattern[str], text: str) -> float | None:
+    for number in reversed(pattern.findall(text)):
+        try:
+            value = float(number)
+        except ValueError:
+            continue
+        if 0 < value < float("inf"):
+            return value
+    return None

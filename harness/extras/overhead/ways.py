@@ -1,0 +1,163 @@
+"""The ways to call one addition, and the front's products, and the child process that times one beside torch."""
+
+import importlib
+import os
+import random
+import tempfile
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NoReturn
+
+from harness.errors import printable
+from harness.extras.overhead import front
+from harness.extras.overhead.case import Call, Case
+from harness.judge.child.entry import Brief
+from harness.judge.messages import Message, send
+
+LENGTH: Final = 256  # floats of each tensor: 1 KiB, which a GPU adds in about 2 µs and a core in less than 0.1
+CALLS: Final = 40  # of a block: fewer than the launches that a GPU queues before a call has to wait (1,024)
+BLOCKS: Final = 201  # short and many, so that a median passes over those in which another process had the core
+WARM_UP_BLOCKS: Final = 5
+
+SPELLINGS: Final = ("tilelang.compile", "lazy @tilelang.jit", "eager @tilelang.jit")
+BACKENDS: Final = ("auto", "tvm_ffi", "cython", "nvrtc")
+RETURNING: Final = "tilelang.compile, out_idx"
+TORCH: Final = "torch.add, out="
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A spelling and an execution backend; ``torch`` has no backend."""
+
+    spelling: str
+    backend: str = ""
+
+
+class Took(Message, frozen=True):
+    """Host µs per call, and torch's in blocks between them: medians over blocks; ``spread_us`` is half their IQR."""
+
+    us: float
+    spread_us: float
+    torch_us: float
+    backend: str
+    first_ms: float | None = None
+
+
+class Refused(Message, frozen=True):
+    """This way does not exist here, in the words of TileLang."""
+
+    reason: str
+
+
+def ways() -> tuple[Way, ...]:
+    """All that are asked for, torch first."""
+    return (
+        Way(TORCH),
+        *(Way(spelling, backend) for spelling in SPELLINGS for backend in BACKENDS),
+        Way(RETURNING, "auto"),
+        *map(Way, front.SPELLINGS),
+    )
+
+
+def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> NoReturn:
+    """Body of the process; what TileLang compiles lies in ``folder``."""
+    from harness.judge.child.setup import settle
+
+    try:
+        settle(brief)
+        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # of the forkserver: a user's calls do not ask NVML
+        os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for target in (1, 2):
+            os.dup2(nothing, target)
+        try:
+            send(parent, timed(brief, way, folder))
+        except Exception as error:
+            send(parent, Refused(printable(f"{type(error).__name__}: {error}", 200)))
+    finally:
+        os._exit(0)
+
+
+def timed(brief: Brief, way: Way, folder: Path) -> Took:
+    """Blocks of calls this way and blocks of torch's, in random order; a GPU is waited for between blocks only."""
+    import torch
+
+    case = front.case(brief, way.spelling, folder) if way.spelling in front.SPELLINGS else _addition(brief, way)
+    call, torch_call = case.call, case.torch_call
+    if not case.is_right(call()):
+        raise ValueError("its result is wrong")
+    wait: Call = (lambda: None) if brief.gpu.is_cpu else torch.cuda.synchronize
+    taken: dict[Call, list[float]] = {call: [], torch_call: []}
+    for block in range(WARM_UP_BLOCKS + BLOCKS):
+        for each in random.sample((call, torch_call), 2):
+            us = _block_us(each, wait)
+            if block >= WARM_UP_BLOCKS:
+                taken[each].append(us)
+    blocks = sorted(taken[call])
+    spread_us = (blocks[3 * len(blocks) // 4] - blocks[len(blocks) // 4]) / 2
+    return Took(median(blocks), spread_us, median(taken[torch_call]), case.backend, case.first_ms)
+
+
+def _block_us(call: Call, wait: Call) -> float:
+    wait()
+    started = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    us = (time.perf_counter() - started) * 1e6 / CALLS
+    wait()
+    return us
+
+
+def _addition(brief: Brief, way: Way) -> Case:
+    import torch
+
+    a, b = (torch.randn(LENGTH, device="cpu" if brief.gpu.is_cpu else "cuda") for _ in range(2))
+    ours, theirs = (torch.full_like(a, float("nan")) for _ in range(2))
+    call, backend = _call(brief, way, (a, b, ours))
+
+    def torch_call() -> object:
+        return torch.add(a, b, out=theirs)
+
+    def is_right(returned: object) -> bool:
+        return torch.equal(returned if isinstance(returned, torch.Tensor) else ours, torch_call())  # type: ignore[arg-type]
+
+    return Case(call, torch_call, is_right, backend)
+
+
+def _call(brief: Brief, way: Way, tensors: tuple[Any, Any, Any]) -> tuple[Call, str]:
+    """One call as a user writes it, and the backend that it went through."""
+    import tilelang
+    import torch
+
+    from harness.judge.child.kernel import target_of
+
+    a, b, c = tensors
+    if way.spelling == TORCH:
+        return lambda: torch.add(a, b, out=c), ""
+    kernels = importlib.import_module(f"harness.extras.overhead.kernels.{'cpu' if brief.gpu.is_cpu else 'cuda'}")
+    how = {"target": target_of(brief.gpu), "execution_backend": way.backend}
+    compiled: Any
+    if way.spelling == "lazy @tilelang.jit":
+        lazy = tilelang.jit(**how)(kernels.lazy)
+        compiled = lazy(LENGTH)
+        return lambda: lazy(LENGTH)(a, b, c), str(compiled.execution_backend)
+    if way.spelling == "eager @tilelang.jit":
+        eager = tilelang.jit(**how)(kernels.eager)
+        return lambda: eager(a, b, c), _resolved(brief, way.backend)
+    if way.spelling == RETURNING:
+        compiled = tilelang.compile(kernels.lazy(LENGTH), out_idx=[2], **how)
+        return lambda: compiled(a, b), str(compiled.execution_backend)
+    compiled = tilelang.compile(kernels.lazy(LENGTH), **how)
+    return lambda: compiled(a, b, c), str(compiled.execution_backend)
+
+
+def _resolved(brief: Brief, backend: str) -> str:
+    """The backend that TileLang takes for a request, such as auto."""
+    from tilelang.backend.module import create_backend_context
+
+    from harness.judge.child.kernel import target_of
+
+    return str(create_backend_context(target_of(brief.gpu), None, backend).execution_backend.name)

@@ -1,0 +1,82 @@
+"""Sensitivity: a kernel and the same kernel slowed down on purpose, in turns; which pairs does compare tell apart?"""
+
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from harness.boards.comparison import Interval, Verdict, quotient
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Tree
+from harness.extras.selftest.scratch_tree import court
+from harness.judge.candidate import Settings
+from harness.machine.nvml import Device
+from harness.machine.progress import Reporter
+from harness.records.results import Measurement
+
+SAMPLE: Final = "tests/samples/slowed/waits.py"
+UNSLOWED: Final = "wait=0"
+DIFFERENT: Final = (Verdict.FASTER, Verdict.SLOWER)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """``slowed`` compares each kernel with its slowed twin, ``again`` with itself in the next turn.
+
+    ``wait`` is in cycles of an SM, on a CPU in nanoseconds; ``seen`` is the median quotient of the slowed pairs.
+    """
+
+    problem: str
+    slower_by: float
+    wait: int
+    slowed: tuple[Interval, ...]
+    again: tuple[Interval, ...]
+    called_slower: int
+    called_different: int
+    seen: float
+
+
+def compare(
+    tree: Tree, gpu: Gpu, device: Device | None, shape: str, slower_by: float, turns: int, reporter: Reporter
+) -> Finding:
+    """Measure both in ``turns`` turns and compare as ``tilebench compare`` does; records nothing."""
+    with court(tree, gpu, device, shape, Settings.of(gpu)) as judge:
+        as_it_is, twin = judge.folder / "iter001_as_it_is.py", judge.folder / "iter002_slowed.py"
+        source = (tree.root / SAMPLE).read_text()
+        as_it_is.write_text(source)
+        reporter.doing(f"{shape}: the kernel as it is")
+        wait = _wait(judge.measure(as_it_is), slower_by)
+        twin.write_text(source.replace(UNSLOWED, f"wait={wait}"))
+        pairs = []
+        for turn in range(turns):
+            reporter.doing(f"{shape}: turn {turn + 1} of {turns}")
+            pairs.append((judge.measure(as_it_is), judge.measure(twin)))
+    slowed = tuple(quotient(honest, late, same_chip=True) for honest, late in pairs)
+    turns_in_a_row = list(pairwise(pairs))
+    again = tuple(quotient(a[side], b[side], same_chip=True) for side in (0, 1) for a, b in turns_in_a_row)
+    return Finding(
+        problem=shape,
+        slower_by=slower_by,
+        wait=wait,
+        slowed=slowed,
+        again=again,
+        called_slower=sum(each.verdict() is Verdict.SLOWER for each in slowed),
+        called_different=sum(each.verdict() in DIFFERENT for each in again),
+        seen=median(each.quotient for each in slowed),
+    )
+
+
+def line(finding: Finding) -> str:
+    """The finding for a person."""
+    return (
+        f"{finding.problem}: {finding.called_slower} of {len(finding.slowed)} called slower that are by "
+        f"{finding.slower_by:.1%} (seen: {1 / finding.seen - 1:.2%}); "
+        f"{finding.called_different} of {len(finding.again)} called different that are the same"
+    )
+
+
+def _wait(measured: Measurement, slower_by: float) -> int:
+    """Nanoseconds on a CPU, which has no telemetry; on a GPU cycles of the clock that it ran at."""
+    wait_ns = measured.time_ms * 1e6 * slower_by
+    clock_mhz = measured.telemetry.sm_clock_mhz if measured.telemetry else None
+    return round(wait_ns * clock_mhz / 1e3) if clock_mhz else round(wait_ns)

@@ -1,0 +1,117 @@
+"""The carver's suggestions: TileLang's own hardware-aware hints for a matrix product, as a family's levers.
+
+Runs where TileLang is imported. ``carver.arch.CUDA`` asks the driver; here the device is described from the GPU table
+instead, so that the same suggestions are made with and without a GPU.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from harness.catalog.gpus import Gpu
+from harness.extras.tune.space import Config
+from harness.judge.facts.problem import Problem
+
+SUGGESTIONS: Final = 10
+WARP: Final = 32
+WARP_GROUP: Final = 128
+# What the driver says of every part from sm_70 on: shared memory of a block without opting in, registers of an SM.
+_SHARED_BYTES: Final = 48 << 10
+_REGISTERS: Final = 65536
+_DTYPES: Final = {"float8_e4m3fn": "float8_e4m3"}  # the carver's spelling
+
+
+class NoSuggestions(Exception):
+    """The carver has nothing to say here, and why."""
+
+
+def suggest(problem: Problem, gpu: Gpu, base: Mapping[str, Any], levers: frozenset[str]) -> list[Config]:
+    """Configurations of a family from the carver's hints; raises NoSuggestions.
+
+    ``base`` gives the levers that a hint does not speak of, ``levers`` are the family's own. A hint's block is the
+    tile, its rstep block_K, its pipeline stages num_stages, its warps the threads, in whole warp groups.
+    """
+    if gpu.is_cpu:
+        raise NoSuggestions("the carver describes no CPU: its hints are for the targets cuda, hip and metal")
+    if problem.operator not in ("matmul", "linear"):
+        raise NoSuggestions(f"no template of the carver is a {problem.operator}")
+    found = []
+    for hint in hints(problem, gpu):
+        said = {
+            "block_M": int(hint.block[0]),
+            "block_N": int(hint.block[1]),
+            "block_K": int(hint.rstep[0]),
+            "num_stages": max(2, int(hint.pipeline_stage)),
+            "consumer_groups": 2 if hint.block[0] % WARP_GROUP == 0 else 1,  # 64 rows of the tile for each
+        }
+        if hint.use_tc and len(hint.warp) == 2:
+            warps = (hint.block[0] // hint.warp[0]) * (hint.block[1] // hint.warp[1])
+            said["threads"] = max(WARP_GROUP, int(warps) * WARP // WARP_GROUP * WARP_GROUP)
+        found.append({**base, **{name: value for name, value in said.items() if name in levers}})
+    return found
+
+
+def hints(problem: Problem, gpu: Gpu, most: int = SUGGESTIONS) -> list[Any]:
+    """The carver's hints for a problem, best first by its model; raises NoSuggestions."""
+    from tilelang.carver.template import MatmulTemplate
+
+    rows, columns, depth = problem.dims
+    described = _described(gpu)
+    template = MatmulTemplate(
+        M=rows,
+        N=columns,
+        K=depth,
+        trans_B=problem.operator == "linear",
+        in_dtype=_DTYPES.get(problem.input, problem.input),
+        out_dtype=_DTYPES.get(problem.output, problem.output),
+        accum_dtype=problem.accumulator,
+    ).with_arch(described)
+    try:
+        with _known_to_analysis(described):
+            return list(template.recommend_hints(topk=most) or [])
+    except Exception as error:  # the carver gives up on odd shapes in many ways
+        raise NoSuggestions(f"the carver gave up: {type(error).__name__}: {error}"[:200]) from None
+
+
+def _described(gpu: Gpu) -> Any:
+    """The carver's description of a GPU, without asking for one."""
+    from tilelang import tvm
+    from tilelang.carver.arch import CUDA
+    from tilelang.carver.arch.cuda import check_sm_version
+
+    device = CUDA.__new__(CUDA)
+    version = check_sm_version(gpu.arch)
+    fields = {
+        "target": tvm.target.Target({"kind": "cuda", "arch": gpu.arch}),
+        "sm_version": version,
+        "name": gpu.key,
+        "device": None,
+        "platform": "CUDA",
+        "smem_cap": _SHARED_BYTES,
+        "max_smem_usage": 2 * _SHARED_BYTES,
+        "reg_cap": _REGISTERS,
+        "compute_max_core": gpu.sms or 1,
+        "compute_capability": str(version),
+        "warp_size": WARP,
+        "sm_partition": 4,
+        "l2_cache_size_bytes": gpu.l2_mib << 20,
+        "transaction_size": [32, 128],
+        "bandwidth": [750, 12080],  # TileLang's constant: only their quotient counts
+        "available_tensor_instructions": None,
+    }
+    for name, value in fields.items():
+        setattr(device, name, value)
+    return device
+
+
+@contextmanager
+def _known_to_analysis(described: Any) -> Iterator[None]:
+    """The analysis for tensor cores builds its own description, from the driver; here it gets ours."""
+    from tilelang.carver import matmul_analysis
+
+    original = matmul_analysis.get_arch
+    matmul_analysis.get_arch = lambda target: described
+    try:
+        yield
+    finally:
+        matmul_analysis.get_arch = original

@@ -1,0 +1,91 @@
+"""Pinning: the pick of a search as the next iteration, with what was searched and what it beat in its idea."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.authoring import scaffold
+from harness.authoring.ladders import Draft
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Iteration, Tree
+from harness.errors import InfrastructureError
+from harness.extras.tune.record import Pick, Standing
+from harness.extras.tune.space import constant, text, words
+from harness.extras.tune.survey import Entry
+from harness.judge import contract
+from harness.judge.facts.problem import Problem
+
+TAG = "tuned"
+
+
+def pin(
+    tree: Tree, problem: Problem, gpu: Gpu, model: str, entry: Entry, idea: str, parent: str | None = None
+) -> Iteration:
+    """Write the winner as the next iteration of its folder, and hold it to the contract."""
+    tag = f"{TAG}_{entry.family.rpartition('.')[2]}"[:31].rstrip("_")
+    draft = Draft(tag, idea, entry.family, entry.config)
+    iteration = scaffold.pin(tree, problem, gpu, model, draft, wrapped=entry.wrapped, parent=parent)
+    try:
+        contract.check(iteration)
+    except contract.Breach as breach:
+        raise InfrastructureError(
+            f"{tree.short(iteration.path)}: the pinned winner breaks the contract: {breach}"
+        ) from None
+    return iteration
+
+
+def already(tree: Tree, folder: Path, picks: Sequence[Pick], entry: Entry) -> Iteration | None:
+    """The iteration that an earlier search pinned with the same configuration, if it still lies there."""
+    for pick in reversed(picks):
+        path = folder / f"{pick.iteration}.py"
+        if pick.family == entry.family and text(pick.config) == text(entry.config) and path.is_file():
+            return tree.parse(path)
+    return None
+
+
+def raced(entries: Sequence[Entry], order: Sequence[Standing], ties: int, baseline: str) -> str:
+    """The idea of a winner by race: one sentence. ``order`` is best first, and its first ``ties`` + 1 were left."""
+    winner = order[0]
+    assert winner.estimate is not None
+    searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
+    found = f"ratio {winner.estimate.ratio:.4f} to {baseline} in paired blocks"
+    level = f", level with {ties} more" if ties else ""
+    beaten = [(each.ratio, each) for each in order[ties + 1 :] if each.ratio is not None]
+    if not beaten:
+        return f"Picked by a race of {searched}: {found}{level}."
+    ratio, second = beaten[0]
+    ahead = winner.estimate.ratio / ratio - 1
+    other = words(_differing(second, winner))
+    return (
+        f"Picked by a race of {searched}: {found}{level}, and {ahead:.1%} ahead of the best that it beat, with {other}."
+    )
+
+
+def autotuned(entries: Sequence[Entry], order: Sequence[Standing], latency_ms: float | None) -> str:
+    """The idea of a winner by TileLang's own autotuner; ``order`` is by its latency, empty where its cache answered."""
+    searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
+    found = "from its cache" if latency_ms is None else f"{latency_ms:.4g} ms by its own profiler"
+    beaten = [each for each in order[1:] if each.trial.latency_ms is not None]
+    if not beaten:
+        return f"Picked by TileLang's autotuner of {searched}: {found}."
+    other = words(_differing(beaten[0], order[0]))
+    second_ms = beaten[0].trial.latency_ms
+    return f"Picked by TileLang's autotuner of {searched}: {found}, before {second_ms:.4g} ms with {other}."
+
+
+def _families(entries: Sequence[Entry]) -> str:
+    return " and ".join(dict.fromkeys(each.family.rpartition(".")[2] for each in entries))
+
+
+def _varied(entries: Sequence[Entry]) -> str:
+    fixed = constant([each.config for each in entries])
+    names = dict.fromkeys(name for each in entries for name in each.config if name not in fixed)
+    return f"varied in {', '.join(names)}" if names else "nothing varied"
+
+
+def _differing(other: Standing, winner: Standing) -> dict[str, object]:
+    """The levers in which a candidate differs from the winner; its family too, where that is another."""
+    ours = winner.trial.config
+    found = {
+        name: value for name, value in other.trial.config.items() if text({"": ours.get(name)}) != text({"": value})
+    }
+    return found if other.trial.family == winner.trial.family else {"family": other.trial.family, **found}

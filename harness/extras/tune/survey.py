@@ -1,0 +1,159 @@
+"""The survey: a child process that reads a family's space, asks the carver, and tries each configuration on the family.
+
+The parent imports neither torch nor the families. What a family's own checks refuse is out before anything compiles.
+"""
+
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Final, NoReturn
+
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Tree
+from harness.errors import InfrastructureError, UsageError, printable
+from harness.extras.tune import carver_hints
+from harness.extras.tune.child import quieten
+from harness.extras.tune.space import COMPILER_LEVERS, Config, Space, expand, frozen, spaces_module, text, unique
+from harness.judge.child.entry import Brief
+from harness.judge.facts.problem import Problem
+from harness.judge.messages import Message, send
+from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
+
+DEADLINE_S: Final = 300.0
+
+
+class Entry(Message, frozen=True):
+    """One configuration; ``origin`` is ``space`` or ``carver``; ``wrapped``: more than the family takes."""
+
+    family: str
+    config: dict[str, Any]
+    origin: str
+    wrapped: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.family} {text(self.config)}"
+
+
+class Surveyed(Message, frozen=True):
+    """What may race, how many configurations the family refused and the first reasons, and what the carver said."""
+
+    entries: tuple[Entry, ...]
+    refused: int
+    reasons: tuple[str, ...]
+    carver: str
+
+
+class Unusable(Message, frozen=True):
+    """There is no such family or space."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the child is told."""
+
+    brief: Brief
+    families: tuple[str, ...]
+    carver: bool
+
+
+def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:
+    """All that may race. Raises UsageError where a family or its space is missing; the forkserver must be running."""
+    asked = Asked(Brief(tree.root, problem, gpu, None), families, carver)
+    worker = Worker("survey", run_survey, (asked,), UNLIMITED_BYTES)
+    try:
+        said = worker.hear(Surveyed | Unusable, DEADLINE_S)
+    except Ended as ended:
+        raise InfrastructureError(f"{problem}: the survey of the space failed: {ended.reason}") from None
+    finally:
+        worker.end()
+    if isinstance(said, Unusable):
+        raise UsageError(said.reason)
+    assert isinstance(said, Surveyed)
+    thawed = [Entry(each.family, frozen(each.config), each.origin, each.wrapped) for each in said.entries]
+    return Surveyed(tuple(thawed), said.refused, said.reasons, said.carver)
+
+
+def run_survey(asked: Asked, parent: Connection) -> NoReturn:
+    """Body of the process."""
+    from harness.judge.child.setup import settle
+
+    try:
+        settle(asked.brief)
+        quieten()
+        try:
+            answer: Message = look(asked.brief.problem, asked.brief.gpu, asked.families, carver=asked.carver)
+        except UsageError as error:
+            answer = Unusable(str(error))
+        except Exception as error:  # a space is a person's code
+            answer = Unusable(printable(f"the space cannot be read: {type(error).__name__}: {error}", 400))
+        send(parent, answer)
+    finally:
+        os._exit(0)  # TVM can crash at interpreter exit
+
+
+def look(problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:
+    """The survey itself, where TileLang may be imported."""
+    entries: list[Entry] = []
+    reasons: list[str] = []
+    carved = "not asked"
+    for name in families:
+        family, levers = load_family(name)
+        chosen = expand(load_space(name), problem)
+        if not chosen:
+            raise UsageError(f"the space of {name} is empty for {problem}")
+        suggested: list[Config] = []
+        if carver:
+            try:
+                suggested = unique(carver_hints.suggest(problem, gpu, chosen[0], levers))
+                carved = f"{len(suggested)} suggestions of the carver"
+            except carver_hints.NoSuggestions as none:
+                carved = f"no suggestions: {none}"
+        known = set(map(text, suggested))
+        for origin, configs in (("carver", suggested), ("space", [c for c in chosen if text(c) not in known])):
+            for config in configs:
+                refusal = _refusal(family, levers, problem, config)
+                if refusal is None:
+                    wrapped = any(lever in config and lever not in levers for lever in COMPILER_LEVERS)
+                    entries.append(Entry(name, config, origin, wrapped))
+                else:
+                    reasons.append(refusal)
+    return Surveyed(tuple(entries), len(reasons), tuple(dict.fromkeys(reasons))[:5], carved)
+
+
+def load_family(name: str) -> tuple[Callable[..., Any], frozenset[str]]:
+    """The family's function and its levers; raises UsageError."""
+    module, _, function = name.rpartition(".")
+    try:
+        family = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError):
+        raise UsageError(
+            f"there is no family {name}; families are in kernels.gemm, kernels.flash_attention and kernels.cpu"
+        ) from None
+    return family, frozenset(inspect.signature(family).parameters)
+
+
+def load_space(name: str) -> Space:
+    """The family's space, by name from the module beside it; raises UsageError."""
+    module, attribute = spaces_module(name)
+    try:
+        space: Space = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        raise UsageError(f"{name} has no space; write one as '{attribute}' in {module.replace('.', '/')}.py") from None
+    return space
+
+
+def _refusal(family: Callable[..., Any], levers: frozenset[str], problem: Problem, config: Config) -> str | None:
+    """Why the family does not take a configuration; None where it makes a program of it."""
+    try:
+        family(
+            problem, **{name: value for name, value in config.items() if name in levers or name not in COMPILER_LEVERS}
+        )
+    except Exception as error:
+        return printable(f"{type(error).__name__}: {error}", 200)
+    return None

@@ -1,0 +1,146 @@
+"""Builds: what is known of compiling an iteration, what need not be compiled again, and how often it may still fail."""
+
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from harness.catalog.tree import Iteration, Tree
+from harness.evidence import toolchain
+from harness.evidence.evidence import ANALYSIS
+from harness.judge.candidate import Candidate, Rejection
+from harness.records.results import SCHEMA, Build, BuildRecord, Cause, Record, Stage, Status, append_made, read
+
+# What the compilers would say again of the same source; a timeout, a crash, a missing module may be the machine's.
+REPEATABLE: Final = (Cause.COMPILE, Cause.DOES_NOT_FIT)
+# A candidate that did not become a kernel: it takes no iteration number, but one attempt of the budget.
+ATTEMPT: Final = (*REPEATABLE, Cause.LOAD, Cause.TIMEOUT, Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK)
+
+
+def known(candidate: Candidate) -> BuildRecord | None:
+    """The newest record of the same source, for the same architecture by the same compilers."""
+    key = _key(candidate)
+    newest = next((each for each in reversed(_history(candidate)) if _same(each, key)), None)
+    if newest is None or newest.status is Status.PASSED:
+        return newest
+    repeats = newest.cause in REPEATABLE and newest.judge_sha256 == candidate.judge_sha256
+    return newest if repeats else None
+
+
+def refuse_exhausted(candidate: Candidate) -> None:
+    """Raise a Rejection where the iteration has used up its attempts, and this source would be one more."""
+    most = candidate.settings.attempts
+    source = (candidate.source_sha256, candidate.families_sha256)
+    failed = _failed(candidate)
+    if len(failed) >= most and source not in failed:
+        name = f"iter{candidate.iteration.number:03d}"
+        raise Rejection(
+            Cause.ATTEMPTS,
+            f"{len(failed)} sources of {name} failed to compile since one last did, and {most} may; "
+            f"begin another idea under the next number, or allow more with --attempts {len(failed) + 1}",
+        )
+
+
+def evidence(tree: Tree, record: Record) -> Build | None:
+    """What is known of the build behind a record: its own, else that of the same source, built elsewhere."""
+    if record.build is None or record.build.kernels is not None or record.build.generated_sha256 is None:
+        return record.build
+    source = (record.source_sha256, record.families_sha256)
+    recorded, _ = read(tree.builds(record.gpu, record.shape_key, record.model), BuildRecord)
+    same = (each.build for each in reversed(recorded) if (each.source_sha256, each.families_sha256) == source)
+    return next((build for build in same if build is not None), record.build)
+
+
+def keep(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> tuple[Rejection | None, str | None]:
+    """Record a build that was made now. A failed one becomes an attempt: its name, and a reason that says what is left.
+
+    A kernel that compiles when it is first called, and then fails to, is a failed build too.
+    """
+    if candidate.stage is Stage.CONTRACT:
+        return rejection, None
+    building = candidate.stage is Stage.BUILD
+    made = candidate.recorded_build
+    if rejection is None or rejection.cause not in (ATTEMPT if building else (Cause.COMPILE,)):
+        if made is None and (rejection is None or not building):
+            _record(tree, candidate, None)
+        return rejection, None
+    if made is None or not building:
+        made = _record(tree, candidate, rejection)
+    left, most = max(0, candidate.settings.attempts - len(_failed(candidate))), candidate.settings.attempts
+    told = (
+        f"{rejection.reason} ({made.attempt}; {left} of {most} attempts left for iter{candidate.iteration.number:03d})"
+    )
+    return Rejection(rejection.cause, told), made.attempt
+
+
+def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> BuildRecord:
+    iteration = candidate.iteration
+    path = _path(tree, iteration)
+
+    def make() -> BuildRecord:
+        taken = sum(each.attempt is not None for each in read(path, BuildRecord)[0])
+        return BuildRecord(
+            schema=SCHEMA,
+            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            gpu=iteration.gpu,
+            shape_key=iteration.shape_key,
+            model=iteration.model,
+            iteration=iteration.name,
+            number=iteration.number,
+            status=Status.PASSED if rejection is None else rejection.cause.status,
+            cause=rejection.cause if rejection else None,
+            reason=rejection.reason if rejection else None,
+            attempt=f"attempt{taken + 1:04d}" if rejection else None,
+            judge_sha256=candidate.judge_sha256,
+            build=candidate.build,
+            **_key(candidate),
+        )
+
+    return append_made(path, make)
+
+
+def _failed(candidate: Candidate) -> set[tuple[str, str]]:
+    """The different sources of this iteration's number that failed since one last compiled."""
+    failed: set[tuple[str, str]] = set()
+    for each in _history(candidate):
+        if each.number != candidate.iteration.number:
+            continue
+        if each.attempt is not None:
+            failed.add((each.source_sha256, each.families_sha256))
+        elif each.status is Status.PASSED:
+            failed.clear()
+    return failed
+
+
+def _history(candidate: Candidate) -> list[BuildRecord]:
+    return read(_path(Tree(candidate.root), candidate.iteration), BuildRecord)[0]
+
+
+def _path(tree: Tree, iteration: Iteration) -> Path:
+    return tree.builds(iteration.gpu, iteration.shape_key, iteration.model)
+
+
+def _key(candidate: Candidate) -> dict[str, Any]:
+    """All that the outcome of a build hangs on."""
+    tools = toolchain.find()
+    cpu = candidate.gpu.is_cpu
+    return {
+        "source_sha256": candidate.source_sha256,
+        "families_sha256": candidate.families_sha256,
+        "arch": candidate.gpu.arch,
+        "nvcc": "" if cpu or tools.nvcc is None else tools.nvcc.version,
+        "disassembler": "" if cpu or tools.cuobjdump is None else tools.cuobjdump.version,
+        "tilelang": _tilelang(),
+        "analysis": ANALYSIS,
+    }
+
+
+def _same(record: BuildRecord, key: dict[str, Any]) -> bool:
+    """A record with instructions counted answers for a machine that cannot count them."""
+    return all(getattr(record, name) == value for name, value in key.items() if name != "disassembler" or value)
+
+
+@cache
+def _tilelang() -> str:
+    return version("tilelang")

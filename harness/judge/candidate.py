@@ -1,0 +1,153 @@
+"""A candidate: one iteration on its way through the stages, the processes that serve it, and why it may not pass."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Iteration
+from harness.errors import InfrastructureError, printable
+from harness.judge import contract
+from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.judge.facts.problem import Problem
+from harness.judge.messages import Seated, Trouble
+from harness.judge.processes import Contestant, Ended, Opponent, Referee
+from harness.machine.nvml import Device
+from harness.records.results import Build, BuildRecord, Cause, Measurement, Stage, Trial
+
+SEAT_DEADLINE_S: Final = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a measurement is made. ``target_half_width`` is relative to the ratio; the budget is of the device's time.
+
+    ``attempts`` is how many sources of one iteration may fail to compile; ``again`` compiles what is recorded already.
+    """
+
+    budget_s: float
+    target_half_width: float = 0.002
+    min_placements: int = 8
+    rounds_per_placement: int = 6
+    min_launches: int = 50
+    build_deadline_s: float = 180.0
+    launch_deadline_s: float = 30.0
+    attempts: int = 5
+    again: bool = False
+
+    @classmethod
+    def of(cls, gpu: Gpu, budget_s: float | None = None) -> Self:
+        """As ``bench`` measures on a GPU or a CPU, where rounds and launches are fewer as the budget is smaller."""
+        budget_s = default_budget_s(gpu) if budget_s is None else budget_s
+        return cls(budget_s, rounds_per_placement=3, min_launches=24) if gpu.is_cpu else cls(budget_s)
+
+
+def default_budget_s(gpu: Gpu) -> float:
+    """A GPU's interval is narrow within 3 s; a CPU's hardly ever is, and its pipeline is there to be seen running."""
+    return 1.0 if gpu.is_cpu else 3.0
+
+
+class Rejection(Exception):
+    """The outcome is decided: the iteration does not pass. The reason may quote the contestant, so it is tamed."""
+
+    def __init__(self, cause: Cause, reason: str) -> None:
+        self.cause = cause
+        self.reason = printable(reason)
+        super().__init__(self.reason)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One iteration on its way: what each stage found, so far.
+
+    ``recorded_build`` is the record that its build repeats, so that it is not recorded twice.
+    """
+
+    iteration: Iteration
+    root: Path
+    gpu: Gpu
+    device: Device | None
+    settings: Settings
+    source_sha256: str
+    families_sha256: str
+    judge_sha256: str
+    referees: "Referees"
+    builders: int = 1  # candidates that may build at once, and share the memory
+    launches: bool = True  # False where the evidence of its build is all that is asked for
+    stage: Stage = Stage.CONTRACT
+    terms: contract.Terms | None = None
+    contestant: Contestant | None = None
+    opponent: Opponent | None = None
+    build: Build | None = None
+    recorded_build: BuildRecord | None = None
+    verification: tuple[Trial, ...] = ()
+    measurement: Measurement | None = None
+
+    @classmethod
+    def enter(
+        cls,
+        iteration: Iteration,
+        root: Path,
+        gpu: Gpu,
+        device: Device | None,
+        settings: Settings,
+        referees: "Referees",
+        *,
+        launches: bool = True,
+    ) -> "Candidate":
+        return cls(
+            iteration,
+            root,
+            gpu,
+            device,
+            settings,
+            source_sha256(iteration.path),
+            families_sha256(root, iteration.path),
+            judge_sha256(root, iteration.problem.operator),
+            referees,
+            launches=launches,
+        )
+
+    def abort(self) -> None:
+        """End its contestant's process from another thread; who waits for it is told that it ended."""
+        contestant = self.contestant
+        if contestant is not None:
+            contestant.kill()
+
+    def leave(self) -> None:
+        """End its processes, whatever became of them."""
+        for side in (self.contestant, self.opponent):
+            if side is not None:
+                side.end()
+        self.contestant = self.opponent = None
+
+
+@dataclass(slots=True)
+class Referees:
+    """The referee at work: one at a time, kept while the problem stays the same."""
+
+    root: Path
+    gpu: Gpu
+    baseline: str = ""
+    _referee: Referee | None = None
+
+    def seat(self, problem: Problem) -> Referee:
+        """The referee of a problem; raises InfrastructureError where it cannot start."""
+        if self._referee is not None and self._referee.problem == problem and self._referee.alive:
+            return self._referee
+        self.leave()
+        try:
+            self._referee = Referee(self.root, problem, self.gpu)
+            seated = self._referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
+            if isinstance(seated, Trouble):
+                raise Ended(Cause.REFEREE, seated.reason)
+        except Ended as ended:
+            self.leave()
+            raise InfrastructureError(f"{problem}: the referee could not start: {ended.reason}") from None
+        self.baseline = seated.baseline
+        return self._referee
+
+    def leave(self) -> None:
+        if self._referee is not None:
+            self._referee.end()
+            self._referee = None

@@ -1,0 +1,1 @@
+"""What runs in child processes: referee, baseline, contestant."""

@@ -1,0 +1,181 @@
+"""The arena: memory that referee and contestant both map, in which every tensor of a measurement lies."""
+
+import fcntl
+import math
+import mmap
+import os
+import random
+from dataclasses import dataclass
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+import torch
+
+from harness.judge.facts.problem import DTYPE_BYTES, Problem
+
+Shape = tuple[int, ...]
+Set = tuple[int, ...]  # byte offsets of one set's inputs and, last, its output
+
+LARGE_BYTES: Final = 1 << 20
+PAGE: Final = 2 << 20  # of the device
+LARGE_GRANULE: Final = PAGE  # what the allocator gives to large tensors
+SMALL_GRANULE: Final = 512  # what the allocator gives to small ones
+SLACK: Final = 1.25
+MOST_PADDING: Final = 64  # granules
+
+
+def granule(problem: Problem) -> int:
+    largest = max(math.prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in problem.tensors)
+    return LARGE_GRANULE if largest >= LARGE_BYTES else SMALL_GRANULE
+
+
+def set_bytes(problem: Problem) -> int:
+    """Bytes that one set takes in the arena, each tensor rounded up to the granule."""
+    unit = granule(problem)
+    return sum(-(-math.prod(shape) * DTYPE_BYTES[dtype] // unit) * unit for shape, dtype in problem.tensors)
+
+
+def arena_bytes(problem: Problem, sets: int) -> int:
+    """Bytes for this many sets, with room to place them anew; whole pages.
+
+    On an H200 an arena that ended within a page was mapped so that the first touch of its memory, after each switch
+    between two processes, made a copy 26% slower and a product of 1024 cubed 17%: it has small pages, it seems.
+    """
+    size = int(set_bytes(problem) * sets * SLACK) + 64 * granule(problem)
+    return -(-size // PAGE) * PAGE
+
+
+def place(problem: Problem, sets: int, size: int, dice: random.Random) -> tuple[Set, ...]:
+    """Draw a placement: all tensors of all sets in random order, with random gaps, inside ``size`` bytes."""
+    unit = granule(problem)
+    lengths = [-(-math.prod(shape) * DTYPE_BYTES[dtype] // unit) for shape, dtype in problem.tensors]
+    order = [(each, tensor) for each in range(sets) for tensor in range(len(lengths))]
+    dice.shuffle(order)
+    free = size // unit - sets * sum(lengths)
+    cuts = sorted(dice.randint(0, free) for _ in order)
+    offsets: list[list[int]] = [[0] * len(lengths) for _ in range(sets)]
+    used = 0
+    for (each, tensor), cut in zip(order, cuts, strict=True):
+        offsets[each][tensor] = (used + cut) * unit
+        used += lengths[tensor]
+    return tuple(tuple(each) for each in offsets)
+
+
+@dataclass(slots=True)
+class Arena:
+    """Shared memory of ``size`` bytes; tensors made from it have storages of their own."""
+
+    size: int
+    device: torch.device
+
+    def tensor(self, offset: int, shape: Shape, dtype: str) -> torch.Tensor:
+        raise NotImplementedError
+
+    def send(self, connection: Connection, pid: int) -> None:
+        """Let the process at the other end map the same memory."""
+        raise NotImplementedError
+
+    def sets(self, problem: Problem, placement: tuple[Set, ...]) -> list[list[torch.Tensor]]:
+        return [
+            [self.tensor(offset, shape, dtype) for offset, (shape, dtype) in zip(each, problem.tensors, strict=True)]
+            for each in placement
+        ]
+
+
+@dataclass(slots=True)
+class HostArena(Arena):
+    """A sealed memfd: no name that could be left behind, and nobody can shrink it under the other side."""
+
+    descriptor: int
+    memory: mmap.mmap
+
+    @classmethod
+    def create(cls, size: int) -> "HostArena":
+        descriptor = os.memfd_create("tilebench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, size)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return cls(size, torch.device("cpu"), descriptor, mmap.mmap(descriptor, size))
+
+    @classmethod
+    def receive(cls, connection: Connection, size: int) -> "HostArena":
+        descriptor = reduction.recv_handle(connection)
+        return cls(size, torch.device("cpu"), descriptor, mmap.mmap(descriptor, size))
+
+    def send(self, connection: Connection, pid: int) -> None:
+        connection.send_bytes(self.size.to_bytes(8, "little"))
+        reduction.send_handle(connection, self.descriptor, pid)
+
+    def tensor(self, offset: int, shape: Shape, dtype: str) -> torch.Tensor:
+        flat = torch.frombuffer(self.memory, dtype=getattr(torch, dtype), count=math.prod(shape), offset=offset)
+        return flat.view(shape)
+
+
+@dataclass(slots=True)
+class CudaArena(Arena):
+    """Device memory of its own allocation, shared by CUDA IPC (torch's allocator would keep what a crash left)."""
+
+    pointer: int
+
+    @classmethod
+    def create(cls, size: int) -> "CudaArena":
+        from cuda.bindings import runtime
+
+        torch.cuda.init()
+        (pointer,) = _checked(runtime.cudaMalloc(size))
+        return cls(size, torch.device("cuda", torch.cuda.current_device()), int(pointer))
+
+    @classmethod
+    def receive(cls, connection: Connection, size: int) -> "CudaArena":
+        from cuda.bindings import runtime
+
+        torch.cuda.init()
+        # Where a process's code and small buffers lie decides a thousandth; it must not be the same place each time.
+        _checked(runtime.cudaMalloc((1 + random.SystemRandom().randrange(MOST_PADDING)) * LARGE_GRANULE))
+        torch.empty(1, device="cuda")
+        handle = runtime.cudaIpcMemHandle_t()
+        handle.reserved = connection.recv_bytes(64)
+        flags = runtime.cudaIpcMemLazyEnablePeerAccess
+        (pointer,) = _checked(runtime.cudaIpcOpenMemHandle(handle, flags))
+        return cls(size, torch.device("cuda", torch.cuda.current_device()), int(pointer))
+
+    def send(self, connection: Connection, pid: int) -> None:
+        from cuda.bindings import runtime
+
+        (handle,) = _checked(runtime.cudaIpcGetMemHandle(self.pointer))
+        connection.send_bytes(self.size.to_bytes(8, "little"))
+        connection.send_bytes(bytes(handle.reserved))
+
+    def tensor(self, offset: int, shape: Shape, dtype: str) -> torch.Tensor:
+        kind = getattr(torch, dtype)
+        span = _Span(self.pointer + offset, math.prod(shape) * kind.itemsize)
+        return torch.as_tensor(span, device=self.device).view(kind).view(shape)
+
+
+def create_arena(size: int, *, cpu: bool) -> Arena:
+    return HostArena.create(size) if cpu else CudaArena.create(size)
+
+
+def receive_arena(connection: Connection, *, cpu: bool) -> Arena:
+    size = int.from_bytes(connection.recv_bytes(8), "little")
+    return HostArena.receive(connection, size) if cpu else CudaArena.receive(connection, size)
+
+
+class _Span:
+    """Raw device memory, in the form that ``torch.as_tensor`` takes over without a copy."""
+
+    def __init__(self, pointer: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:
+    error, *values = answer
+    if int(error) != 0:
+        raise RuntimeError(f"CUDA: {error.name}")
+    return tuple(values)

@@ -1,0 +1,60 @@
+"""The contestant: the process that runs one iteration's code, builds its kernel, and launches it when told."""
+
+import importlib.util
+import os
+import sys
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+import torch
+
+from harness.judge.child.entry import Brief
+from harness.judge.child.kernel import Kernel, build_kernel
+from harness.judge.child.serve import explain, serve
+from harness.judge.child.setup import settle_in_scratch
+from harness.judge.messages import Broken, Built, send
+from harness.records.results import Cause
+
+
+def contestant(brief: Brief, parent: Connection, referee: Connection) -> NoReturn:
+    """Body of the process. It ends by ``os._exit``: TVM can crash at interpreter exit."""
+    try:
+        settle_in_scratch(brief)
+        kernel = _build(brief, parent)
+        if kernel is not None:
+            serve(brief, kernel, referee)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the other side is gone, and with it the reason to be here
+    finally:
+        os._exit(0)
+
+
+def _build(brief: Brief, parent: Connection) -> Kernel | None:
+    started = time.perf_counter()
+    cause = Cause.LOAD
+    try:
+        module = load(brief.path)
+        cause = Cause.COMPILE
+        device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
+        kernel = build_kernel(module.build, brief.problem, brief.gpu, device)
+    except MemoryError:
+        send(parent, Broken(Cause.OUT_OF_MEMORY, "out of host memory while building"))
+        return None
+    except BaseException as error:
+        send(parent, Broken(cause, explain(error)))
+        return None
+    send(parent, Built(time.perf_counter() - started, kernel.signature, kernel.compilation))
+    return kernel
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,38 @@
+"""Where a child process begins: importable by the parent, which never imports torch."""
+
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from harness.catalog.gpus import Gpu
+from harness.judge.facts.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """All that a child is told. ``path`` and ``scratch`` are the contestant's; ``core`` pins a CPU measurement."""
+
+    root: Path
+    problem: Problem
+    gpu: Gpu
+    core: int | None
+    path: Path = Path()
+    scratch: Path = Path()
+
+
+def run_contestant(brief: Brief, referee: Connection, parent: Connection) -> None:
+    from harness.judge.child.contestant import contestant
+
+    contestant(brief, parent, referee)
+
+
+def run_opponent(brief: Brief, referee: Connection, parent: Connection) -> None:
+    from harness.judge.child.baseline_process import opponent
+
+    opponent(brief, parent, referee)
+
+
+def run_referee(brief: Brief, parent: Connection) -> None:
+    from harness.judge.child.referee import referee
+
+    referee(brief, parent)

@@ -1,0 +1,124 @@
+"""The kernel of an iteration: what its ``build`` returned, compiled, and called in one way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import tilelang
+import torch
+from tilelang import tvm
+from tilelang.jit import JITImpl
+
+from harness.catalog.gpus import Gpu
+from harness.iteration import Program
+from harness.judge.child.capture import Captured, capturing, compilation
+from harness.judge.facts.compilation import Compilation
+from harness.judge.facts.problem import Problem
+from harness.judge.facts.signature import Signature
+
+
+class Launch(Protocol):
+    """Enqueue one launch on the given tensors: the inputs and, last, the output."""
+
+    def __call__(self, *tensors: torch.Tensor) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A launchable kernel; ``signature`` is (shape, dtype) of inputs and output, None for a plain callable.
+
+    ``compilation`` is what the parent reads evidence from; None where nothing was compiled.
+    """
+
+    launch: Launch
+    signature: Signature | None
+    compilation: Compilation | None
+
+
+def target_of(gpu: Gpu) -> Any:
+    """The TVM target; named in full, because a bare "cuda" asks the driver, or takes sm_50 where there is none."""
+    return tvm.target.Target("c" if gpu.is_cpu else {"kind": "cuda", "arch": gpu.arch})
+
+
+def build_kernel(build: Callable[[Problem], object], problem: Problem, gpu: Gpu, device: torch.device) -> Kernel:
+    """Call an iteration's ``build``, compile what it returned, and keep what the compilers said meanwhile.
+
+    Where ``build`` names no target it means this one: TileLang would ask the driver, or find none.
+    """
+    with capturing() as made, target_of(gpu):
+        return compile_kernel(build(problem), problem, gpu, device, made)
+
+
+def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.device, made: Captured) -> Kernel:
+    """Compile what ``build(problem)`` returned: a Program, a PrimFunc, a compiled JITKernel, or a plain callable.
+
+    An eager ``@tilelang.jit`` function is traced for the problem's tensors, instead of at its first call. Raises
+    TypeError for anything else, and whatever TileLang raises.
+    """
+    if isinstance(built, JITImpl):
+        built = _traced(built, problem, gpu)
+    if isinstance(built, tvm.tirx.PrimFunc):
+        built = Program(built)
+    if isinstance(built, Program):
+        compiled = tilelang.compile(
+            built.prim_func,
+            out_idx=None,
+            target=target_of(gpu),
+            pass_configs=dict(built.pass_configs) or None,
+            compile_flags=list(built.compile_flags) or None,
+        )
+        return _from_compiled(compiled, built, device, made)
+    if isinstance(built, tilelang.JITKernel):
+        return _from_compiled(built, Program(built.prim_func), device, made)
+    if callable(built):
+        return Kernel(built, None, None)
+    raise TypeError(f"build() returned {type(built).__name__}; it must return a Program, a PrimFunc or a JITKernel")
+
+
+def _traced(function: Any, problem: Problem, gpu: Gpu) -> Program:
+    """The program of an eager ``@tilelang.jit`` function: tensors without data are enough to trace it."""
+    tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for shape, dtype in problem.tensors]
+    wanted = sum(each.default is each.empty for each in function.signature.parameters.values())
+    with target_of(gpu):
+        prim_func = function.get_tir(*tensors[:wanted])  # one that makes its output takes the inputs alone
+    if function.mode != "eager":
+        raise TypeError("build() returned a lazy @tilelang.jit function; call it, and return the kernel it gives")
+    flags = function.compile_flags or ()
+    return Program(prim_func, function.pass_configs or {}, (flags,) if isinstance(flags, str) else tuple(flags))
+
+
+def _from_compiled(compiled: Any, program: Program, device: torch.device, made: Captured) -> Kernel:
+    parameters = [_parameter(parameter) for parameter in compiled.params]
+    outputs = compiled.out_idx or []
+    call: Callable[..., Any] = compiled
+    if outputs:
+        return Kernel(_returning(call), tuple(parameters), compilation(compiled, made))
+    tensors = len(parameters) - len(program.workspaces)
+    workspaces: list[torch.Tensor] = []
+
+    def launch(*tensors: torch.Tensor) -> None:
+        if len(workspaces) < len(program.workspaces):  # on first use: the device is not touched while building
+            workspaces.extend(
+                torch.zeros(each.shape, dtype=getattr(torch, each.dtype), device=device) for each in program.workspaces
+            )
+        call(*tensors, *workspaces)
+
+    return Kernel(launch, tuple(parameters[:tensors]), compilation(compiled, made))
+
+
+def _returning(call: Callable[..., Any]) -> Launch:
+    """A kernel that allocates its output: the copy into the given one is part of what a launch costs."""
+
+    def launch(*tensors: torch.Tensor) -> None:
+        *inputs, output = tensors
+        result = call(*inputs)
+        if type(result) is not torch.Tensor or result.shape != output.shape or result.dtype != output.dtype:
+            raise TypeError(f"the kernel returned {type(result).__name__}, not one tensor like the problem's output")
+        output.copy_(result)
+
+    return launch
+
+
+def _parameter(parameter: Any) -> tuple[tuple[int, ...], str]:
+    shape = tuple(int(size) if str(size).isdigit() else -1 for size in parameter.shape)
+    return shape, str(parameter.dtype)

@@ -1,0 +1,132 @@
+"""What a launch consists of: the kernels that ran and the calls of torch, and whether they are an iteration's own."""
+
+import gc
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import tilelang
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from harness.judge.facts.compilation import kernel_names
+from harness.judge.messages import Inspected
+
+Call = Callable[[], None]
+
+# Making, viewing, filling and copying tensors is no computation.
+PLAIN_OPERATORS: Final = frozenset(
+    {
+        "alias", "as_strided", "clone", "copy_", "detach", "empty", "empty_like", "empty_strided", "expand", "fill_",
+        "full", "new_empty", "new_empty_strided", "new_zeros", "permute", "record_stream", "select", "slice", "squeeze",
+        "t", "transpose", "unsqueeze", "view", "_unsafe_view", "_reshape_alias", "zero_", "zeros", "zeros_like",
+    }
+)  # fmt: skip
+PLAIN_KERNELS: Final = re.compile(r"memcpy|memset|at6native.*(FillFunctor|copy_kernel)")
+
+_synchronize: Final = torch.cuda.synchronize
+
+
+class _Operators(TorchDispatchMode):
+    """Notes which of torch's operators are called."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def inspect(calls: Sequence[Call], *, cpu: bool) -> Inspected:
+    """Make the first two calls, watched; raises what a call raises that cannot be captured in a CUDA graph."""
+    noted = _Operators()
+    with noted:
+        calls[0]()
+    operators = tuple(sorted(noted.names))
+    if cpu:
+        return Inspected((), 0, (), operators)
+    _synchronize()
+    return Inspected(_captured(calls[:1]), len(_captured(calls[:2])), _compiled(), operators)
+
+
+def warm_up() -> None:
+    """What the first watched call imports takes most of a second; this has it done before processes fork."""
+    with _Operators():
+        torch.empty(1)
+
+
+def complaint_of_launches(found: Inspected, *, cpu: bool) -> str | None:
+    """What an iteration's launch must not contain, in words; None where there is nothing."""
+    called = [name for name in found.operators if name not in PLAIN_OPERATORS]
+    if called:
+        return f"a launch calls torch's {', '.join(called[:4])}; an iteration computes with its own kernel"
+    if cpu:
+        return None
+    foreign = [name for name in found.kernels if name not in found.compiled and not PLAIN_KERNELS.search(name)]
+    if foreign:
+        foreign.sort(key=lambda name: name.startswith("CU_GRAPH_NODE"))
+        return f"a launch runs '{foreign[0][:120]}', which TileLang did not compile here"
+    if not any(name in found.compiled for name in found.kernels):
+        return "a launch runs no kernel that TileLang compiled, at least not on the stream that it is given"
+    if found.of_two != 2 * len(found.kernels):
+        return (
+            f"one call runs {len(found.kernels)} kernels and two run {found.of_two}; each call must do its own work, "
+            "no more and no less"
+        )
+    return None
+
+
+def _compiled() -> tuple[str, ...]:
+    """Names of all kernels that TileLang compiled in this process, wherever they are kept."""
+    names: set[str] = set()
+    for each in gc.get_objects():
+        if type(each) is tilelang.JITKernel:
+            names.update(kernel_names(each.get_kernel_source()))
+    return tuple(sorted(names))
+
+
+def _captured(calls: Sequence[Call]) -> tuple[str, ...]:
+    """The nodes of a CUDA graph of these calls: names of kernels, else the kind of node."""
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        for call in calls:
+            call()
+    names = tuple(_nodes(graph.raw_cuda_graph()))
+    graph.reset()
+    return names
+
+
+def _nodes(graph: Any) -> list[str]:
+    from cuda.bindings import driver
+
+    _, _, count = _checked(driver.cuGraphGetNodes(graph, 0))
+    _, nodes, _ = _checked(driver.cuGraphGetNodes(graph, count))
+    names: list[str] = []
+    kinds = driver.CUgraphNodeType
+    for node in nodes[:count]:
+        _, kind = _checked(driver.cuGraphNodeGetType(node))
+        if kind == kinds.CU_GRAPH_NODE_TYPE_KERNEL:
+            _, parameters = _checked(driver.cuGraphKernelNodeGetParams(node))
+            _, name = (
+                _checked(driver.cuFuncGetName(parameters.func))
+                if int(parameters.func)
+                else _checked(driver.cuKernelGetName(parameters.kern))
+            )
+            names.append(name.decode() if isinstance(name, bytes) else str(name))
+        elif kind == kinds.CU_GRAPH_NODE_TYPE_GRAPH:
+            names += _nodes(_checked(driver.cuGraphChildGraphNodeGetGraph(node))[1])
+        elif kind == kinds.CU_GRAPH_NODE_TYPE_MEMCPY:
+            names.append("memcpy")
+        elif kind == kinds.CU_GRAPH_NODE_TYPE_MEMSET:
+            names.append("memset")
+        elif kind != kinds.CU_GRAPH_NODE_TYPE_EMPTY:
+            names.append(kind.name)
+    return names
+
+
+def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:
+    if int(answer[0]) != 0:
+        raise RuntimeError(f"CUDA: {answer[0].name}")
+    return answer

@@ -1,0 +1,316 @@
+"""The referee: the trusted process that makes inputs, orders blocks, computes the reference and compares."""
+
+import os
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from statistics import median
+from typing import Final, NoReturn
+
+import torch
+
+from harness.catalog.gpus import Gpu
+from harness.judge.child import trials
+from harness.judge.child.arena import Arena, arena_bytes, create_arena, place, set_bytes
+from harness.judge.child.contents import Contents, Look
+from harness.judge.child.entry import Brief
+from harness.judge.child.launches import complaint_of_launches
+from harness.judge.child.setup import settle
+from harness.judge.child.side import Out, Side
+from harness.judge.facts.problem import Problem
+from harness.judge.limits import complaint, sketch_limit
+from harness.judge.messages import (
+    Alone,
+    Baseline,
+    Measure,
+    Measured,
+    Meet,
+    Message,
+    Pace,
+    Paced,
+    Seated,
+    Trouble,
+    Verdict,
+    Verified,
+    Verify,
+    receive,
+    send,
+)
+from harness.records.results import Block, Cause, Trial
+
+BLOCK_MS: Final = 5.0  # short and in random order: longer blocks see the power controller move within them
+WARM_UP_S: Final = {True: 0.1, False: 0.3}  # by "is a CPU"
+WARM_UP_LAUNCHES: Final = 10
+PACING_ROUNDS: Final = 3
+ARENA_BYTES: Final = {True: 256 << 20, False: 6 << 30}
+CPU_LAUNCHES: Final = 512
+# By "is a CPU", of the baseline's: a kernel that is this much faster than when it was paced is paced anew.
+SHORTEST_BLOCK: Final = {True: 0.5, False: 0.8}
+
+
+def referee(brief: Brief, parent: Connection) -> NoReturn:
+    """Body of the process: one problem, one contestant after another, until the parent hangs up."""
+    try:
+        settle(brief)
+        bench = _Bench(brief.problem, brief.gpu)
+        send(parent, Seated(bench.baseline))
+        while True:
+            order = receive(parent, Meet | Verify | Pace | Measure | Alone)
+            if isinstance(order, Meet):
+                bench.meet(order, parent)
+            else:
+                send(parent, bench.obey(order))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    except BaseException as error:
+        send(parent, Trouble(f"{type(error).__name__}: {error}"[:400]))
+    finally:
+        os._exit(0)
+
+
+class _Bench:
+    """One problem on one device: arena, contents, both sides, dice."""
+
+    def __init__(self, problem: Problem, gpu: Gpu) -> None:
+        import baselines
+
+        self.baseline = baselines.library(problem).name
+        self.problem, self.gpu = problem, gpu
+        self.timer = gpu.timer(problem)
+        self.dice = random.Random(os.urandom(16))
+        self.sides: dict[str, Side] = {}
+        # One launch, one set: no timed launch of a block sees the inputs of another.
+        self.capacity = min(_most_launches(problem, gpu), max(1, ARENA_BYTES[gpu.is_cpu] // set_bytes(problem) - 1))
+        self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
+        self.bell = torch.zeros(1, device=self.arena.device)
+        self.generator = torch.Generator(self.arena.device)
+        self.generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
+
+    def meet(self, order: Meet, parent: Connection) -> None:
+        channel = Connection(reduction.recv_handle(parent))
+        if order.side in self.sides:  # of the pair before
+            self.sides.pop(order.side).channel.close()
+        self.sides[order.side] = Side(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
+        with suppress(OSError):  # a side that is gone already is found out at its first order
+            self.arena.send(channel, order.pid)
+
+    def obey(self, order: Verify | Pace | Measure | Alone) -> Message:
+        try:
+            match order:
+                case Verify():
+                    return self._verify(order)
+                case Pace():
+                    return self._pace()
+                case Measure():
+                    return self._measure(order)
+                case Alone():
+                    return self._alone(order)
+        except Out as out:
+            return Verdict(out.cause, out.reason)
+
+    # Verification: untimed launches on scaled random data, on integers, and on random data in the same buffers.
+
+    def _verify(self, order: Verify) -> Verified:
+        side = self.sides["contestant"]
+        contents = self._place(2)
+        for each in self.dice.sample(
+            list(self.sides.values()), 2
+        ):  # who loads its code first must not be always the same
+            contents.refresh()
+            each.prepare(contents.placement, self.gpu.plain_timer)
+            self._run(each)
+        found: list[Trial] = []
+        for name in ("random", "exact", "refreshed"):
+            contents.refresh()
+            if name == "exact":
+                contents.fill_exact()
+            inputs = contents.keep_inputs(1)
+            self._synchronize()
+            side.run()
+            found.append(self._compare(name, contents.look(1, 1, inputs)))
+            if complaint(found[-1]) is not None:
+                return Verified(tuple(found))
+        if not order.library:
+            wrong = complaint_of_launches(side.inspect(), cpu=self.gpu.is_cpu)
+            if wrong is not None:
+                raise Out(Cause.FOREIGN_KERNEL, wrong)
+        return Verified(tuple(found))
+
+    def _compare(self, name: str, look: Look) -> Trial:
+        """The output of one set against the reference, computed from inputs that the referee kept."""
+        if not look.inputs_held:
+            raise Out(Cause.INPUT_CHANGED, f"{name} trial: the inputs are not what they were before the launch")
+        expected = trials.reference(self.problem, look.inputs)
+        if name == "exact":
+            return trials.compare_exact(name, self.problem, look.output, expected)
+        return trials.compare(name, self.problem, look.output, expected)
+
+    # Measurement.
+
+    def _pace(self) -> Paced:
+        """Choose the launches per block of each side, and warm both up.
+
+        Blocks of both sides last equally long: under a power cap the clocks fall within a block, and a block that is
+        one launch of 28 longer showed a kernel 0.1% slower than itself.
+        """
+        baseline, contestant = self.sides["baseline"], self.sides["contestant"]
+        contents = self._place(2)
+        contents.refresh()
+        for side in self.dice.sample((baseline, contestant), 2):
+            side.prepare(contents.placement, self.gpu.plain_timer)
+            side.launches = self._launches(min(self._run(side) for _ in range(3)))
+        for _ in range(2 if self.timer == "graph" else 1):  # the first estimate of a graph holds the host's time too
+            contents = self._draw()
+            rounds = [self._round(contents, 0).block for _ in range(PACING_ROUNDS)]
+            baseline_ms = median(block.baseline_ms for block in rounds)
+            baseline.launches = self._launches(baseline_ms)
+            block_ms = baseline.launches * baseline_ms
+            contestant.launches = self._launches(median(block.contestant_ms for block in rounds), block_ms)
+        contents = self._draw()
+        until = time.perf_counter() + WARM_UP_S[self.gpu.is_cpu]
+        launched = 0
+        while time.perf_counter() < until or launched < WARM_UP_LAUNCHES:
+            self._round(contents, 0)
+            launched += min(baseline.launches, contestant.launches)
+        return Paced(contestant.launches, baseline.launches)
+
+    def _measure(self, order: Measure) -> Measured:
+        """Rounds on one newly drawn placement: both sides in random order, one timed output verified."""
+        started = time.perf_counter()
+        contents = self._draw()
+        self._round(contents, order.placement)  # the first touch of a placement is not measured
+        contestant = self.sides["contestant"]
+        checked = self.dice.randrange(order.rounds)
+        rounds = [
+            self._round(
+                contents, order.placement, self.dice.randint(1, contestant.launches) if number == checked else None
+            )
+            for number in range(order.rounds)
+        ]
+        blocks = [each.block for each in rounds]
+        launches = contestant.launches
+        if self._too_short(blocks):
+            blocks = []
+        return Measured(
+            blocks=tuple(blocks),
+            trials=tuple(each.trial for each in rounds if each.trial is not None),
+            launches=launches,
+            device_s=time.perf_counter() - started,
+            late_ms=tuple((each.late_ms["baseline"], each.late_ms["contestant"]) for each in rounds),
+        )
+
+    def _too_short(self, blocks: list[Block]) -> bool:
+        """Pace anew what was slow only while it was paced: shorter blocks are cooler ones, and would flatter."""
+        baseline, contestant = self.sides["baseline"], self.sides["contestant"]
+        launch_ms = median(block.contestant_ms for block in blocks)
+        block_ms = baseline.launches * median(block.baseline_ms for block in blocks)
+        launches = self._launches(launch_ms, block_ms)
+        if (
+            contestant.launches * launch_ms >= SHORTEST_BLOCK[self.gpu.is_cpu] * block_ms
+            or launches <= contestant.launches
+        ):
+            return False
+        contestant.launches = launches
+        return True
+
+    def _alone(self, order: Alone) -> Baseline:
+        """The baseline's time when the contestant's process is gone, at the same rhythm of copies and blocks."""
+        self.sides.pop("contestant").channel.close()
+        side = self.sides["baseline"]
+        contents = self._draw()
+        times_ms = []
+        for _ in range(2 * order.rounds):
+            contents.refresh()
+            times_ms.append(self._run(side) / side.launches)
+            contents.look(side.launches, None, [])
+        return Baseline(median(times_ms))
+
+    def _round(self, contents: Contents, placement: int, checked: int | None = None) -> "_Round":
+        """One block of each side, in random order.
+
+        Before each, all inputs are new and all outputs NaN: nothing can be replayed. Both sides are treated alike to
+        the last copy, and comparing waits until both have run: what heats the chip must not precede one side more
+        often than the other.
+        """
+        taken_ms: dict[str, float] = {}
+        looks: dict[str, Look] = {}
+        late_ms: dict[str, float] = {}
+        for side in self.dice.sample(list(self.sides.values()), 2):
+            contents.refresh()
+            elapsed_ms = self._run(side)
+            taken_ms[side.name] = elapsed_ms / side.launches
+            late_ms[side.name] = side.late_ms(elapsed_ms)
+            one = None if checked is None else min(checked, side.launches)
+            inputs = contents.originals(one) if one is not None else []
+            looks[side.name] = contents.look(side.launches, one, inputs)
+        look = looks["contestant"]
+        if look.off is None:
+            raise Out(
+                Cause.WRONG_RESULT, "a timed launch left its output unwritten, or wrote values that are not finite"
+            )
+        if look.off > sketch_limit(self.problem):
+            raise Out(
+                Cause.WRONG_RESULT,
+                f"a timed launch is wrong: a random sum over its rows is off by {look.off:.3g}, "
+                f"over {sketch_limit(self.problem):.3g}",
+            )
+        trial = None if checked is None else self._compare("timed", look)
+        return _Round(Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial)
+
+    def _run(self, side: Side) -> float:
+        self._synchronize()
+        try:
+            elapsed_ms = side.run()
+            side.spent_ms += self._until_idle_ms()
+            return elapsed_ms
+        except Out as out:
+            if side.name == "baseline":
+                raise RuntimeError(f"the baseline's process: {out.reason}") from None
+            raise
+
+    def _until_idle_ms(self) -> float:
+        """How long the device takes to serve the referee: what a side left behind when it answered is in the way."""
+        if self.gpu.is_cpu:
+            return 0.0
+        began = time.perf_counter()
+        self.bell.zero_()
+        self._synchronize()
+        return (time.perf_counter() - began) * 1e3
+
+    def _launches(self, launch_ms: float, block_ms: float = BLOCK_MS) -> int:
+        return max(1, min(self.capacity, round(block_ms / launch_ms)))
+
+    def _draw(self) -> Contents:
+        """A new placement, with both sides bound to it."""
+        contents = self._place(max(side.launches for side in self.sides.values()) + 1)
+        contents.refresh()
+        self._synchronize()
+        for side in self.sides.values():
+            side.prepare(contents.placement[: side.launches + 1], self.timer)
+        return contents
+
+    def _place(self, sets: int) -> Contents:
+        placement = place(self.problem, sets, self.arena.size, self.dice)
+        return Contents(self.problem, self.arena, placement, self.generator, self.dice)
+
+    def _synchronize(self) -> None:
+        if not self.gpu.is_cpu:
+            torch.cuda.synchronize()
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """``late_ms``: by how much each side's block took longer by the second clock."""
+
+    block: Block
+    late_ms: dict[str, float]
+    trial: Trial | None
+
+
+def _most_launches(problem: Problem, gpu: Gpu) -> int:
+    """Launches of the fastest kernel that the roofline allows, in one block."""
+    floor_ms = gpu.floor_ms(problem)
+    return round(BLOCK_MS / floor_ms) + 1 if floor_ms > 0 else CPU_LAUNCHES

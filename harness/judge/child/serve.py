@@ -1,0 +1,71 @@
+"""The serving loop: launch blocks when the referee says so; the same code for the contestant and for the baseline."""
+
+from functools import partial
+from multiprocessing.connection import Connection
+
+import torch
+
+from harness.judge.child.arena import receive_arena
+from harness.judge.child.capture import was_compiling
+from harness.judge.child.clock import CLOCKS, Call, Clock
+from harness.judge.child.confinement import no_more_processes
+from harness.judge.child.entry import Brief
+from harness.judge.child.kernel import Kernel
+from harness.judge.child.launches import inspect
+from harness.judge.messages import (
+    Broken,
+    Inspect,
+    Message,
+    Prepare,
+    Ran,
+    Ready,
+    Run,
+    receive,
+    send,
+)
+from harness.records.results import Cause
+
+
+def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
+    """Answer the referee until it hangs up, or until the kernel breaks."""
+    try:
+        arena = receive_arena(referee, cpu=brief.gpu.is_cpu)
+    except RuntimeError as error:  # the device has no room for one more context
+        receive(referee, Prepare | Run)
+        send(referee, Broken(Cause.OUT_OF_MEMORY, explain(error)))
+        return
+    clock: Clock | None = None
+    calls: list[Call] = []
+    ran = False
+    answer: Message = Ready()
+    while not isinstance(answer, Broken):
+        order = receive(referee, Prepare | Inspect | Run)
+        try:
+            if isinstance(order, Prepare):
+                clock = None  # a graph holds on to memory until it is gone
+                calls = [partial(kernel.launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
+                clock = CLOCKS[order.timer](calls[0], calls[1:])
+                answer = Ready()
+            elif isinstance(order, Inspect):
+                answer = inspect(calls, cpu=brief.gpu.is_cpu)
+            else:
+                assert clock is not None, "Run before Prepare"
+                answer = Ran(clock.run())
+                if not ran:  # what is compiled at the first call is compiled now
+                    no_more_processes()
+                ran = True
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            answer = Broken(Cause.OUT_OF_MEMORY, explain(error))
+        except BaseException as error:
+            answer = Broken(Cause.COMPILE if was_compiling(error) else Cause.RUNTIME, explain(error))
+        send(referee, answer)
+
+
+def explain(error: BaseException) -> str:
+    """The part of an exception that a person needs, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} (line {error.lineno})"
+    first = lines[0] if lines else ""
+    telling = next((line for line in lines[:40] if "error" in line.lower()), first)
+    return f"{type(error).__name__}: {telling}"[:400]

@@ -1,0 +1,62 @@
+"""How a child process settles: its own group, its core, its limits; gone when the parent is."""
+
+import ctypes
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+from multiprocessing import forkserver
+from pathlib import Path
+from typing import Final
+
+import tilelang
+import torch
+
+from harness.judge.child.confinement import confine
+from harness.judge.child.entry import Brief
+
+MAX_FILE_BYTES: Final = 1 << 30
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def settle(brief: Brief) -> None:
+    """What every child does first."""
+    os.setsid()
+    # A child inherits the end of the pipe that keeps the forkserver alive; one that hangs would keep it so.
+    os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
+    # The forkserver is the parent here; it ends with the run, however that ends.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.path.insert(0, str(brief.root))
+    if brief.gpu.is_cpu:
+        torch.set_num_threads(1)
+    if brief.core is not None:
+        os.sched_setaffinity(0, {brief.core})
+
+
+def settle_confined(brief: Brief) -> None:
+    """For both sides alike: what one pays for its confinement, the other pays too."""
+    settle(brief)
+    confine((brief.scratch,) if brief.scratch != Path() else ())
+
+
+def settle_in_scratch(brief: Brief) -> None:
+    """For code that is not trusted: output to a file, a folder of its own, no cache that another could have written."""
+    settle_confined(brief)
+    os.chdir(brief.scratch)
+    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, nothing), (1, output), (2, output)):
+        os.dup2(source, target)
+    tempfile.tempdir = None  # what the forkserver has found out already
+    for variable in ("TMPDIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
+        os.environ[variable] = str(brief.scratch)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.dont_write_bytecode = True
+    random.seed()
+    torch.seed()
+    tilelang.disable_cache()

@@ -1,0 +1,120 @@
+"""A side as the referee sees it: a process that stands still but for its own turns, and is timed by two clocks."""
+
+import math
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+import msgspec
+
+from harness.judge.child.arena import Set
+from harness.judge.messages import (
+    Broken,
+    Inspect,
+    Inspected,
+    Message,
+    Prepare,
+    Ran,
+    Ready,
+    Run,
+    Unanswered,
+    receive,
+    send,
+)
+from harness.records.results import Cause
+
+BUSY: Final = 0.3
+_CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as clock_getcpuclockid makes it
+
+
+class Out(Exception):
+    """The contestant is out of the race."""
+
+    def __init__(self, cause: Cause, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Side:
+    """Baseline or contestant: a channel with a deadline on every answer.
+
+    The process, and all of its group, is stopped except between an order and its answer: it cannot work ahead while
+    the inputs are filled, and cannot disturb the other side's block.
+    """
+
+    name: str
+    channel: Connection
+    pid: int
+    deadline_s: float
+    cpu: bool
+    launches: int = 1
+    spent_ms: float = 0.0
+    passed_ms: float = 0.0
+
+    def prepare(self, sets: tuple[Set, ...], timer: str) -> None:
+        self._ask(Prepare(sets, timer), Ready)
+
+    def inspect(self) -> Inspected:
+        answer: Inspected = self._ask(Inspect(), Inspected)
+        return answer
+
+    def run(self) -> float:
+        """One block; ms by its own clock."""
+        answer: Ran = self._ask(Run(), Ran)
+        if not 0 < answer.elapsed_ms < math.inf:
+            raise Out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
+        return answer.elapsed_ms
+
+    def late_ms(self, elapsed_ms: float) -> float:
+        """How much longer the last block took by the second clock than its own says, its lead-in allowed for.
+
+        On a CPU the second clock counts what the process has used. Others use the core too, and all that they use is
+        room for a lie; there the wall's clock is asked as well, which may be later by what a busy machine makes it.
+        """
+        claimed_ms = elapsed_ms * (1 + 1 / self.launches)
+        late_ms = self.spent_ms - claimed_ms
+        return max(late_ms, self.passed_ms - claimed_ms - BUSY * elapsed_ms) if self.cpu else late_ms
+
+    def stop(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def _ask(self, order: Message, kind: Any) -> Any:
+        started, began = self._now(), time.perf_counter()
+        try:
+            self._signal(signal.SIGCONT)
+            send(self.channel, order)
+            answer = receive(self.channel, kind | Broken, self.deadline_s)
+        except Unanswered:
+            raise Out(
+                Cause.TIMEOUT, f"no answer within {self.deadline_s:g} s of {type(order).__name__.lower()}"
+            ) from None
+        except (EOFError, OSError):
+            raise Out(Cause.CRASH, "the process ended while its kernel ran") from None
+        except msgspec.MsgspecError:
+            raise Out(Cause.CRASH, "the process answered with something that is no answer") from None
+        finally:
+            self.stop()
+        if isinstance(answer, Broken):  # before its clock is read: who breaks may be gone already
+            raise Out(answer.cause, answer.reason)
+        self.spent_ms = (self._now() - started) * 1e3
+        self.passed_ms = (time.perf_counter() - began) * 1e3
+        return answer
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _now(self) -> float:
+        """The second clock, out of the process's own reach: the wall's, or on a CPU what all its threads have used."""
+        if not self.cpu:
+            return time.perf_counter()
+        try:
+            return time.clock_gettime((~self.pid << 3) | _CPUCLOCK_SCHED)
+        except OSError:
+            raise Out(Cause.CRASH, "the process ended while its kernel ran") from None

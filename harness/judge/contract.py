@@ -1,0 +1,291 @@
+"""The contract: what an iteration's source must look like, checked without importing it.
+
+This is hygiene, not security: it keeps a ladder readable and pinned. The referee is what makes cheating useless.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from harness.catalog.tree import Iteration
+from harness.errors import printable
+from harness.judge.facts.hashes import source_sha256
+
+ALLOWED_IMPORTS: Final = frozenset(
+    {
+        "__future__", "collections", "dataclasses", "enum", "functools", "harness.iteration", "itertools", "kernels",
+        "math", "operator", "tilelang", "torch", "typing",
+    }
+)  # fmt: skip
+BASELINE_IMPORT: Final = "baselines"
+FORBIDDEN_IMPORTS: Final = ("tilelang.autotuner", "tilelang.carver", "torch.nn", "torch.utils", "torch.ops", "torch._")
+FORBIDDEN_NAMES: Final = frozenset(
+    {
+        "AutoTuner", "autotune", "carver", "ctypes", "relay", "cublas", "cudnn", "cutlass", "compile_kernel",
+        "eval", "exec", "__import__", "globals", "setattr", "open",
+    }
+)  # fmt: skip
+LIBRARY_CALLS: Final = frozenset(
+    {
+        "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "addbmm", "einsum", "tensordot", "linear", "_scaled_mm",
+        "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul",
+    }
+)  # fmt: skip
+# Of these a tensor has methods, and nothing in TileLang is called so.
+LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner", "mv"}
+TORCH_NAMES: Final = frozenset({"torch", "F"})
+ITERATION_NAME: Final = re.compile(r"iter[0-9]{3}_[a-z0-9_]+", re.ASCII)
+TUNING_NAME: Final = re.compile(
+    r"block_\w+|bM|bN|bK|num_\w+|threads|stages|cluster_\w+|group_\w+|consumer_\w+|vector_\w+|unroll\w*|policy|panel\w*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a checked iteration says of itself."""
+
+    idea: str
+    parent: str | None
+    config: str
+
+
+@dataclass(eq=False)
+class Breach(Exception):
+    """The first thing that breaks the contract: where, what, and what to do."""
+
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return printable(f"line {self.line}: {self.reason}" if self.line else self.reason)
+
+
+def check(iteration: Iteration) -> Terms:
+    """Check one iteration's source; raises Breach."""
+    try:
+        return _check(iteration)
+    except SyntaxError as error:
+        raise Breach(error.lineno or 0, f"the file does not parse: {error.msg}") from None
+    # Too deep for the parser or for what walks and prints its tree, or a number of thousands of digits.
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise Breach(0, f"the file cannot be read as Python: {str(error) or 'nested too deeply'}") from None
+
+
+def _check(iteration: Iteration) -> Terms:
+    module = ast.parse(iteration.path.read_text(encoding="utf-8"))
+    is_baseline = iteration.number == 0
+    idea = _idea(module)
+    _imports(module, is_baseline=is_baseline)
+    if not is_baseline:
+        _forbidden(module)
+    _build(module)
+    _pinned(module)
+    config = _config(module, is_baseline=is_baseline)
+    parent = _parent(module, iteration)
+    _repeat(iteration)
+    return Terms(idea, parent, config)
+
+
+def _idea(module: ast.Module) -> str:
+    docstring = ast.get_docstring(module)
+    if not docstring:
+        raise Breach(1, "no docstring; the first line must be one sentence, the idea")
+    idea = " ".join(docstring.split())
+    if not idea.isprintable():
+        raise Breach(1, "the docstring holds characters that cannot be printed")
+    if "\n\n" in docstring.strip() or re.search(r"[.!?]\s+[A-Z]", idea) or not idea.endswith((".", "!", "?")):
+        raise Breach(1, "the docstring must be one sentence, the idea, and end with a full stop")
+    return idea
+
+
+def _imports(module: ast.Module, *, is_baseline: bool) -> None:
+    for node, name in _imported(module):
+        top = name.partition(".")[0]
+        if name.startswith(FORBIDDEN_IMPORTS):
+            raise Breach(node.lineno, f"import of '{name}': tuning and library calls do not belong in an iteration")
+        if top == BASELINE_IMPORT and is_baseline:
+            continue
+        if top == BASELINE_IMPORT:
+            raise Breach(node.lineno, "only iter000 imports baselines")
+        if isinstance(node, ast.ImportFrom):
+            for member in (f"{name}.{alias.name}" for alias in node.names):
+                if member.startswith(FORBIDDEN_IMPORTS):
+                    raise Breach(
+                        node.lineno, f"import of '{member}': tuning and library calls do not belong in an iteration"
+                    )
+        if top not in ALLOWED_IMPORTS and name not in ALLOWED_IMPORTS:
+            raise Breach(
+                node.lineno, f"import of '{name}' is not allowed; allowed: {', '.join(sorted(ALLOWED_IMPORTS))}"
+            )
+
+
+def _imported(module: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise Breach(node.lineno, "relative imports are not allowed; name the module in full")
+            yield node, node.module or ""
+
+
+def _forbidden(module: ast.Module) -> None:
+    torch_names = TORCH_NAMES | {
+        alias.asname
+        for node in ast.walk(module)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname and alias.name.partition(".")[0] == "torch"
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
+            raise Breach(node.lineno, "the @ operator calls the library; the kernel must compute the product itself")
+        if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
+            raise Breach(node.lineno, f"'{node.id}' is not allowed in an iteration")
+        if isinstance(node, ast.Attribute):
+            if node.attr in FORBIDDEN_NAMES:
+                raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
+            if node.attr in LIBRARY_METHODS or (node.attr in LIBRARY_CALLS and _root_name(node) in torch_names):
+                raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
+            for alias in node.names:
+                if alias.name in LIBRARY_CALLS:
+                    raise Breach(node.lineno, f"'{alias.name}' of torch calls the library; that belongs to iter000")
+
+
+def _build(module: ast.Module) -> None:
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "build":
+            arguments = node.args
+            if len(arguments.posonlyargs + arguments.args) == 1 and not (arguments.vararg or arguments.kwonlyargs):
+                return
+            raise Breach(node.lineno, "build must take one argument, the problem")
+    raise Breach(0, "no function build(problem)")
+
+
+def _config(module: ast.Module, *, is_baseline: bool) -> str:
+    """The pinned parameters: module-level CONFIG, or all module-level literals in capitals."""
+    for node in module.body:
+        value = _assigned(node, "CONFIG")
+        if value is not None:
+            return ", ".join(f"{name}={ast.unparse(each)}" for name, each in _items(value))
+    if is_baseline:
+        return ""
+    raise Breach(0, "no CONFIG; pin every tuning parameter in it, as a literal: CONFIG = dict(block_M=128, …)")
+
+
+def _pinned(module: ast.Module) -> None:
+    """Tuning parameters must be literals: in CONFIG, in module constants, and where they are passed."""
+    for node in module.body:
+        for target in _targets(node):
+            value = _assigned(node, target)
+            if value is None or not (target.isupper() or TUNING_NAME.fullmatch(target)):
+                continue
+            if target == "CONFIG":
+                for name, each in _items(value):
+                    if not _is_literal(each):
+                        raise Breach(each.lineno, f"CONFIG: '{name}' is not a literal; pin it")
+            elif not _is_literal(value) and target != "PARENT":
+                raise Breach(node.lineno, f"'{target}' is not a literal; pin it")
+    for call in ast.walk(module):
+        if isinstance(call, ast.Call):
+            for keyword in call.keywords:
+                if keyword.arg is not None and not TUNING_NAME.fullmatch(keyword.arg):
+                    continue
+                if not _is_pinned(keyword.value):
+                    raise Breach(keyword.value.lineno, f"'{_argument(keyword)}' is not pinned")
+
+
+def _parent(module: ast.Module, iteration: Iteration) -> str | None:
+    for node in module.body:
+        value = _assigned(node, "PARENT")
+        if value is None:
+            continue
+        if not isinstance(value, ast.Constant) or not isinstance(value.value, str | None):
+            raise Breach(node.lineno, "PARENT must be the name of an iteration, such as 'iter000_torch_matmul'")
+        if value.value is None and iteration.number == 0:
+            return None
+        if value.value is None:
+            raise Breach(node.lineno, "PARENT is None; only iter000 has no parent")
+        if (
+            value.value == iteration.name
+            or ITERATION_NAME.fullmatch(value.value) is None
+            or not (iteration.path.parent / f"{value.value}.py").is_file()
+        ):
+            raise Breach(node.lineno, f"PARENT '{value.value}' is not another iteration in this folder")
+        return value.value
+    if iteration.number == 0:
+        return None
+    raise Breach(0, "no PARENT; name the iteration that this one starts from")
+
+
+def _repeat(iteration: Iteration) -> None:
+    own = source_sha256(iteration.path)
+    for other in sorted(iteration.path.parent.glob("iter*.py")):
+        if other == iteration.path:
+            continue
+        if other.name[:7] == iteration.path.name[:7]:
+            raise Breach(0, f"number {iteration.number:03d} is taken twice: {other.name}")
+        if other.name < iteration.path.name and source_sha256(other) == own:
+            raise Breach(0, f"byte for byte the same as {other.name}")
+
+
+def constant(module: ast.Module, name: str) -> ast.expr | None:
+    """What a name of an iteration's module, PARENT or CONFIG, is set to."""
+    for node in module.body:
+        if name in _targets(node):
+            return _assigned(node, name)
+    return None
+
+
+def _targets(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return [node.target.id]
+    return []
+
+
+def _assigned(node: ast.stmt, name: str) -> ast.expr | None:
+    if name in _targets(node) and isinstance(node, ast.Assign | ast.AnnAssign):
+        return node.value
+    return None
+
+
+def _items(value: ast.expr) -> list[tuple[str, ast.expr]]:
+    if isinstance(value, ast.Dict):
+        return [
+            (key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ast.unparse(value), each)
+            for key, each in zip(value.keys, value.values, strict=True)
+        ]
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict" and not value.args:
+        return [(keyword.arg or "**", keyword.value) for keyword in value.keywords]
+    raise Breach(value.lineno, "CONFIG must be a dict of literals")
+
+
+def _is_literal(value: ast.expr) -> bool:
+    try:
+        ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _argument(keyword: ast.keyword) -> str:
+    stars = "**" if keyword.arg is None else f"{keyword.arg}="
+    return stars + ast.unparse(keyword.value)
+
+
+def _is_pinned(value: ast.expr) -> bool:
+    """Made of literals, constants, the problem's own sizes and local names; no call may decide it."""
+    return not any(isinstance(node, ast.Call | ast.Await | ast.Yield) for node in ast.walk(value)) or _is_literal(value)
+
+
+def _root_name(node: ast.Attribute) -> str | None:
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return inner.id if isinstance(inner, ast.Name) else None

@@ -1,0 +1,179 @@
+"""The hashes that say whether a result still holds: of an iteration, of the families it uses, and of what judged it.
+
+What stands beside them unused, another family, another operator, takes no part: adding one makes nothing stale.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Final
+
+FAMILIES: Final = "kernels"
+# What judges every problem; beside it the operator's own module and the baseline's.
+JUDGE: Final = ("harness/judge",)
+OPERATORS: Final = "harness/operators"
+BASELINES: Final = "baselines"
+
+Name = tuple[tuple[str, ...], str | None]  # a module, and what is taken from it: None for all of it
+
+_INERT: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+
+
+def source_sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def families_sha256(root: Path, path: Path) -> str:
+    """Hash of the modules under kernels/ that a file uses, directly or through another."""
+    return _digest(root, sorted(_closure(root, path, FAMILIES)))
+
+
+@cache
+def judge_sha256(root: Path, operator: str) -> str:
+    """Hash of all that decides a verdict or a figure of an operator's problems."""
+    files = {file for part in JUDGE for file in _python(root / part)}
+    own = (root / OPERATORS / f"{operator}.py", baseline_module(root, operator))
+    for module in own:
+        if module is not None and module.is_file():
+            files |= {module, *_closure(root, module, OPERATORS), *_closure(root, module, BASELINES)}
+    return _digest(root, sorted(files))
+
+
+def baseline_module(root: Path, operator: str) -> Path | None:
+    """The module that holds an operator's baseline, the function of its name; None where there is none."""
+    return next(iter(_defining(root / BASELINES, operator)), None)
+
+
+def baseline_name(module: Path) -> str:
+    """The baseline's name, which its module has: ``torch_matmul`` holds those of ``torch.matmul``."""
+    return module.stem.replace("_", ".", 1)
+
+
+def _python(path: Path) -> list[Path]:
+    return list(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+def _defining(package: Path, name: str) -> list[Path]:
+    """The modules of a package that define a name at their top."""
+    return [
+        path
+        for path in sorted(package.glob("*.py"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == name for node in _parsed(path).body)
+    ]
+
+
+def _closure(root: Path, path: Path, package: str) -> set[Path]:
+    """The modules of a package that a file imports, directly or through another of them."""
+    seen: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        for module in _imports(root, waiting.pop(), package):
+            if module not in seen:
+                seen.add(module)
+                waiting.append(module)
+    return seen
+
+
+def _imports(root: Path, path: Path, package: str) -> Iterator[Path]:
+    place = path.parent.relative_to(root).parts if path.is_relative_to(root) else None
+    for module, name in _imported(_read(path), place):
+        if module[: package.count("/") + 1] == tuple(package.split("/")):
+            if package == FAMILIES:  # the others' only register what there is
+                yield from _packages(root, module)
+            yield from _resolved(root, module, name)
+
+
+@lru_cache(maxsize=1024)
+def _imported(source: bytes, place: tuple[str, ...] | None) -> tuple[Name, ...]:
+    """What a module imports; ``place`` is the package that relative imports start from, None outside."""
+    names: list[Name] = []
+    for node in ast.walk(_parse(source)):
+        if isinstance(node, ast.Import):
+            names += ((tuple(alias.name.split(".")), None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (not node.level or place is not None):
+            names += _from(node, place or ())
+    return tuple(names)
+
+
+def _from(node: ast.ImportFrom, place: tuple[str, ...]) -> list[Name]:
+    base = place[: len(place) - node.level + 1] if node.level else ()
+    module = (*base, *(node.module.split(".") if node.module else ()))
+    return [(module, alias.name) for alias in node.names]
+
+
+def _packages(root: Path, module: tuple[str, ...]) -> Iterator[Path]:
+    """The ``__init__`` of each package on the way that does something when it is run."""
+    for depth in range(1, len(module) + 1):
+        init = root.joinpath(*module[:depth]) / "__init__.py"
+        if init.is_file() and not _is_inert(_parsed(init)):
+            yield init
+
+
+def _resolved(root: Path, module: tuple[str, ...], name: str | None, via: frozenset[Path] = frozenset()) -> list[Path]:
+    """The files that a name comes from, most often one; a package that only passes it on is passed over."""
+    path = root.joinpath(*module)
+    if path.with_suffix(".py").is_file():
+        return [path.with_suffix(".py")]
+    init = path / "__init__.py"
+    if not init.is_file() or init in via:
+        return []
+    if name is None or name == "*":
+        return [init]
+    for node in _parsed(init).body:  # as Python does, the package's own names before its modules
+        if isinstance(node, ast.ImportFrom):
+            for alias, (source, original) in zip(node.names, _from(node, module), strict=True):
+                found = _resolved(root, source, original, via | {init}) if (alias.asname or alias.name) == name else []
+                if found:
+                    return found
+    if (path / f"{name}.py").is_file() or (path / name / "__init__.py").is_file():
+        return _resolved(root, (*module, name), None)
+    return [init]
+
+
+def _is_inert(tree: ast.Module) -> bool:
+    """Whether running a module does nothing but define, import, and name constants."""
+    return all(
+        isinstance(node, _INERT)
+        or (isinstance(node, ast.Expr | ast.AnnAssign) and _is_literal(node.value))
+        or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_literal(node.value))
+        or (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
+        for node in tree.body
+    )
+
+
+def _is_literal(node: ast.expr | None) -> bool:
+    try:
+        ast.literal_eval(node or ast.Constant(None))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _parsed(path: Path) -> ast.Module:
+    return _parse(_read(path))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@lru_cache(maxsize=1024)  # one family is imported by hundreds of iterations
+def _parse(source: bytes) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def _digest(root: Path, files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()

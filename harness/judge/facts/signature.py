@@ -1,0 +1,20 @@
+"""The parameters of a compiled kernel, held against the problem's tensors."""
+
+from harness.judge.facts.problem import Problem
+
+Signature = tuple[tuple[tuple[int, ...], str], ...]  # (shape, dtype) of the inputs and, last, the output
+
+
+def mismatch(signature: Signature, problem: Problem) -> str | None:
+    """How a kernel's parameters differ from the problem's tensors, in words; None where they are the same."""
+    if len(signature) != len(problem.tensors):
+        return f"the kernel takes {len(signature)} tensors, {problem} has {len(problem.tensors)}"
+    for position, (have, want) in enumerate(zip(signature, problem.tensors, strict=True)):
+        if have != want:
+            return f"parameter {position} of the kernel is {_words(have)}, {problem} has {_words(want)}"
+    return None
+
+
+def _words(tensor: tuple[tuple[int, ...], str]) -> str:
+    shape, dtype = tensor
+    return f"{dtype}[{','.join(map(str, shape))}]"

@@ -1,0 +1,1 @@
+"""The machine: GPUs by NVML, cores, memory, files, signals and progress."""

@@ -1,0 +1,65 @@
+"""The environment of a record: versions, device, image, and what judged it."""
+
+import os
+import platform
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from harness.catalog.gpus import Gpu, key_of
+from harness.judge.facts.hashes import judge_sha256, source_sha256
+from harness.machine.nvml import Device
+from harness.records.results import Environment
+
+IMAGE_VARIABLE: Final = "TILEBENCH_IMAGE"
+CONTENTS: Final = "contents:"  # what an image is known by where nobody told its ID
+
+
+def describing(root: Path, gpu: Gpu, device: Device | None) -> Callable[[str], Environment]:
+    """The environment on this machine by operator, each described once."""
+    return cache(partial(describe, root, gpu, device))
+
+
+def describe(root: Path, gpu: Gpu, device: Device | None, operator: str) -> Environment:
+    """Where an operator's problems are judged on this machine, and by what; imports neither torch nor TileLang."""
+    return Environment(
+        gpu=gpu.key,
+        device=device.name if device else _cpu_name(),
+        device_uuid=device.uuid if device else "",
+        driver=device.driver if device else "none",
+        python=platform.python_version(),
+        torch=_version("torch"),
+        tilelang=_version("tilelang"),
+        tvm_ffi=_version("apache-tvm-ffi"),
+        judge_sha256=judge_sha256(root, operator),
+        image=image(),
+        forced=device is not None and key_of(device.name) != gpu.key,
+    )
+
+
+def image() -> str | None:
+    """The container's image: its ID where that was told, else the hash of the list of its contents; None outside."""
+    named = os.environ.get(IMAGE_VARIABLE)
+    if named and named.startswith("/"):
+        return f"{CONTENTS}{source_sha256(Path(named))}"
+    return named or None
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+@cache
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

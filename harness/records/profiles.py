@@ -1,0 +1,72 @@
+"""What one profile of an iteration found: a line of ``profiles.jsonl``, appended and never changed."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from harness.extras.profile.advice import Idea
+from harness.extras.profile.bottleneck import Bound, Confidence
+from harness.extras.profile.report import Metric
+from harness.records.results import Environment
+
+
+class Outcome(StrEnum):
+    PROFILED = "profiled"  # its kernels' counters were read
+    TIMED = "timed"  # its kernels' names and durations only: the counters were not to be had
+    REFUSED = "refused"  # what ran is not what was to be profiled, or its result is wrong
+    FAILED = "failed"  # it crashed, hung or left no report
+
+
+class KernelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One kernel of the launch, in its order."""
+
+    name: str
+    duration_us: float
+
+
+class ProfileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One profile. ``metrics`` are ncu's, in base units, of the kernel that took longest; ``ideas`` are ranked.
+
+    ``csv_sha256`` is of the report beside it, ``seconds`` says where the profile's own time went.
+    """
+
+    schema: Literal[1]
+    recorded_at: str
+    gpu: str
+    shape_key: str
+    model: str
+    iteration: str
+    number: int
+    outcome: Outcome
+    source_sha256: str
+    families_sha256: str
+    environment: Environment
+    reason: str | None = None
+    profiler: str | None = None
+    kernels: tuple[KernelTime, ...] = ()
+    duration_us: float | None = None
+    bound: Bound | None = None
+    confidence: Confidence | None = None
+    limiter: str | None = None
+    evidence: tuple[str, ...] = ()
+    ideas: tuple[Idea, ...] = ()
+    metrics: dict[str, Metric] = {}
+    csv_sha256: str | None = None
+    seconds: dict[str, float] = {}
+
+
+def newest(
+    profiles: Iterable[ProfileRecord], iteration: str, source_sha256: str, families_sha256: str
+) -> ProfileRecord | None:
+    """The newest profile of an iteration that read counters, and of exactly this source and these families."""
+    fitting = [
+        each
+        for each in profiles
+        if each.iteration == iteration
+        and each.outcome is Outcome.PROFILED
+        and each.source_sha256 == source_sha256
+        and each.families_sha256 == families_sha256
+    ]
+    return fitting[-1] if fitting else None

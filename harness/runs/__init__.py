@@ -1,0 +1,1 @@
+"""Runs: iterations taken through the judge, and what is written beside them."""

@@ -1,0 +1,38 @@
+"""An iteration run by hand: the same judge and the same record, and the lines that its contract promises."""
+
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
+from harness.cli.app import guarded
+from harness.errors import ExitCode
+from harness.judge.candidate import Settings
+from harness.machine.progress import Quiet
+from harness.records.results import Record, Stage, Status
+from harness.runs import companion_files
+from harness.runs.run import Plan, run
+
+
+def run_by_hand(path: Path) -> NoReturn:
+    """Judge one iteration, print its lines, exit with its code."""
+    sys.exit(int(guarded(lambda: _print(_measure(path, Stage.BENCH)))))
+
+
+def judge(path: Path, upto: str) -> bool:
+    """Judge one iteration up to a stage, print its lines; whether it passed."""
+    return guarded(lambda: _print(_measure(path, Stage(upto)))) is ExitCode.PASSED
+
+
+def _measure(path: Path, upto: Stage) -> Record:
+    tree = Tree.of(path)
+    iteration = tree.parse(path)
+    gpu, device = gpus.resolve(iteration.gpu)
+    return run(Plan(tree, gpu, device, (iteration,), Settings.of(gpu), upto=upto, again=True), Quiet()).records[0]
+
+
+def _print(record: Record) -> ExitCode:
+    for line in companion_files.timing_lines(record):
+        print(line)
+    return ExitCode.PASSED if record.status is Status.PASSED else ExitCode.REJECTED

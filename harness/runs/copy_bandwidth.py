@@ -1,0 +1,54 @@
+"""The copy ceiling: the bandwidth of the library's copy of as many bytes, measured in the same run.
+
+No kernel that moves its problem's bytes once gets far above it, so it is what a memory-bound one is held against.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from harness.authoring import scaffold
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Iteration, Tree
+from harness.judge.facts.problem import DTYPE_BYTES, Problem
+from harness.records.results import Measurement, Record, read
+
+OPERATOR: Final = "copy"
+ROW: Final = 1024  # elements
+
+
+def companion(problem: Problem) -> Problem:
+    """The copy that reads and writes as many bytes, to the next whole row."""
+    rows = round(problem.bytes / (2 * ROW * DTYPE_BYTES[problem.input]))
+    return Problem(OPERATOR, problem.input, "float32", problem.input, (max(1, rows), ROW))
+
+
+def iterations(tree: Tree, gpu: Gpu, measured: Iterable[Iteration]) -> list[Iteration]:
+    """The library's copies beside the memory-bound problems of what is measured; written where there is none."""
+    wanted = {
+        (companion(each.problem), each.model)
+        for each in measured
+        if each.problem.operator != OPERATOR and gpu.is_memory_bound(each.problem)
+    }
+    return [scaffold.ensure_baseline(tree, problem, gpu, model) for problem, model in sorted(wanted, key=str)]
+
+
+def newest_gbs(
+    tree: Tree, gpu: Gpu, problem: Problem, models: Iterable[str], rank_key: tuple[str, ...]
+) -> float | None:
+    """The newest ceiling that was measured beside a memory-bound problem in an environment; None where none was."""
+    if not gpu.is_memory_bound(problem):
+        return None
+    copied = companion(problem)
+    found = [
+        record
+        for model in models
+        for record in read(tree.records(gpu.key, copied.shape_key, model), Record)[0]
+        if record.number == 0 and record.measurement is not None and record.environment.rank_key == rank_key
+    ]
+    newest = max(found, key=lambda record: record.recorded_at, default=None)
+    return bandwidth_gbs(copied, newest.measurement) if newest and newest.measurement else None
+
+
+def bandwidth_gbs(problem: Problem, measured: Measurement) -> float:
+    """The problem's bytes, each input once and the output once, over the time of a launch; 0 where that is odd."""
+    return problem.bytes / (measured.time_ms * 1e6) if measured.time_ms > 0 else 0.0

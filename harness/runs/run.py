@@ -1,0 +1,301 @@
+"""A run: which iterations, in what order, what is reused, and where the outcomes go."""
+
+import fcntl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+from harness.boards.tables import result_line
+from harness.catalog.gpus import Gpu
+from harness.catalog.tree import Iteration, Misplaced, Tree
+from harness.errors import ExitCode, InfrastructureError, explained
+from harness.evidence import toolchain
+from harness.judge import builds, fault_attribution
+from harness.judge.candidate import Candidate, Referees, Rejection, Settings
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.pipeline import advance
+from harness.judge.processes import start_forkserver
+from harness.machine import cores
+from harness.machine.interruption import heed
+from harness.machine.nvml import Device, compute_processes
+from harness.machine.progress import Reporter
+from harness.records.environment import describing
+from harness.records.results import (
+    SCHEMA,
+    BaselineRecord,
+    Cause,
+    Environment,
+    Record,
+    Stage,
+    Status,
+    append,
+    read,
+)
+from harness.runs import companion_files, copy_bandwidth
+
+CPU_BATCH: Final = 16  # on a CPU building would disturb measuring: so many are built, then measured
+SPARE_CORES: Final = 2  # for the pair that measures
+ABORT_POLL_S: Final = 0.02
+TURNS: Final = 2  # of what may be the machine's fault
+
+Entry = tuple[Candidate, Rejection | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do: iterations of one GPU key, up to a stage.
+
+    ``ceilings`` measures the library's copy beside what is memory-bound.
+    """
+
+    tree: Tree
+    gpu: Gpu
+    device: Device | None
+    iterations: tuple[Iteration, ...]
+    settings: Settings
+    misplaced: tuple[Misplaced, ...] = ()
+    upto: Stage = Stage.BENCH
+    again: bool = False
+    ceilings: bool = False
+
+    @property
+    def uses_device(self) -> bool:
+        return self.upto in (Stage.VERIFY, Stage.BENCH)
+
+
+@dataclass(slots=True)
+class Results:
+    """What a run gave: one record an iteration, measured now or reused."""
+
+    records: list[Record] = field(default_factory=list)
+    reused: int = 0
+    misplaced: tuple[Misplaced, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        if any(record.cause is Cause.REFEREE for record in self.records):
+            return ExitCode.INFRASTRUCTURE
+        if self.misplaced:
+            return ExitCode.USAGE
+        if any(record.status is not Status.PASSED for record in self.records):
+            return ExitCode.REJECTED
+        return ExitCode.PASSED
+
+
+def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda record: None) -> Results:
+    """Carry a plan out. Every outcome of a device is on the disk, and told to ``keep``, before the next is measured."""
+    environment = describing(plan.tree.root, plan.gpu, plan.device)
+    results = Results(misplaced=plan.misplaced)
+    for each in plan.misplaced:
+        reporter.finished(f"rejected  {each.reason}", advance=False)
+    known = {each: _reusable(plan, each, environment) for each in plan.iterations}
+    waiting = [iteration for iteration, record in known.items() if record is None]
+    beside = copy_bandwidth.iterations(plan.tree, plan.gpu, waiting) if plan.ceilings else []
+    for iteration, record in known.items():
+        if record is not None and iteration not in beside:
+            results.records.append(record)
+            results.reused += 1
+            if not companion_files.complete(plan.tree, iteration):
+                companion_files.write(plan.tree, iteration, record)
+            reporter.finished(result_line(record, reused=True))
+    if not waiting:
+        return results
+    with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
+        if plan.upto is not Stage.CONTRACT:
+            toolchain.find().require(cpu=plan.gpu.is_cpu)
+            reporter.doing("importing torch and TileLang")
+            start_forkserver(plan.gpu, plan.device)
+        planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}
+        ordered = [*(each for each in waiting if each not in beside), *beside]
+        for turn in range(TURNS):
+            spoiled: list[Iteration] = []
+            for iteration, made, reused in _carry_out(plan, ordered, environment, reporter):
+                keep(made)
+                if fault_attribution.may_pass(made.cause, plan.gpu) and turn + 1 < TURNS:
+                    spoiled.append(iteration)
+                    reporter.finished(f"{result_line(made)}; once more at the end", advance=False)
+                    continue
+                results.records.append(made)
+                results.reused += reused
+                advance = (made.shape_key, made.model, made.iteration) in planned
+                reporter.finished(result_line(made, reused=reused), advance=advance)
+            if not (ordered := spoiled):
+                break
+    return results
+
+
+def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
+    """The record that a new run of the same thing would only repeat."""
+    if plan.again or not plan.uses_device:
+        return None
+    path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
+    source = source_sha256(iteration.path)
+    families = families_sha256(plan.tree.root, iteration.path)
+    same = (
+        record
+        for record in reversed(read(path, Record)[0])
+        if record.iteration == iteration.name
+        and record.source_sha256 == source
+        and record.families_sha256 == families
+        and record.environment == environment(iteration.problem.operator)
+        and record.answers(plan.upto)
+        and record.cause is not Cause.ATTEMPTS
+    )
+    return fault_attribution.standing(same, plan.gpu)
+
+
+def _carry_out(
+    plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
+) -> Iterator[tuple[Iteration, Record, bool]]:
+    """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
+    apart = plan.uses_device and plan.gpu.is_cpu
+    jobs = cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
+    window = CPU_BATCH if apart else 2 * jobs
+    stopped = threading.Event()
+    referees = Referees(plan.tree.root, plan.gpu)
+    entered: list[Candidate] = []
+
+    def run_ahead(iteration: Iteration) -> Entry:
+        candidate = Candidate.enter(
+            iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
+        )
+        candidate.builders = jobs
+        entered.append(candidate)
+        if stopped.is_set():
+            return candidate, None
+        rejection = advance(candidate, plan.upto, on_device=False)
+        if rejection is not None or not plan.uses_device:
+            candidate.leave()
+        elif candidate.contestant is not None:
+            candidate.contestant.pause()
+        return candidate, rejection
+
+    # In the order of the iterations, and never more than the window: who waited for a permit could be overtaken by
+    # all the later ones, which then wait for it to be finished.
+    waiting = iter(iterations)
+    futures: deque[Future[Entry]] = deque()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            while True:
+                if not (apart and futures):
+                    reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
+                    futures += [pool.submit(run_ahead, each) for each in islice(waiting, window - len(futures))]
+                if not futures:
+                    break
+                for future in futures if apart else ():
+                    future.result()
+                heed()
+                candidate, rejection = futures[0].result()
+                judged_in = environment(candidate.iteration.problem.operator)
+                yield candidate.iteration, *_finish(plan, candidate, rejection, judged_in, reporter)
+                futures.popleft()
+        finally:
+            stopped.set()
+            referees.leave()
+            running = [future for future in futures if not future.cancel()]
+            while not all(future.done() for future in running):  # a build that hangs would be waited for else
+                for candidate in entered:
+                    candidate.abort()
+                time.sleep(ABORT_POLL_S)
+            for candidate in entered:
+                candidate.leave()
+
+
+def _finish(
+    plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
+) -> tuple[Record, bool]:
+    """The stages on the device, and the record; whether it only repeats what is recorded of its build."""
+    reused = candidate.recorded_build is not None and (rejection is not None or not candidate.launches)
+    try:
+        if rejection is None:
+            reporter.doing(f"{plan.upto.value} {candidate.iteration}")
+            rejection = advance(candidate, plan.upto, on_device=True)
+    finally:
+        candidate.leave()
+    rejection, attempt = builds.keep(plan.tree, candidate, rejection)
+    record = _record(candidate, rejection, environment, attempt)
+    if plan.uses_device:
+        iteration = candidate.iteration
+        append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
+        _keep_baseline(plan.tree, record)
+        companion_files.write(plan.tree, iteration, record)
+    return record, reused
+
+
+def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None) -> Record:
+    iteration, terms = candidate.iteration, candidate.terms
+    return Record(
+        schema=SCHEMA,
+        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        gpu=iteration.gpu,
+        shape_key=iteration.shape_key,
+        model=iteration.model,
+        iteration=iteration.name,
+        number=iteration.number,
+        status=Status.PASSED if rejection is None else rejection.cause.status,
+        cause=None if rejection is None else rejection.cause,
+        reason=None if rejection is None else rejection.reason,
+        stage=candidate.stage,
+        source_sha256=candidate.source_sha256,
+        families_sha256=candidate.families_sha256,
+        environment=environment,
+        idea=terms.idea if terms else None,
+        parent=terms.parent if terms else None,
+        config=terms.config if terms else None,
+        build=candidate.build,
+        verification=candidate.verification,
+        measurement=candidate.measurement,
+        attempt=attempt,
+    )
+
+
+def _keep_baseline(tree: Tree, record: Record) -> None:
+    """The baseline's own figures, the first time that a problem is measured in an environment."""
+    measured = record.measurement
+    if measured is None:
+        return
+    path = tree.baseline(record.gpu, record.shape_key)
+    known, _ = read(path, BaselineRecord)
+    if any(each.environment == record.environment and each.timer == measured.timer for each in known):
+        return
+    append(
+        path,
+        BaselineRecord(
+            schema=SCHEMA,
+            recorded_at=record.recorded_at,
+            shape_key=record.shape_key,
+            baseline=measured.baseline,
+            timer=measured.timer,
+            time_ms=measured.baseline_ms,
+            tflops=measured.baseline_tflops,
+            environment=record.environment,
+        ),
+    )
+
+
+@contextmanager
+def alone(tree: Tree, gpu: Gpu, device: Device | None) -> Iterator[None]:
+    """Refuse to measure beside another run on this tree, or beside another process on the device; never kill it."""
+    if device is not None and (others := compute_processes(device)):
+        pids = ", ".join(map(str, others))
+        raise InfrastructureError(f"{device.name} is in use by process {pids}; wait until it ends, or end it")
+    folder = tree.folder(gpu.key)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise InfrastructureError(f"{tree.short(folder)} cannot be written: {explained(error)}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            where = tree.short(folder)
+            raise InfrastructureError(f"another run is measuring under {where}; wait until it ends") from None
+        yield

@@ -1,0 +1,229 @@
+"""Two runs told apart: by the interval of a quotient, and never across what cannot be compared."""
+
+import json
+import re
+import subprocess
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.boards import revisions
+from harness.boards.comparison import Verdict, compare, pair, quotient
+from harness.catalog.tree import Tree
+from harness.judge.statistics import estimate
+from harness.records.results import Block, Cause, Record, Stage, Status, append, read
+from tests.harness.checkout import ROOT, Checkout, one_line
+from tests.harness.examples import ENVIRONMENT, baseline_record, measurement, record
+
+PLACEMENTS, ROUNDS, NOISE = 8, 6, 0.003
+H200 = ROOT / "tuning" / "h200" / "tilelang" / "logs"
+
+
+def measured(speed: float, dice: np.random.Generator, **changes: Any) -> Record:
+    """A record of a kernel ``speed`` times as fast as the library: noisy blocks, and what differs between processes."""
+    process = dice.normal(0, process_deviation())
+    blocks = tuple(
+        Block(placement, 1.0, float(np.exp(dice.normal(0, NOISE) + process)) / speed)
+        for placement in range(PLACEMENTS)
+        for _ in range(ROUNDS)
+    )
+    found = estimate(blocks)
+    made = measurement(found.low, found.high, ratio=found.ratio, blocks=blocks)
+    return record(measurement=made, **changes)
+
+
+def process_deviation() -> float:
+    """One standard deviation of what docs/measurement.md grants at 95%."""
+    return 0.0015 / 1.96
+
+
+def verdicts(slower: float, pairs: int, seed: int) -> list[Verdict]:
+    dice = np.random.default_rng(seed)
+    return [compare(measured(1.02, dice), measured(1.02 * (1 - slower), dice)).verdict for _ in range(pairs)]
+
+
+def test_of_40_pairs_of_the_same_kernel_at_most_2_are_called_different() -> None:
+    wrong = [verdict for verdict in verdicts(0.0, 40, seed=1) if verdict in (Verdict.FASTER, Verdict.SLOWER)]
+    assert len(wrong) <= 2
+
+
+def test_one_percent_slower_is_called_slower_20_times_of_20() -> None:
+    assert verdicts(0.01, 20, seed=2) == [Verdict.SLOWER] * 20
+
+
+@pytest.mark.parametrize("problem", sorted(path.stem for path in (ROOT / "tuning/h200/selftest").glob("agree*.json")))
+def test_the_library_against_itself_on_an_h200_is_never_called_different(problem: str) -> None:
+    """Pairs of successive runs on one chip, as they were measured."""
+    document = json.loads((ROOT / f"tuning/h200/selftest/{problem}.json").read_text())
+    repeats = document["agreement"][0]["repeats"]
+    made = [
+        record(measurement=measurement(each["ratio_low"], each["ratio_high"], ratio=each["ratio"])) for each in repeats
+    ]
+    found = [compare(a, b).verdict for a, b in zip(made[::2], made[1::2], strict=False)]
+    assert len(found) >= 8
+    assert set(found) <= {Verdict.SAME, Verdict.UNDECIDED}
+
+
+def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
+    """Chips of one model, all iterations, each against each: what differs between chips is in the interval."""
+    found: dict[str, list[Record]] = {}
+    for path in sorted(H200.glob("*/*/results.jsonl")):
+        for each in read(path, Record)[0]:
+            found.setdefault(each.environment.device_uuid, []).append(each)
+    compared = [
+        [each for each in pair(a, b) if each.verdict != "not compared"] for a, b in combinations(found.values(), 2)
+    ]
+    large = [rows for rows in compared if len(rows) >= 40]  # some chips had problems of their own
+    assert len(large) >= 15
+    for rows in large:
+        agree = sum(each.low <= 1 <= each.high for each in rows if each.low and each.high)
+        assert agree / len(rows) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"device": "NVIDIA A100"}, "different GPUs: NVIDIA H200 and NVIDIA A100"),
+        ({"torch": "9.9"}, "different opponents: torch.matmul of torch .* and torch.matmul of torch 9.9"),
+    ],
+)
+def test_what_cannot_be_compared_is_not(change: dict[str, str], says: str) -> None:
+    environment = msgspec.structs.replace(ENVIRONMENT, device="NVIDIA H200")
+    a = record(environment=environment)
+    b = record(environment=msgspec.structs.replace(environment, **change))
+    found = compare(a, b)
+    assert (found.verdict, found.quotient) == (Verdict.INCOMPARABLE, None)
+    assert re.search(says, found.why or "")
+
+
+def test_timers_problems_and_failures_are_not_compared() -> None:
+    a = record()
+    assert "different timers" in (compare(a, record(measurement=measurement(1, 1.1, timer="graph"))).why or "")
+    assert "different problems" in (compare(a, record(shape_key="matmul_f32fp32_16x16x16")).why or "")
+    failed = record(status=Status.FAILED, cause=Cause.CRASH, reason="it crashed", measurement=None)
+    assert compare(a, failed).why == "B failed: it crashed"
+    assert compare(record(stage=Stage.VERIFY, measurement=None), a).why == "A is verified only"
+    (alone,) = pair([a], [])
+    assert (alone.verdict, alone.why) == (Verdict.INCOMPARABLE, "B has no record of it")
+
+
+@pytest.mark.parametrize("low", [0.0, -0.1])
+def test_an_interval_that_reaches_0_is_not_compared(low: float) -> None:
+    wide, narrow = record(measurement=measurement(low, 9.0, ratio=1.05)), record()
+    assert compare(wide, narrow).why == "A is too noisy: its interval reaches 0"
+    assert compare(narrow, wide).why == "B is too noisy: its interval reaches 0"
+    for a, b in ((wide, narrow), (narrow, wide)):
+        assert a.measurement is not None and b.measurement is not None
+        found = quotient(a.measurement, b.measurement, same_chip=True)
+        assert found.verdict() is Verdict.UNDECIDED
+        assert found.quotient == pytest.approx(1.0)
+
+
+def test_another_chip_widens_the_interval_and_is_said() -> None:
+    a, b = record(), record(environment=msgspec.structs.replace(ENVIRONMENT, device_uuid="GPU-other"))
+    near, far = compare(a, record()), compare(a, b)
+    assert near.low is not None and far.low is not None
+    assert far.low < near.low
+    assert "another chip" in far.notes
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Tree:
+    """A repository with two revisions of records."""
+    tree = Tree(tmp_path)
+    path = tree.records("cpu", "matmul_f32fp32_8x8x8", "me")
+    git(tmp_path, "init", "--quiet")
+    for low, high in ((1.00, 1.01), (0.90, 0.91)):
+        append(path, record(measurement=measurement(low, high)))
+        git(tmp_path, "add", "-A")
+        git(tmp_path, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "--quiet", "-m", "records")
+    return tree
+
+
+def git(root: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(("a", "b"), [("HEAD~1", "HEAD"), ("HEAD~1", "last"), ("previous", "last")])
+def test_revisions_and_the_last_two(history: Tree, a: str, b: str) -> None:
+    before, after = (revisions.records(history, "cpu", named)[0] for named in (a, b))
+    (found,) = pair(before, after)
+    assert found.verdict is Verdict.SLOWER
+    assert found.quotient == pytest.approx(0.905 / 1.005, rel=1e-3)
+
+
+def test_a_folder_and_a_file_of_records(history: Tree) -> None:
+    path = history.records("cpu", "matmul_f32fp32_8x8x8", "me")
+    assert len(revisions.records(history, "cpu", str(path))[0]) == 2
+    assert len(revisions.records(history, "cpu", str(history.root / "tuning"))[0]) == 2
+
+
+def test_of_a_tree_only_its_logs_are_records(history: Tree) -> None:
+    append(history.baseline("cpu", "matmul_f32fp32_8x8x8"), baseline_record())
+    found, problems = revisions.records(history, "cpu", str(history.root / "tuning"))
+    assert (len(found), problems) == (2, [])
+    found, problems = revisions.records(history, "cpu", str(history.folder("cpu") / "logs"))
+    assert (len(found), problems) == (2, [])
+
+
+def at(tree: Tree, *words: str) -> subprocess.CompletedProcess[str]:
+    return Checkout(tree.root).run(*words)
+
+
+def test_the_command_and_its_exit_codes(history: Tree) -> None:
+    table = at(history, "compare", "HEAD~1", "HEAD", "--gpu", "cpu")
+    assert table.returncode == 0, table.stderr
+    assert "slower" in table.stdout
+    assert table.stdout.endswith("1 slower\n")
+    assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--fail-on", "slower:1%").returncode == 1
+    assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--fail-on", "slower:50%").returncode == 0
+    assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--fail-on", "faster").returncode == 0
+    (row,) = json.loads(at(history, "compare", "HEAD~1", "--gpu", "cpu", "--json").stdout)
+    assert row["verdict"] == "slower"
+    assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--format", "github").stdout.startswith("| problem")
+
+
+def test_a_gate_does_not_pass_where_nothing_was_compared(history: Tree) -> None:
+    other = history.root / "other.jsonl"
+    append(other, record(measurement=measurement(1.0, 1.1, timer="graph")))
+    assert at(history, "compare", str(other), "--gpu", "cpu").returncode == 0
+    done = at(history, "compare", str(other), "--gpu", "cpu", "--fail-on", "slower:1%")
+    assert done.returncode == 1
+    assert one_line(done.stderr) == "tilebench: --fail-on slower:1%: no two records could be compared"
+
+
+def test_a_side_without_records_is_refused(history: Tree) -> None:
+    empty = history.root / "empty.jsonl"
+    empty.touch()
+    for a, b in ((str(empty), "last"), ("last", str(empty))):
+        done = at(history, "compare", a, b, "--gpu", "cpu")
+        assert done.returncode == 2
+        assert one_line(done.stderr) == f"tilebench: {empty} holds no record of cpu"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("compare", ""), "'' is neither last nor previous, nor a file or folder of records, nor a git revision"),
+        (("compare", "nowhere"), "'nowhere' is neither last nor previous, nor a file or folder of records, nor a git"),
+        (("compare", "HEAD", "--fail-on", "worse"), "--fail-on 'worse' is not a verdict and a size"),
+        (("compare", "HEAD", "--fail-on", "same:1%"), "it takes faster or slower"),
+        (("compare", "HEAD", "--margin", "nan"), "--margin nan is not a number from 0 up to 1"),
+        (("compare", "HEAD", "--margin", "-0.1"), "--margin -0.1 is not a number from 0 up to 1"),
+        (("compare", "HEAD", "--format", "cuneiform"), "unknown table format 'cuneiform'"),
+        (("compare", "HEAD", "--shape", "matmul_f32fp32_9x9x9"), "neither HEAD nor last holds a record of cpu"),
+        (("reproduce", "zz"), "no record's id begins with 'zz'"),
+        (("reproduce", ""), "no record's id begins with ''"),
+        (("export", "--format", "xls"), "--format 'xls' is not csv, json, parquet"),
+        (("export", "--format", "parquet"), "Parquet is not for a terminal"),
+    ],
+)
+def test_a_wrong_command_is_one_line(history: Tree, words: tuple[str, ...], says: str) -> None:
+    gpu = () if words[0] == "reproduce" else ("--gpu", "cpu")
+    done = at(history, *words, *gpu)
+    assert done.returncode == 2
+    assert says in one_line(done.stderr)

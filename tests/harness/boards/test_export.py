@@ -1,0 +1,61 @@
+"""Records as a flat table: the same in every format, and in the data dictionary."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet
+import pytest
+
+from harness.boards import exports
+from harness.catalog.tree import Tree
+from harness.records.results import KernelEvidence, append
+from tests.harness.checkout import ROOT, Checkout
+from tests.harness.examples import record
+
+SHAPE = "matmul_f32fp32_8x8x8"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    made = Tree(tmp_path)
+    append(made.records("cpu", SHAPE, "me"), record())
+    append(made.records("cpu", SHAPE, "me"), record(number=2, iteration="iter002_more", measurement=None))
+    return made
+
+
+def test_every_format_says_the_same(tree: Tree) -> None:
+    checkout = Checkout(tree.root)
+    printed = checkout.run("export", "--gpu", "cpu")
+    assert printed.returncode == 0, printed.stderr
+    by_csv = list(csv.DictReader(io.StringIO(printed.stdout)))
+    by_json = json.loads(checkout.run("export", "--gpu", "cpu", "--format", "json").stdout)
+    assert checkout.run("export", "--gpu", "cpu", "--output", "records.parquet").returncode == 0
+    by_parquet = pyarrow.parquet.read_table(tree.root / "records.parquet").to_pylist()
+    assert by_json == by_parquet
+    assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in by_json] == by_csv
+    assert [row["iteration"] for row in by_json] == ["iter001_idea", "iter002_more"]
+    assert [row["time_ms"] is None for row in by_json] == [False, True]
+
+
+def test_a_selection_narrows_the_rows(tree: Tree) -> None:
+    rows = json.loads(Checkout(tree.root).run("export", "--gpu", "cpu", "--format", "json", "--iter", "2").stdout)
+    assert [row["number"] for row in rows] == [2]
+
+
+def test_the_values_have_the_columns_types(tree: Tree) -> None:
+    kernel = KernelEvidence("main", (1, 1, 1), 128, (1, 1, 1), 0, registers=168)
+    build = record().build
+    assert build is not None
+    made = record(build=msgspec.structs.replace(build, kernels=(kernel,)))
+    (row,) = exports.rows([made])
+    for name, (kind, _, _) in exports.COLUMNS.items():
+        value = row[name]
+        assert value is None or isinstance(value, kind) or (kind is float and isinstance(value, int)), name
+    assert row["registers_per_thread"] == 168
+
+
+def test_the_dictionary_in_the_docs_is_that_of_the_code() -> None:
+    assert exports.dictionary() in (ROOT / "docs" / "export.md").read_text()

@@ -1,0 +1,288 @@
+"""The leaderboard ranks records as they lie on the disk, and nothing else."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.boards import leaderboard
+from harness.boards.leaderboard import Board, Row
+from harness.boards.tables import leaderboard as table
+from harness.catalog.tree import Selection, Tree
+from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.records.results import Cause, Environment, Record, Stage, Status, append
+from tests.harness.examples import ENVIRONMENT, measurement, record
+
+SHAPE = "matmul_f32fp32_8x8x8"
+JUDGE = (
+    "harness/judge/judge.py", "harness/judge/facts/operator.py", "harness/operators/matmul.py",
+)  # fmt: skip
+
+
+class Ladder:
+    """A tree with iterations, and records made for what they are now."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        for part in (*JUDGE, "kernels/family.py"):
+            path = tree.root / part
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        self.environment = msgspec.structs.replace(ENVIRONMENT, judge_sha256=judge_sha256(tree.root, "matmul"))
+        self.clock = 0
+
+    def write(self, number: int, model: str = "me", source: str = "import kernels.family\n") -> None:
+        path = self.tree.folder("cpu") / "srcs" / SHAPE / model / f"iter{number:03d}_idea.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+
+    def made(self, number: int, model: str = "me", **changes: Any) -> Record:
+        """A record of the iteration as it is; later ones are newer."""
+        path = self.tree.folder("cpu") / "srcs" / SHAPE / model / f"iter{number:03d}_idea.py"
+        if not path.exists():
+            self.write(number, model)
+        self.clock += 1
+        fields = {
+            "iteration": path.stem,
+            "number": number,
+            "model": model,
+            "recorded_at": f"2026-01-01T00:00:{self.clock:02d}.000+00:00",
+            "source_sha256": source_sha256(path),
+            "families_sha256": families_sha256(self.tree.root, path),
+            "environment": self.environment,
+        }
+        made = record(**fields | changes)
+        append(self.tree.records("cpu", SHAPE, model), made)
+        return made
+
+    def measured(self, number: int, low: float, high: float, model: str = "me", **changes: Any) -> Record:
+        return self.made(number, model, measurement=measurement(low, high), **changes)
+
+    def failed(self, number: int, **changes: Any) -> Record:
+        fields = {
+            "status": Status.FAILED,
+            "stage": Stage.BUILD,
+            "cause": Cause.COMPILE,
+            "reason": "it did not compile",
+            "measurement": None,
+            "verification": (),
+        }
+        return self.made(number, **fields | changes)
+
+    def elsewhere(self, **changes: Any) -> Environment:
+        return msgspec.structs.replace(self.environment, **changes)
+
+    def boards(self, selection: Selection = Selection()) -> list[Board]:
+        boards, complaints = leaderboard.boards(self.tree, "cpu", selection)
+        assert complaints == []
+        return boards
+
+    def rows(self) -> list[Row]:
+        (board,) = self.boards()
+        return list(board.rows)
+
+
+@pytest.fixture
+def ladder(tree: Tree) -> Ladder:
+    return Ladder(tree)
+
+
+def ranks(rows: list[Row]) -> list[tuple[str, int | None]]:
+    return [(row.iteration[:7], row.rank) for row in rows]
+
+
+def test_the_fastest_is_first(ladder: Ladder) -> None:
+    ladder.measured(0, 0.99, 1.01)
+    ladder.measured(1, 1.49, 1.51)
+    ladder.measured(2, 1.19, 1.21)
+    assert ranks(ladder.rows()) == [("iter001", 1), ("iter002", 2), ("iter000", 3)]
+
+
+def test_overlapping_intervals_share_a_rank_and_the_next_one_counts_them(ladder: Ladder) -> None:
+    ladder.measured(0, 1.40, 1.50)
+    ladder.measured(1, 1.35, 1.45)
+    ladder.measured(2, 1.30, 1.39)  # reaches the second, but not the first of the rank
+    ladder.measured(3, 0.90, 1.00)
+    assert ranks(ladder.rows()) == [("iter000", 1), ("iter001", 1), ("iter002", 3), ("iter003", 4)]
+
+
+def test_a_wide_interval_is_no_worse_than_what_it_reaches(ladder: Ladder) -> None:
+    ladder.measured(1, 1.19, 1.21)
+    ladder.measured(2, 0.80, 1.30)
+    assert {row.rank for row in ladder.rows()} == {1}
+
+
+def test_keep_needs_the_whole_interval_above_the_best_so_far(ladder: Ladder) -> None:
+    ladder.measured(0, 0.99, 1.01)
+    ladder.measured(1, 1.10, 1.20)
+    ladder.measured(2, 1.19, 1.40)  # better, but not certainly
+    ladder.measured(3, 1.21, 1.22)
+    ladder.measured(4, 0.50, 0.60)
+    decided = {row.iteration[:7]: row.decision for row in ladder.rows()}
+    assert decided == {
+        "iter000": "KEEP",
+        "iter001": "KEEP",
+        "iter002": "DISCARD",
+        "iter003": "KEEP",
+        "iter004": "DISCARD",
+    }
+
+
+def test_decisions_follow_the_ladder_not_the_order_of_measuring_and_are_each_models_own(ladder: Ladder) -> None:
+    ladder.measured(2, 1.3, 1.4)
+    ladder.measured(1, 1.1, 1.2)
+    ladder.measured(1, 0.5, 0.6, model="you")
+    decided = {(row.model, row.iteration[:7]): row.decision for row in ladder.rows()}
+    assert decided == {("me", "iter001"): "KEEP", ("me", "iter002"): "KEEP", ("you", "iter001"): "KEEP"}
+
+
+def test_a_failure_is_a_row_below_with_its_reason_and_is_discarded(ladder: Ladder) -> None:
+    ladder.failed(1)
+    ladder.measured(2, 1.0, 1.1)
+    below = ladder.rows()[1]
+    assert (below.iteration, below.rank, below.decision) == ("iter001_idea", None, "DISCARD")
+    assert (below.status, below.reason) == ("failed", "it did not compile")
+
+
+def test_what_was_timed_and_then_rejected_has_no_rank(ladder: Ladder) -> None:
+    ladder.measured(1, 9.0, 9.1, status=Status.REJECTED, cause=Cause.ROOFLINE, reason="too fast")
+    ladder.measured(2, 1.0, 1.1)
+    assert ranks(ladder.rows()) == [("iter002", 1), ("iter001", None)]
+
+
+def test_an_iteration_without_a_record_says_so(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    ladder.write(2)
+    row = ladder.rows()[1]
+    assert (row.iteration, row.status, row.rank, row.decision) == ("iter002_idea", "not measured", None, None)
+    assert row.source_sha256
+
+
+def test_a_tree_without_records_is_a_board_of_what_is_not_measured(ladder: Ladder) -> None:
+    ladder.write(1)
+    (board,) = ladder.boards()
+    assert board.environment is None
+    assert "not measured yet" in table(board)
+
+
+def test_nothing_is_stale_where_nothing_changed(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    assert ladder.rows()[0].stale == ()
+
+
+@pytest.mark.parametrize("stale", ["source", "family", "judge"])
+def test_a_row_is_stale_once_what_it_stands_on_changes(ladder: Ladder, stale: str) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    if stale == "source":
+        ladder.write(1, source="import kernels.family  # changed\n")
+    elif stale == "family":
+        (ladder.tree.root / "kernels/family.py").write_text("CHANGED = True\n")
+    else:
+        (ladder.tree.root / "harness/judge/judge.py").write_text("CHANGED = True\n")
+        judge_sha256.cache_clear()
+    row = ladder.rows()[0]
+    assert row.stale == (stale,)
+    assert row.rank == 1
+    assert f"stale: {stale}" in table(ladder.boards()[0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"device": "Another"}, {"torch": "3"}, {"tilelang": "1"}, {"image": "sha256:1"}, {"forced": True}],
+    ids=lambda change: next(iter(change)),
+)
+def test_environments_that_cannot_be_compared_have_boards_of_their_own(ladder: Ladder, change: dict[str, Any]) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    ladder.measured(1, 2.0, 2.1, environment=ladder.elsewhere(**change))
+    newest, older = ladder.boards()
+    assert [row.ratio_low for row in newest.rows] == [2.0]
+    assert [row.ratio_low for row in older.rows] == [1.0]
+    assert newest.environment == ladder.elsewhere(**change)
+
+
+def test_timers_are_never_ranked_together(ladder: Ladder) -> None:
+    ladder.made(1, measurement=measurement(1.0, 1.1, timer="graph"))
+    ladder.made(2, measurement=measurement(2.0, 2.1, timer="events"))
+    boards = ladder.boards()
+    assert sorted(board.timer or "" for board in boards) == ["events", "graph"]
+    assert [[row.rank for row in board.rows] for board in boards] == [[1], [1]]
+
+
+def test_the_latest_record_wins_even_where_it_is_worse(ladder: Ladder) -> None:
+    ladder.measured(1, 2.0, 2.1)
+    ladder.measured(1, 1.0, 1.1)
+    assert [row.ratio_low for row in ladder.rows()] == [1.0]
+    ladder.failed(1)
+    assert [row.status for row in ladder.rows()] == ["failed"]
+
+
+def test_the_last_of_the_file_is_the_newest_whatever_its_clock_said(ladder: Ladder) -> None:
+    ladder.measured(1, 2.0, 2.1, recorded_at="2026-11-20T12:00:00+00:00")
+    ladder.measured(1, 1.0, 1.1, recorded_at="1970-01-01T00:00:00+00:00")
+    assert [row.ratio_low for row in ladder.rows()] == [1.0]
+
+
+def test_a_fault_of_the_machine_hides_no_measurement_of_the_same_source(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    ladder.failed(1, cause=Cause.REFEREE, stage=Stage.BENCH)
+    assert [(row.ratio_low, row.status) for row in ladder.rows()] == [(1.0, "passed")]
+    ladder.write(1, source="import kernels.family  # changed\n")
+    ladder.failed(1, cause=Cause.REFEREE, stage=Stage.BENCH)
+    assert [(row.ratio_low, row.status) for row in ladder.rows()] == [(None, "failed")]
+
+
+def test_a_verification_hides_a_measurement_only_of_another_source(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    ladder.made(1, stage=Stage.VERIFY, measurement=None)
+    assert [row.ratio_low for row in ladder.rows()] == [1.0]
+    ladder.write(1, source="import kernels.family  # changed\n")
+    ladder.made(1, stage=Stage.VERIFY, measurement=None)
+    assert [row.ratio_low for row in ladder.rows()] == [None]
+
+
+def test_a_selection_narrows_the_rows(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    ladder.measured(2, 1.2, 1.3, model="you")
+    assert [row.model for board in ladder.boards(Selection(model="you")) for row in board.rows] == ["you"]
+    assert ladder.boards(Selection(model="nobody")) == []
+
+
+def test_a_selected_iteration_keeps_its_rank_and_its_decision(ladder: Ladder) -> None:
+    ladder.measured(1, 1.2, 1.3)
+    ladder.measured(2, 1.0, 1.1)
+    (board,) = ladder.boards(Selection(iteration="2"))
+    assert [(row.iteration[:7], row.rank, row.decision) for row in board.rows] == [("iter002", 2, "DISCARD")]
+
+
+def test_what_cannot_be_read_is_said(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    path = ladder.tree.records("cpu", SHAPE, "me")
+    path.write_bytes(b"garbage\n" + path.read_bytes())
+    stray = ladder.tree.folder("cpu") / "srcs" / SHAPE / "me" / "notes.py"
+    stray.touch()
+    boards, complaints = leaderboard.boards(ladder.tree, "cpu", Selection())
+    assert len(boards) == 1
+    assert any("notes.py" in complaint for complaint in complaints)
+    assert any(complaint.startswith(f"{path}:1: ") for complaint in complaints)
+
+
+def test_the_worst_trial_is_shown_and_an_infinite_error_as_none(ladder: Ladder) -> None:
+    worse = msgspec.structs.replace(record().verification[0], max_abs_err=5e-5, rel_err=3e-6)
+    ladder.measured(1, 1.0, 1.1, verification=(*record().verification, worse))
+    ladder.measured(2, 0.9, 0.95, verification=(worse, msgspec.structs.replace(worse, max_abs_err=None, rel_err=None)))
+    first, second = ladder.rows()
+    assert (first.max_abs_err, first.rel_err) == (5e-5, 3e-6)
+    assert second.max_abs_err is None
+
+
+def test_the_table_has_what_a_reader_needs(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    ladder.made(2, measurement=measurement(0.5, 0.6, stable=False))
+    ladder.failed(3)
+    text = table(ladder.boards()[0])
+    title, where, *body = text.splitlines()
+    assert title == f"{SHAPE} on cpu"
+    assert "A processor" in where
+    assert "timer host" in where
+    for word in ("iter001_idea", "[1.0000, 1.1000]", "KEEP", "unstable", "failed: it did not compile"):
+        assert any(word in line for line in body), word

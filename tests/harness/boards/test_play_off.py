@@ -1,0 +1,134 @@
+"""A play-off: who is behind for sure loses the first rank, as long as all is as it was."""
+
+import json
+import math
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.boards import leaderboard
+from harness.boards.leaderboard import Row
+from harness.boards.play_off import stand
+from harness.catalog.tree import Selection, Tree
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.records.playoffs import PlayOff, interval
+from harness.records.results import append, read
+from tests.harness.boards.test_leaderboard import SHAPE, Ladder
+from tests.harness.checkout import SHAPE as SMALL
+from tests.harness.checkout import Checkout, one_line
+
+ROUNDS = 8
+
+
+@pytest.fixture
+def ladder(tree: Tree) -> Ladder:
+    """Three that cannot be told apart by what each was measured alone."""
+    made = Ladder(tree)
+    for number, low in ((1, 1.000), (2, 1.001), (3, 1.002)):
+        made.measured(number, low, low + 0.01)
+    return made
+
+
+def played(ladder: Ladder, ratios: dict[int, list[float]]) -> PlayOff:
+    iterations, _ = ladder.tree.scan("cpu", Selection())
+    standings = stand(ladder.tree, {each: ratios[each.number] for each in iterations if each.number in ratios})
+    held = PlayOff(1, "2026-01-02T00:00:00+00:00", "cpu", SHAPE, "host", ladder.environment, standings)
+    append(ladder.tree.play_offs("cpu", SHAPE), held)
+    return held
+
+
+def noisy(ratio: float, seed: int) -> list[float]:
+    return [ratio * math.exp(noise) for noise in np.random.default_rng(seed).normal(0, 0.0005, ROUNDS)]
+
+
+def ranks(ladder: Ladder) -> list[tuple[str, int | None]]:
+    return [(row.iteration, row.rank) for row in ladder.rows()]
+
+
+def test_without_one_they_share_the_rank(ladder: Ladder) -> None:
+    assert [rank for _, rank in ranks(ladder)] == [1, 1, 1]
+
+
+def test_it_orders_those_that_shared_the_first_rank(ladder: Ladder) -> None:
+    played(ladder, {1: noisy(1.01, 1), 2: noisy(1.0099, 2), 3: noisy(1.00, 3)})
+    assert ranks(ladder) == [("iter001_idea", 1), ("iter002_idea", 1), ("iter003_idea", 3)]
+    behind = [row.behind for row in ladder.rows()]
+    assert behind[0] == 1
+    assert behind[2] == pytest.approx(1.01, abs=0.002)
+
+
+def test_the_newest_one_counts(ladder: Ladder) -> None:
+    played(ladder, {1: noisy(1.01, 1), 2: noisy(1.00, 2), 3: noisy(1.00, 3)})
+    played(ladder, {1: noisy(1.00, 1), 2: noisy(1.00, 2), 3: noisy(1.02, 3)})
+    assert ranks(ladder)[0] == ("iter003_idea", 1)
+
+
+def test_it_counts_only_where_all_leaders_played_as_they_are_now(ladder: Ladder) -> None:
+    played(ladder, {1: noisy(1.01, 1), 2: noisy(1.00, 2)})
+    assert {rank for _, rank in ranks(ladder)} == {1}
+    played(ladder, {1: noisy(1.01, 1), 2: noisy(1.00, 2), 3: noisy(1.00, 3)})
+    ladder.write(3, source="import kernels.family  # changed\n")
+    ladder.measured(3, 1.002, 1.012)
+    assert {rank for _, rank in ranks(ladder)} == {1}
+
+
+def test_another_machine_is_not_ordered_by_it(ladder: Ladder) -> None:
+    held = played(ladder, {1: noisy(1.01, 1), 2: noisy(1.00, 2), 3: noisy(1.00, 3)})
+    assert held.applies(ladder.environment, "host")
+    assert not held.applies(ladder.elsewhere(device="another"), "host")
+    assert not held.applies(ladder.elsewhere(judge_sha256="another"), "host")
+    assert not held.applies(ladder.environment, "graph")
+
+
+def test_of_equals_the_interval_holds_the_tie_19_times_of_20() -> None:
+    dice = np.random.default_rng(7)
+    held = 0
+    for _ in range(400):
+        center, half = interval(dice.normal(0, 0.001, ROUNDS))
+        held += abs(center) <= half
+    assert 0.92 <= held / 400 <= 0.98
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(checkout: Checkout) -> None:
+    checkout.ladder((8, 16))
+    assert checkout.run("bench", "--budget", "0.2").returncode == 0
+    command = ("play-off", "--gpu", "cpu", "--shape", SMALL, "--top", "2", "--rounds", "2", "--budget", "0.1")
+    done = checkout.run(*command, "--json")
+    assert done.returncode == 0, done.stderr
+    (held,), problems = read(checkout.tree.play_offs("cpu", SMALL), PlayOff)
+    assert not problems
+    assert msgspec.json.decode(done.stdout, type=PlayOff) == held
+    assert [len(each.ratios) for each in held.standings] == [2, 2]
+    assert held.standings[0].behind == 1
+    assert checkout.processes() == []
+    assert "2 rounds" in checkout.run(*command).stdout
+    rows: list[Row] = list(leaderboard.boards(checkout.tree, "cpu", Selection())[0][0].rows)
+    top = {row.iteration for row in rows[:2]}
+    assert top == {each.iteration for each in held.standings}
+    for row in rows[:2]:
+        (standing,) = (each for each in held.standings if each.iteration == row.iteration)
+        path = checkout.folder() / f"{row.iteration}.py"
+        hashes = source_sha256(path), families_sha256(checkout.root, path)
+        assert hashes == (standing.source_sha256, standing.families_sha256)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "play-off needs --shape"),
+        (("--shape", SMALL), "a play-off needs two leaders"),
+        (("--shape", SMALL, "--rounds", "0"), "--rounds 0 is not a number of 2 or more"),
+        (("--shape", SMALL, "--rounds", "1"), "--rounds 1 is not a number of 2 or more"),
+        (("--shape", SMALL, "--top", "-1"), "--top -1 is not a number of 2 or more"),
+        (("--shape", SMALL, "--budget", "nan"), "--budget nan is not a number of seconds above 0"),
+    ],
+)
+def test_a_wrong_command_is_one_line(checkout: Checkout, words: tuple[str, ...], says: str) -> None:
+    checkout.ladder((8,))
+    done = checkout.run("play-off", "--gpu", "cpu", *words)
+    assert done.returncode == 2
+    assert says in one_line(done.stderr)
+    assert json.loads(checkout.run("leaderboard", "--gpu", "cpu", "--json").stdout)

@@ -1,0 +1,93 @@
+"""A record measured again as it was recorded: from the tree, or from history when the tree has moved on."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.boards.reproduction import Found, Reproduction, again
+from harness.errors import UsageError
+from harness.records.environment import CONTENTS
+from harness.records.results import read
+from tests.harness.checkout import BUDGET, MODEL, ROOT, SCALAR, SHAPE, Checkout, one_line
+from tests.harness.examples import ENVIRONMENT, record
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def git(root: Path, *words: str) -> None:
+    command = ["git", "-C", str(root), "-c", "user.name=me", "-c", "user.email=me@here", *words]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture
+def recorded(checkout: Checkout) -> tuple[Checkout, str]:
+    """A repository in which one iteration is measured and committed, and its record's id."""
+    (checkout.root / ".gitignore").write_text("tmp/\n__pycache__/\nstd*.txt\n")
+    checkout.ladder((8,))
+    assert checkout.run("bench", *BUDGET).returncode == 0
+    git(checkout.root, "init", "--quiet")
+    git(checkout.root, "add", "-A")
+    git(checkout.root, "commit", "--quiet", "-m", "recorded")
+    return checkout, checkout.records()[-1].id
+
+
+def kept(checkout: Checkout) -> list[Reproduction]:
+    path = checkout.tree.records("cpu", SHAPE, MODEL).with_name("reproductions.jsonl")
+    found, problems = read(path, Reproduction)
+    assert problems == []
+    return found
+
+
+def test_from_the_tree_by_the_beginning_of_its_id(recorded: tuple[Checkout, str]) -> None:
+    checkout, name = recorded
+    before = checkout.records()
+    done = checkout.run("reproduce", name[:8])
+    assert done.returncode == (0 if "agrees" in done.stdout else 1), done.stderr
+    assert "its code is that of the working tree" in done.stderr
+    (found,) = kept(checkout)
+    assert (found.original, found.source) == (name, "the working tree")
+    assert found.quotient is not None
+    assert found.again.source_sha256 == before[-1].source_sha256
+    assert checkout.records() == before  # the ladder's own records are left alone
+    assert checkout.leftovers() == []
+
+
+def test_from_history_when_the_tree_has_moved_on(recorded: tuple[Checkout, str]) -> None:
+    checkout, name = recorded
+    original = checkout.records()[-1].source_sha256
+    checkout.write("iter001_tiles_of_8", SCALAR.format(block=16))
+    git(checkout.root, "commit", "--quiet", "-a", "-m", "another idea")
+    done = checkout.run("reproduce", name, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    assert "its code is that of commit " in done.stderr
+    assert json.loads(done.stdout)["again"]["source_sha256"] == original
+    command = ["git", "-C", str(checkout.root), "worktree", "list"]
+    assert len(subprocess.run(command, capture_output=True, check=True).stdout.splitlines()) == 1
+    assert checkout.leftovers() == []
+
+
+def test_what_is_nowhere_any_more_is_said(recorded: tuple[Checkout, str]) -> None:
+    checkout, name = recorded
+    checkout.write("iter001_tiles_of_8", SCALAR.format(block=16))
+    git(checkout.root, "commit", "--quiet", "-a", "--amend", "-m", "as if it had never been")
+    done = checkout.run("reproduce", name)
+    assert done.returncode == 2
+    assert "is neither in the working tree nor in git's history" in one_line(done.stderr)
+    assert kept(checkout) == []
+
+
+def test_a_record_of_no_image_is_not_measured_in_one(recorded: tuple[Checkout, str]) -> None:
+    checkout, name = recorded
+    done = checkout.run("reproduce", name, "--in-image")
+    assert done.returncode == 2
+    assert "was not made in a container's image" in one_line(done.stderr)
+
+
+def test_an_image_that_is_known_by_its_contents_cannot_be_found_again() -> None:
+    plainly = msgspec.structs.replace(ENVIRONMENT, image=f"{CONTENTS}ab12")
+    found = Found(record(environment=plainly), ROOT, "the working tree")
+    with pytest.raises(UsageError, match=r"made by a plain 'docker run'.*run reproduce inside that image"):
+        again(found, in_image=True)

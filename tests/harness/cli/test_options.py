@@ -1,0 +1,91 @@
+"""What means nothing to a verb, or is no number for it, is refused in one line before anything is done."""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from harness import doctor
+from harness.authoring import scaffold
+from harness.catalog import gpus
+from harness.cli.app import app, guarded
+from harness.errors import ExitCode
+from tests.harness.checkout import SHAPE, one_line
+
+NEW = ("new", "--shape", SHAPE, "--model", "me")
+
+
+def goes_on(*_: object, **__: object) -> NoReturn:
+    raise AssertionError("it was not refused")
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a command says that is refused."""
+    for module, name in ((gpus, "resolve"), (scaffold, "new"), (doctor, "examine")):
+        monkeypatch.setattr(module, name, goes_on)
+
+    def refused(*words: str) -> str:
+        command = [*words, "--gpu", "cpu"]
+        code = guarded(lambda: app(command, exit_on_error=False, print_error=False, result_action="return_value"))
+        assert code is ExitCode.USAGE
+        return one_line(" ".join(capsys.readouterr().err.split()))
+
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--runs", "-1"), "--runs -1 is not a number of 0 or more"),
+        (("--kills", "-1"), "--kills -1 is not a number of 0 or more"),
+        (("--stops", "-2"), "--stops -2 is not a number of 0 or more"),
+        (("--sensitivity", "--runs", "1"), "--runs 1 is not a number of 2 or more"),
+        (("--sensitivity", "--slower-by", "nan"), "--slower-by nan is not a number above 0"),
+        (("--sensitivity", "--slower-by", "inf"), "--slower-by inf is not a number above 0"),
+        (("--sensitivity", "--slower-by", "0"), "--slower-by 0 is not a number above 0"),
+    ],
+)
+def test_a_number_that_a_selftest_cannot_take(said: Callable[..., str], words: tuple[str, ...], says: str) -> None:
+    assert says in said("selftest", *words)
+
+
+TUNE = ("tune", "--shape", SHAPE, "--model", "me")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*TUNE, "--warmup", "3"), "give --engine tilelang too"),
+        ((*TUNE, "--limit", "60"), "give --engine tilelang too"),
+        ((*TUNE, "--engine", "tilelang", "--budget", "2"), "--engine tilelang takes none"),
+        ((*TUNE, "--engine", "tilelang", "--no-screen"), "--engine tilelang takes none"),
+        ((*TUNE, "--engine", "tilelang", "--early-stop-factor", "nan"), "--early-stop-factor is 1 or more"),
+        (("tuning", *TUNE[1:], "--picks", "--picture", "a.svg"), "leave --picks and --json out"),
+        (("tuning", *TUNE[1:], "--json", "--picture", "a.svg"), "leave --picks and --json out"),
+    ],
+)
+def test_what_another_engine_or_view_would_need(said: Callable[..., str], words: tuple[str, ...], says: str) -> None:
+    assert says in said(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("selftest", "--iter", "3"), "--iter"),
+        (("selftest", "--adversaries", "--iter", "3"), "--iter"),
+        (("selftest", "--only", "clock"), "--only"),
+        (("tuning", "--shape", SHAPE, "--model", "me", "--iter", "3"), "--iter"),
+        (("selftest", "--adversaries", "--model", "me"), "--model"),
+        (("selftest", "--faults", "--model", "me"), "--model"),
+        (("selftest", "--sensitivity", "--model", "me"), "--model"),
+        (("doctor", "--iter", "3"), "--iter"),
+        (("doctor", "--shape", SHAPE), "--shape"),
+        ((*NEW, "--iter", "3"), "--iter"),
+    ],
+)
+def test_an_option_that_means_nothing_to_the_verb(
+    said: Callable[..., str], words: tuple[str, ...], option: str
+) -> None:
+    complaint = said(*words)
+    assert "leave " in complaint and option in complaint

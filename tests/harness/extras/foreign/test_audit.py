@@ -1,0 +1,262 @@
+"""A tree as one finds them: what is wrong with it is named by file and line, and nothing of it is run."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.cli.app import emit
+from harness.extras.foreign import results
+from harness.extras.foreign.audit import audit, summary
+from harness.extras.foreign.finding import WHY, Finding, Kind
+from tests.harness.checkout import ROOT, Checkout, one_line
+
+SHAPE, MODEL = "matmul_bf16fp32_1024x1024x1024", "somebody"
+HONEST = '''"""Wide tiles."""
+
+import tilelang
+import tilelang.language as T
+
+
+@T.prim_func
+def gemm(A: T.Tensor((1024, 1024), "bfloat16"), B: T.Tensor((1024, 1024), "bfloat16")):
+    with T.Kernel(8, 8, threads=128) as (bx, by):
+        T.evaluate({block})
+
+
+kernel = tilelang.compile(gemm)
+'''
+OWN_JUDGE = '''"""It judges itself."""
+
+import time
+
+import torch
+from tilelang.autotuner import autotune
+
+raise SystemExit("an audit runs nothing")
+
+TOLERANCE = 1e-3
+
+
+@autotune(configs=[])
+def kernel(a, b):
+    return torch.matmul(a, b)
+
+
+def verify():
+    a = torch.randn(1024, 1024, dtype=torch.bfloat16)
+    expected = torch.matmul(a, a)
+    torch.testing.assert_close(kernel(a, a), expected, atol=0.5, rtol=1e-3)
+    max_abs_err = (kernel(a, a) - expected).abs().max()
+    assert max_abs_err < 2.0
+
+
+def bench():
+    started = time.perf_counter()
+    kernel(None, None)
+    print("time_ms:", time.perf_counter() - started)
+'''
+HEADER = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n'
+
+
+class Tree:
+    """A tree of somebody's, with what each test wants in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def put(self, part: str, name: str, text: str, shape: str = SHAPE) -> Path:
+        path = self.root / "h100" / "tilelang" / part / shape / MODEL / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def found(self, kind: Kind) -> list[Finding]:
+        return [finding for finding in audit(self.root) if finding.kind is kind]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    made = Tree(tmp_path)
+    made.put("srcs", "iter001_wide.py", HONEST.format(block=128))
+    return made
+
+
+def test_an_honest_script_has_no_findings(tree: Tree) -> None:
+    tree.put("perf", "timing_iter001.txt", "VERIFY: PASS\nTFLOPS: 300 time_ms: 0.0071\n")
+    tree.put("perf", "ncu_iter001.csv", HEADER + '"0","gemm_kernel","7100"\n')
+    assert audit(tree.root) == []
+
+
+def test_a_script_that_judges_itself(tree: Tree) -> None:
+    path = tree.put("srcs", "iter002_own.py", OWN_JUDGE)
+    found = {(finding.kind, finding.line, finding.what) for finding in audit(tree.root) if finding.path == path}
+    assert found == {
+        (Kind.AUTOTUNE, 13, "autotune"),
+        (Kind.LIBRARY, 15, "torch.matmul"),
+        (Kind.INPUTS, 19, "torch.randn"),
+        (Kind.TOLERANCE, 21, "atol=0.5, the contract's is 0.01"),
+        (Kind.TOLERANCE, 23, "max_abs_err=2, the contract's is 0.01"),
+        (Kind.TIMER, 27, "time.perf_counter"),
+    }
+
+
+def test_a_kernel_of_another_dtype_than_its_folder(tree: Tree) -> None:
+    tree.put("srcs", "iter001_fp8.py", HONEST.format(block=1), shape="linear_e4m3fp32bf16_1024x1024x1024")
+    (finding,) = tree.found(Kind.DTYPE)
+    assert "bfloat16, where linear_e4m3fp32bf16_1024x1024x1024 has inputs of float8_e4m3fn" in finding.what
+
+
+def test_one_program_twice_and_its_figures(tree: Tree) -> None:
+    again = HONEST.format(block=128).replace("Wide tiles.", "Another idea.") + "\n# not the same text\n"
+    tree.put("srcs", "iter002_again.py", again)
+    tree.put("perf", "timing_iter001.txt", "time_ms: 1.0\n")
+    tree.put("perf", "timing_iter002.txt", "time_ms: 1.77\n")
+    (twice,) = tree.found(Kind.DUPLICATE)
+    assert (twice.path.name, twice.what) == ("iter002_again.py", "the same program as iter001_wide.py")
+    (apart,) = tree.found(Kind.DISAGREES)
+    assert apart.what == "1 ms at timing_iter001.txt:1 and 1.77 at timing_iter002.txt:1, 1.77x apart"
+
+
+def test_ratios_are_compared_where_they_are_told(tree: Tree) -> None:
+    tree.put("logs", "results.tsv", "iteration\ttime_ms\tratio\niter001_wide\t1.0\t0.91\niter001_wide\t1.5\t0.92\n")
+    assert tree.found(Kind.DISAGREES) == []
+
+
+def test_a_figure_without_a_script(tree: Tree) -> None:
+    tree.put("logs", "results.tsv", "iteration\ttime_ms\niter001_wide\t1.0\niter007_gone\t0.5\n")
+    (finding,) = tree.found(Kind.NO_SOURCE)
+    assert (finding.path.name, finding.line) == ("results.tsv", 3)
+    assert finding.what == "iter007 has a figure and no script"
+
+
+def test_figures_whose_folder_of_scripts_is_gone(tree: Tree) -> None:
+    tree.put("perf", "timing_iter003.txt", "time_ms: 1.0\n", shape="matmul_fp16fp32_64x64x64")
+    assert [finding.what for finding in tree.found(Kind.NO_SOURCE)] == ["iter003 has a figure and no script"]
+
+
+@pytest.mark.parametrize("name", ["iter_5.py", "iter5_a.py", "iter005_a.py", "iter0005.py"])
+def test_one_number_however_it_is_written(tree: Tree, name: str) -> None:
+    tree.put("srcs", name, HONEST.format(block=1))
+    tree.put("logs", "results.tsv", "iteration\ttime_ms\niter_5\t0.5\niter005_a\t0.9\n5\t0.5\n")
+    tree.put("perf", "timing_iter5.txt", "time_ms: 0.5\n")
+    tree.put("perf", "ncu_iter005.csv", HEADER + '"0","gemm_kernel","7100"\n')
+    assert [finding.kind for finding in audit(tree.root)] == [Kind.DISAGREES]
+
+
+@pytest.mark.parametrize(
+    "name", ["void at::native::distribution_elementwise_grid_stride_kernel<float, 4>(int)", "nvjet_tst_128x256"]
+)
+def test_a_profile_of_another_kernel(tree: Tree, name: str) -> None:
+    tree.put("perf", "ncu_iter001.csv", HEADER + f'"0","{name}","7100"\n')
+    (finding,) = tree.found(Kind.WRONG_KERNEL)
+    assert name[:40] in finding.what
+
+
+def test_what_cannot_be_read_is_one_finding(tree: Tree) -> None:
+    tree.put("srcs", "iter002_torn.py", "def kernel(:\n")
+    tree.put("perf", "ncu_iter001.csv", "not a report\n")
+    assert {(finding.path.name, finding.line) for finding in tree.found(Kind.UNREADABLE)} == {
+        ("iter002_torn.py", 1),
+        ("ncu_iter001.csv", 0),
+    }
+
+
+def test_a_row_that_is_none_is_said_and_the_rest_is_read(tree: Tree) -> None:
+    rows = ("iteration\ttime_ms", f"iter001\t{'9' * 200_000}", "iter007_gone\t0.5")
+    path = tree.put("logs", "results.tsv", "\n".join(rows))
+    (unread,) = tree.found(Kind.UNREADABLE)
+    assert str(unread).startswith(f"{path}:2: unreadable: it is no row of a table: field larger than")
+    assert [(each.line, each.what) for each in tree.found(Kind.NO_SOURCE)] == [
+        (3, "iter007 has a figure and no script")
+    ]
+
+
+def test_a_folder_named_like_a_result_is_passed_over(tree: Tree) -> None:
+    tree.put("perf", "timing_iter001.txt", "time_ms: 1.0\n").with_name("timing_iter002.txt").mkdir()
+    tree.put("logs", "results.tsv", "").with_name("results.jsonl").mkdir()
+    assert audit(tree.root) == []
+
+
+def test_a_result_that_cannot_be_read_is_one_finding(tree: Tree) -> None:
+    path = tree.put("perf", "timing_iter001.txt", "time_ms: 1.0\n").with_name("timing_iter002.txt")
+    path.symlink_to("/proc/self/mem")  # root may read all else
+    assert [str(each) for each in audit(tree.root)] == [
+        f"{path}: unreadable: Input/output error; the disk fails: see dmesg"
+    ]
+
+
+@pytest.mark.parametrize("chain", [".x" * 400 + ".randn", ".x" * 1500], ids=["to-be-told", "to-be-compared"])
+def test_a_script_that_is_nested_too_deeply_is_one_finding(tree: Tree, chain: str) -> None:
+    path = tree.put("srcs", "iter002_deep.py", f"bound = torch{chain}\n")
+    assert [str(each) for each in audit(tree.root)] == [f"{path}: unreadable: its source is nested too deeply"]
+
+
+def test_a_bound_that_is_no_float_is_loose(tree: Tree) -> None:
+    tree.put("srcs", "iter002_huge.py", f"check(atol={'9' * 400})\n")
+    assert [each.what for each in tree.found(Kind.TOLERANCE)] == ["atol=inf, the contract's is 0.01"]
+
+
+def test_lines_of_any_json_are_figures_or_said(tree: Tree) -> None:
+    lines = [
+        '{"iteration": "iter001", "time_ms": 1, "measurement": 1.5}',
+        '{"iteration": "iter001", "measurement": {"time_ms": 1.5}}',
+        '{"iteration": ["iter001"], "time_ms": {"iter001": 1}}',
+        "[" * 100_000,
+        "",
+        "[1, 2]",
+        '{"iteration": "iter0',
+    ]
+    path = tree.put("logs", "results.jsonl", "\n".join(lines))
+    assert [str(each) for each in tree.found(Kind.UNREADABLE)] == [
+        f"{path}:4: unreadable: its JSON is nested too deeply",
+        f"{path}:7: unreadable: it is no JSON",
+    ]
+    figures, unread = results.read(path.parent)
+    assert [(each.line, each.time_ms) for each in figures] == [(1, 1), (2, 1.5)]
+    assert [each.line for each in unread] == [4, 7]
+
+
+def test_our_own_tree_is_clean() -> None:
+    assert audit(ROOT / "tuning" / "h200") == []
+
+
+def test_every_kind_says_why_it_matters(tree: Tree) -> None:
+    assert set(WHY) == set(Kind)
+    tree.put("srcs", "iter002_own.py", OWN_JUDGE)
+    counted = {name: (count, files) for name, count, files, _ in summary(audit(tree.root))}
+    assert counted["tolerance"] == (2, 1)
+
+
+def test_the_command(tree: Tree) -> None:
+    checkout = Checkout(tree.root)
+    clean = checkout.run("audit", ".")
+    assert (clean.returncode, clean.stdout) == (0, "nothing found\n")
+    path = tree.put("srcs", "iter002_own.py", OWN_JUDGE)
+    done = checkout.run("audit", str(tree.root))
+    assert done.returncode == 1
+    assert f"{path}:19: own inputs: torch.randn" in done.stdout
+    assert "why it matters" in done.stdout
+    assert len(json.loads(checkout.run("audit", ".", "--json").stdout)) == 6
+    assert "is not a folder" in one_line(checkout.run("audit", "nowhere").stderr)
+    (tree.root / "empty").mkdir()
+    assert "holds no scripts" in one_line(checkout.run("audit", "empty").stderr)
+
+
+def test_names_that_are_not_utf_8(tree: Tree) -> None:
+    """In a path, and in what is said of another file."""
+    folder = tree.put("srcs", "iter001_wide.py", HONEST.format(block=128)).parent
+    for name in (b"iter002_\xff.py", b"iter003_twin.py"):
+        (folder / os.fsdecode(name)).write_text(HONEST.format(block=1))
+    (folder / os.fsdecode(b"iter004_\xfe.py")).write_text("def kernel(:\n")
+    done = Checkout(tree.root).run("audit", ".", "--json")
+    assert done.returncode == 1, done.stderr
+    torn, twin = json.loads(done.stdout)
+    assert torn["path"].endswith(r"/iter004_\xfe.py")
+    assert twin["what"] == r"the same program as iter002_\xff.py"
+
+
+def test_a_surrogate_that_is_no_byte_is_spelled_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    emit({"\ud800": ["é\udcff"], "path": Path("\udfff")})
+    assert json.loads(capsysbinary.readouterr().out) == {r"\ud800": [r"é\xff"], "path": r"\udfff"}

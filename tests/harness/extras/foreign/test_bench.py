@@ -1,0 +1,230 @@
+"""A tree of somebody's, benched for real on the CPU: every form of a kernel, and every way to have none."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.extras.foreign.record import Basis, ForeignRecord, path_of
+from harness.judge.child.confinement import landlock_version
+from harness.records.results import Cause, Stage, Status, read
+from tests.harness.checkout import SAMPLES, SHAPE, Checkout, one_line, until
+
+MODEL = "somebody"
+FORMS = ("prim_func", "compiled", "lazy", "eager")
+NO_KERNEL = ("hidden", "several", "says_nothing", "admits")
+ALL = (*FORMS, "lies", "wrong", "other_size", *NO_KERNEL, "hangs")
+SHORT = ("--gpu", "cpu", "--budget", "0.2", "--build-deadline", "25", "--script-deadline", "60")
+CLAIMS = "iteration\ttime_ms\niter001_prim_func\t0.04\niter001_prim_func\t0.06\niter005_lies\t0.0001\n"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+
+
+@dataclass
+class Foreign:
+    """A foreign tree beside a checkout that benches it."""
+
+    checkout: Checkout
+    root: Path
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def put(self, number: int, sample: str, shape: str = SHAPE) -> Path:
+        path = self.root / "srcs" / shape / MODEL / f"iter{number:03d}_{sample}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(SAMPLES / "foreign" / f"{sample}.py", path)
+        return path
+
+    def records(self, shape: str = SHAPE) -> list[ForeignRecord]:
+        records, problems = read(path_of(self.checkout.tree, "cpu", shape, MODEL), ForeignRecord)
+        assert problems == []
+        return records
+
+    def newest(self, sample: str) -> list[ForeignRecord]:
+        return [each for each in self.records() if each.script.endswith(f"_{sample}")][-1:]
+
+    def read(self, document: str) -> None:
+        """Rows by sample, each with the part of the board that it stands in."""
+        (board,) = json.loads(document)
+        for place in ("judged", "self_reported"):
+            for row in board[place]:
+                self.rows[row["script"].partition("_")[2]] = row | {"place": place}
+
+    def files(self) -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in sorted(self.root.rglob("*")) if path.is_file()}
+
+
+def foreign_tree(folder: Path) -> Foreign:
+    return Foreign(Checkout.create(folder / "checkout"), folder / "theirs")
+
+
+@pytest.fixture(scope="module")
+def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    """All samples, benched once; ``rows`` are what the command printed, by sample."""
+    made = foreign_tree(tmp_path_factory.mktemp("foreign"))
+    for number, sample in enumerate(ALL, start=1):
+        path = made.put(number, sample)
+    path.with_name("sizes.py").write_text("SIZE = 32\n")
+    logs = made.root / "logs" / SHAPE / MODEL
+    logs.mkdir(parents=True)
+    (logs / "results.tsv").write_text(CLAIMS)
+    before = made.files()
+    done = made.checkout.run("foreign", str(made.root), *SHORT, "--json")
+    assert done.returncode == 1, done.stderr
+    assert made.files() == before, "something was written into the foreign tree"
+    made.read(done.stdout)
+    for number, sample in enumerate(FORMS, start=1):
+        for _ in range(3):  # on a shared machine a block may lose its core, and the judge then doubts its clock
+            if Cause.CLOCK not in (each.cause for each in made.newest(sample)):
+                break
+            again = made.checkout.run("foreign", str(made.root), *SHORT, "--iter", str(number), "--again", "--json")
+            made.read(again.stdout)
+    yield made
+    made.checkout.end()
+
+
+def test_every_script_has_one_row(benched: Foreign) -> None:
+    assert set(benched.rows) == set(ALL)
+    assert {each.script.partition("_")[2] for each in benched.records()} == set(ALL)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_kernel_is_found_and_judged(benched: Foreign, form: str) -> None:
+    row = benched.rows[form]
+    assert (row["place"], row["basis"], row["status"]) == ("judged", Basis.JUDGED, Status.PASSED), row
+    assert row["rank"] >= 1 and row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
+    (record,) = benched.newest(form)
+    assert record.stage is Stage.BENCH and record.measurement is not None and len(record.verification) > 1
+
+
+def test_what_the_tree_claims_stands_beside_what_was_measured(benched: Foreign) -> None:
+    honest, liar, silent = (benched.rows[name] for name in ("prim_func", "lies", "eager"))
+    assert (honest["claimed_ms"], honest["claims"]) == (0.05, 2)
+    assert honest["quotient"] == pytest.approx(honest["time_ms"] / 0.05)
+    assert (liar["status"], liar["claimed_ms"]) == (Status.PASSED, 0.0001)
+    assert liar["quotient"] > 100
+    assert (silent["claimed_ms"], silent["quotient"]) == (None, None)
+
+
+def test_its_own_verdict_counts_for_nothing(benched: Foreign) -> None:
+    row = benched.rows["wrong"]
+    assert (row["place"], row["status"], row["rank"]) == ("judged", Status.REJECTED, None)
+    assert "max_abs_err" in row["reason"] and row["time_ms"] is None
+
+
+def test_a_kernel_of_another_problem_is_rejected(benched: Foreign) -> None:
+    row = benched.rows["other_size"]
+    assert row["status"] == Status.REJECTED
+    assert row["reason"] == f"parameter 0 of the kernel is float32[16,16], {SHAPE} has float32[32,32]"
+
+
+def test_where_no_kernel_is_found_the_script_speaks_for_itself(benched: Foreign) -> None:
+    row = benched.rows["hidden"]
+    assert (row["place"], row["basis"], row["status"]) == ("self_reported", Basis.SELF_REPORTED, Status.PASSED)
+    assert (row["time_ms"], row["tflops"], row["verdict"]) == (0.0125, 0.5, True)
+    assert row["reason"] == "make: what it is given as 'threads' is decided when it runs"
+
+
+def test_self_reported_rows_rank_with_nothing(benched: Foreign) -> None:
+    for name in NO_KERNEL:
+        row = benched.rows[name]
+        assert row["place"] == "self_reported"
+        assert [row[figure] for figure in ("rank", "ratio", "ratio_low", "ratio_high", "quotient")] == [None] * 5
+
+
+def test_two_kernels_are_one_too_many(benched: Foreign) -> None:
+    row = benched.rows["several"]
+    assert row["reason"] == "it has several kernels, and nothing says which: first, second"
+    assert row["time_ms"] == 0.25
+
+
+@pytest.mark.skipif(landlock_version() == 0, reason="this Linux has no Landlock")
+def test_a_script_that_runs_by_itself_is_confined(benched: Foreign) -> None:
+    assert "PermissionError" in benched.rows["several"]["ended"]
+    assert not list(benched.root.rglob("stolen.txt"))
+
+
+def test_without_figures_it_has_failed(benched: Foreign) -> None:
+    silent, honest = benched.rows["says_nothing"], benched.rows["admits"]
+    assert (silent["status"], silent["time_ms"]) == (Status.FAILED, None)
+    assert silent["ended"].startswith("it printed no figures")
+    assert (honest["status"], honest["verdict"]) == (Status.FAILED, False)
+
+
+def test_one_that_hangs_when_it_is_loaded(benched: Foreign) -> None:
+    row = benched.rows["hangs"]
+    assert (row["place"], row["status"]) == ("judged", Status.FAILED)
+    assert "did not answer within 25 s" in row["reason"]
+    assert [each.cause for each in benched.newest("hangs")] == [Cause.TIMEOUT]
+
+
+def test_nothing_is_left_behind(benched: Foreign) -> None:
+    assert until(lambda: benched.checkout.processes() == [], 10), benched.checkout.processes()
+    assert benched.checkout.leftovers() == []
+
+
+def test_a_second_call_measures_only_what_is_new_or_changed(benched: Foreign) -> None:
+    count = len(benched.records())
+    done = benched.checkout.run("foreign", str(benched.root), *SHORT)
+    assert f"{len(ALL)} of {len(ALL)} were recorded before" in done.stderr
+    assert len(benched.records()) == count
+    judged, _, apart = done.stdout.partition("self-reported: figures by the scripts' own word")
+    assert "iter001_prim_func" in judged and "iter008_hidden" not in judged
+    assert "iter008_hidden" in apart and "iter001_prim_func" not in apart
+    sizes = next(benched.root.rglob("sizes.py"))
+    sizes.write_text("SIZE = 32  # what a script imports is a part of it\n")
+    done = benched.checkout.run("foreign", str(benched.root), *SHORT)
+    assert [each.script for each in benched.records()[count:]] == ["iter005_lies"]
+    benched.checkout.run("foreign", str(benched.root), *SHORT, "--iter", "1", "--again")
+    assert benched.records()[-1].script == "iter001_prim_func"
+
+
+def test_ctrl_c_keeps_what_is_known(tmp_path: Path) -> None:
+    made = foreign_tree(tmp_path)
+    for number in (1, 2):
+        made.put(number, "prim_func")
+    with made.checkout.started("foreign", str(made.root), "--gpu", "cpu", "--budget", "4") as process:
+        assert until(made.records, 120), made.checkout.said
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 3
+    assert "stopped; what was measured is recorded" in one_line(made.checkout.said)
+    assert [each.script for each in made.records()] == ["iter001_prim_func"]
+    assert until(lambda: made.checkout.processes() == [], 10), made.checkout.processes()
+    done = made.checkout.run("foreign", str(made.root), *SHORT)
+    assert "1 of 2 were recorded before" in done.stderr
+    assert [each.script for each in made.records()] == ["iter001_prim_func", "iter002_prim_func"]
+
+
+def test_a_folder_that_names_no_problem_of_ours(tmp_path: Path) -> None:
+    made = foreign_tree(tmp_path)
+    made.put(1, "hidden", shape="gemm_f16_32x32x32")
+    done = made.checkout.run("foreign", str(made.root), *SHORT)
+    assert done.returncode == 0, done.stderr
+    (record,) = made.records("gemm_f16_32x32x32")
+    assert record.basis is Basis.SELF_REPORTED and "unknown operator 'gemm'" in (record.reason or "")
+
+
+def test_a_script_whose_name_is_not_utf_8_is_a_row_like_any(tmp_path: Path) -> None:
+    """TileLang cannot compile from such a path, which is what the row says."""
+    made = foreign_tree(tmp_path)
+    path = made.put(1, "prim_func")
+    path.rename(path.with_name(os.fsdecode(b"iter001_\xff.py")))
+    done = made.checkout.run("foreign", str(made.root), *SHORT)
+    assert "Traceback" not in done.stderr
+    (record,) = made.records()
+    assert (record.script, record.status) == (r"iter001_\xff", Status.FAILED), done.stderr
+    assert "can't encode" in (record.reason or record.ended or "")
+
+
+def test_what_cannot_be_benched_is_one_line(tmp_path: Path) -> None:
+    checkout = Checkout.create(tmp_path / "checkout")
+    (tmp_path / "empty").mkdir()
+    for tree, complaint in (("nowhere", "is not a folder"), ("empty", "holds no scripts")):
+        done = checkout.run("foreign", str(tmp_path / tree), "--gpu", "cpu")
+        assert done.returncode == 2
+        assert complaint in one_line(done.stderr)

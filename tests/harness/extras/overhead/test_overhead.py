@@ -1,0 +1,69 @@
+"""Host time per call: the ways, the figures on a CPU, and the kernels for a GPU as far as they go without one."""
+
+import json
+
+import pytest
+import tilelang
+from tilelang import tvm
+
+from harness.catalog import gpus
+from harness.extras.overhead import front
+from harness.extras.overhead.kernels import cuda
+from harness.extras.overhead.measure import Figure, table
+from harness.extras.overhead.ways import BACKENDS, LENGTH, SPELLINGS, TORCH, ways
+from harness.judge.child.kernel import target_of
+from tests.harness.checkout import Checkout
+
+
+def test_every_spelling_goes_with_every_backend() -> None:
+    asked = {(way.spelling, way.backend) for way in ways()}
+    assert {(spelling, backend) for spelling in SPELLINGS for backend in BACKENDS} <= asked
+    assert ways()[0].spelling == TORCH
+
+
+def test_the_table_says_why_a_figure_lacks() -> None:
+    figures = [
+        Figure("kernels.matmul", "", "", 2.0, 0.1, 4.0, None, 1234.5),
+        Figure("tilelang.compile", "auto", "cython", 8.0, 0.1, 1.0),
+        Figure("tilelang.compile", "nvrtc", "", None, None, None, "not here"),
+    ]
+    _, _, ours, first, second = table(figures).splitlines()
+    assert "0.50" in ours.split() and "first call 1234 ms" in ours
+    assert "auto: cython" in first and "8.00" in first.split()
+    assert "not here" in second
+
+
+def test_the_kernels_for_a_gpu_lower_without_one() -> None:
+    target = target_of(gpus.find("h200"))
+    with target:
+        artifact = tilelang.lower(cuda.lazy(LENGTH), target=target)
+    assert "__global__" in artifact.kernel_source
+    eager = tilelang.jit(target=target)(cuda.eager)
+    import torch
+
+    tensors = [torch.empty(LENGTH, device="meta") for _ in range(3)]
+    with target:
+        assert isinstance(eager.get_tir(*tensors), tvm.tirx.PrimFunc)
+
+
+@pytest.mark.slow
+def test_on_a_cpu_the_order_is_what_it_must_be(tmp_path_factory: pytest.TempPathFactory) -> None:
+    made = Checkout.create(tmp_path_factory.mktemp("overhead") / "checkout")
+    try:
+        done = made.run("overhead", "--gpu", "cpu", "--json")
+        assert done.returncode == 0, done.stderr
+        figures = {(each["spelling"], each["requested"]): each for each in json.loads(done.stdout)}
+        torch_us = figures[TORCH, ""]["us"]
+        compiled_us = figures["tilelang.compile", "cython"]["us"]
+        eager_us = figures["eager @tilelang.jit", "cython"]["us"]
+        assert 0 < torch_us < compiled_us < eager_us < 1000
+        assert "Invalid execution backend 'nvrtc'" in figures["tilelang.compile", "nvrtc"]["reason"]
+        assert figures["tilelang.compile", "auto"]["backend"] == "cython"
+        into, returning, linear = (figures[spelling, ""] for spelling in front.SPELLINGS)
+        assert 0 < into["us"] < compiled_us
+        assert 0 < returning["us"] < compiled_us
+        assert linear["reason"] is None
+        assert into["first_ms"] > 3 * returning["first_ms"] > 0  # the latter from the disk
+        assert not made.leftovers()
+    finally:
+        made.end()

@@ -1,0 +1,322 @@
+"""What a report gathers, decides nothing of, and writes: without a browser."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import vl_convert
+
+from harness.boards import leaderboard
+from harness.catalog import gpus
+from harness.catalog.tree import Selection, Tree
+from harness.cli import guarded
+from harness.cli.app import app
+from harness.errors import ExitCode
+from harness.extras.report import figures, page, palette, pictures, plots, rows
+from harness.extras.report.difference import lines, settings
+from harness.extras.report.gather import Report, gather
+from harness.extras.report.roofline import DATASHEET, REACHED, roofline
+from harness.records.results import Block
+from tests.harness.checkout import ROOT
+from tests.harness.extras.report.notebook import GPU, HOSTILE, MODEL, SHAPE, Notebook, every_state, measurement
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and the text of the scripts; templates are parsed like the rest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: str | None = None
+        self.data = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attributes)))
+        self.open = dict(attributes).get("id") if tag == "script" else None
+
+    def handle_data(self, data: str) -> None:
+        if self.open == "data":
+            self.data += data
+
+
+@pytest.fixture(scope="module")
+def html(report: Report) -> Tags:
+    return Tags(page.render(report))
+
+
+def entry(report: Report, name: str) -> Any:
+    return next(each for each in report.entries if each.page.endswith(name))
+
+
+def test_it_decides_nothing_the_leaderboard_does(tmp_path: Path) -> None:
+    notebook = every_state(tmp_path)
+    boards, complaints = leaderboard.boards(notebook.tree, GPU, Selection())
+    report = gather(notebook.tree, GPU, Selection())
+    assert [entry.row for entry in report.entries] == [row for board in boards for row in board.rows]
+    (complaint,) = complaints
+    assert report.complaints == (complaint.removeprefix(f"{tmp_path}/"),)
+    assert str(tmp_path) not in page.render(report), "a report travels, and says nothing of the disk it is from"
+
+
+def test_who_leads_counts_where_it_is_a_kernel_and_ahead_for_sure(report: Report) -> None:
+    (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
+
+    def ahead(name: str, ratio_low: float) -> int:
+        best = entry(report, name)
+        row = msgspec.structs.replace(best.row, rank=1, ratio_low=ratio_low)
+        sheet = replace(shape.sheets[0], entries=(replace(best, row=row),))
+        return replace(report, shapes=(replace(shape, sheets=(sheet,)),)).ahead
+
+    kernel, baseline = "iter002_warp_specialized", "iter000_torch_matmul"
+    assert (ahead(kernel, 1.01), ahead(kernel, 0.99), ahead(baseline, 1.01)) == (1, 0, 0)
+
+
+def test_the_counts_are_of_the_iterations(report: Report) -> None:
+    counts = report.counts
+    assert (
+        counts.all
+        == len(report.newest)
+        == len({(each.row.problem, each.row.model, each.row.iteration) for each in report.entries})
+    )
+    assert counts.all == len(report.entries) - 1 == counts.keep + counts.discard + counts.failed + counts.unmeasured
+    assert counts.failed == len(report.failed) == 4
+    stale = {each.row.iteration: each.row.stale for each in report.stale}
+    assert stale == {"iter006_stale": ("source",), "iter000_hostile": ("judge",), "iter001_hostile": ("judge",)}
+    assert counts.unstable == 1
+    assert counts.unmeasured == 3
+    assert [count for _, count in report.environments] == [10, 2, 1]
+
+
+def test_a_row_of_another_environment_has_a_page_of_its_own(report: Report) -> None:
+    twice = [each for each in report.entries if each.row.iteration == "iter002_warp_specialized"]
+    assert len({each.page for each in twice}) == 2
+    assert twice[1].page == f"{twice[0].page}@{twice[1].row.record}"
+    assert len(twice[0].earlier) == 2
+
+
+def test_what_is_behind_a_row(report: Report) -> None:
+    best = entry(report, "iter002_warp_specialized")
+    assert best.record.id == best.row.record
+    assert best.profile is not None
+    assert best.build.kernels[0].name == "main_kernel"
+    assert {each.mark for each in best.lines} == {" ", "+", "-"}
+    assert best.parent_page == f"/{SHAPE}/{MODEL}/iter001_stock"
+    assert entry(report, "iter003_unstable").profile is None, "of another source"
+
+
+def test_the_staircase_follows_the_decisions(report: Report) -> None:
+    shape = next(each for each in report.shapes if each.problem.shape_key == SHAPE)
+    stairs = [each for each in rows.ladder(shape.sheets[0]) if each["model"] == MODEL]
+    assert [each["number"] for each in stairs if each["outcome"] == "keep"] == [0, 2]
+    assert stairs[0]["ratio_best"] == stairs[1]["ratio_best"] < stairs[2]["ratio_best"] == stairs[-1]["ratio_best"]
+    assert all(each["ratio"] is None for each in stairs if each["outcome"] == "failed")
+    assert all(each["tflops_low"] < each["tflops"] < each["tflops_high"] for each in stairs if each["ratio"])
+
+
+def test_the_ceilings_say_where_they_are_from(report: Report) -> None:
+    shape = next(each for each in report.shapes if each.problem.shape_key == SHAPE)
+    found = roofline(report, shape, shape.sheets[0])
+    assert found is not None
+    datasheet, reached = found.roofs
+    assert (datasheet.kind, datasheet.tflops, datasheet.gbs) == (DATASHEET, 989, 4800)
+    assert reached.kind == REACHED
+    assert reached.compute_by == f"{SHAPE} iter002_warp_specialized"
+    assert reached.tflops == max(each.row.tflops or 0 for each in shape.entries)
+    assert datasheet.at(datasheet.ridge) == pytest.approx(989)
+    assert datasheet.at(datasheet.ridge / 2) == pytest.approx(989 / 2)
+    assert [point.counted for point in found.points].count(True) == 1
+    assert roofline(replace(report, gpu=gpus.find("cpu")), shape, shape.sheets[0]) is None
+
+
+def test_hostile_text_makes_no_tag_and_no_attribute(html: Tags) -> None:
+    tags = {tag for tag, _ in html.found}
+    assert not tags & {"img", "iframe", "object", "embed", "link", "base", "b<"}
+    scripts = [attributes for tag, attributes in html.found if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "data"}, {}, {}]
+    assert not [name for _, attributes in html.found for name in attributes if name.startswith("on")]
+    links = [attributes["href"] or "" for tag, attributes in html.found if tag == "a"]
+    assert all(link.startswith("#") for link in links)
+    assert not [name for tag, attributes in html.found for name in attributes if name in ("src", "style", "srcset")]
+
+
+def test_hostile_text_is_there_to_be_read(html: Tags, report: Report) -> None:
+    text = page.render(report)
+    assert "&lt;img src=x onerror=&#34;window.owned = 2&#34;&gt;" in text
+    assert "{{ 7 * 7 }}" in text
+    assert "\u202e" not in text, "a mark that turns the direction of text is written out"
+    assert "\\u202eevil" in text
+    ladder = json.loads(html.data)["ladders"]["/linear_bf16fp32_64x8192x8192#0"]
+    assert ladder[0]["said"] == figures.tame(HOSTILE)
+
+
+def test_embedded_json_stays_within_its_script() -> None:
+    document = {"a": ["</script>", "<!--<script>", "]]>", "\u2028\u2029", "&lt;", HOSTILE]}
+    text = str(page.embedded(document))
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == document
+
+
+def test_the_policy_names_the_scripts_and_nothing_else(html: Tags) -> None:
+    policy = next(
+        each["content"] or "" for _, each in html.found if each.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert len(re.findall("'sha256-", policy)) == 3
+
+
+def test_who_is_far_out_does_not_hide_the_others() -> None:
+    def forest(*ratios: float) -> rows.Rows:
+        return [{"ratio": ratio, "high": ratio + 0.01} for ratio in ratios]
+
+    assert rows.reach(forest(1.2, 1.1, 1.0)) is None
+    assert rows.reach(forest(3.4, 1.2, 1.1, 1.0)) == pytest.approx(1.21)
+    assert rows.reach([]) is None
+
+
+def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
+    notebook = Notebook.create(tmp_path)
+    nothing = {
+        "time_ms": 0.0,
+        "tflops": 0.0,
+        "baseline_ms": 0.0,
+        "baseline_tflops": 0.0,
+        "blocks": (Block(0, 0.0, 0.0),),
+    }
+    odd = msgspec.structs.replace(measurement(1.0), **nothing)
+    path = notebook.write(1, "odd")
+    config = (
+        "a=" + "9" * 5000 + ", b=" + "[" * 500 + "]" * 500 + ", c=" + "-" * 3000 + "1, d=0x" + "f" * 9000 + ", **{}"
+    )
+    notebook.record(path, measurement=odd, verification=(), build=None, config=config)
+    assert "iter001_odd" in page.render(gather(notebook.tree, GPU, Selection()))
+
+
+def test_every_plot_compiles_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    specs = {
+        "forest": plots.forest(3),
+        "cut forest": plots.forest(3, 1.5),
+        "blocks": plots.blocks(),
+        "roofline": plots.roofline(),
+        **{figure: plots.ladder(figure) for figure in ("ratio", "tflops")},
+    }
+    for name, spec in specs.items():
+        given = {**spec, "datasets": {"rows": [], "baseline": [], "roofs": []}}
+        assert vl_convert.vegalite_to_vega(given)["marks"], name
+    assert capfd.readouterr().err == ""
+
+
+def test_colours_can_be_told_from_what_they_lie_on() -> None:
+    """WCAG 2.2, 1.4.3 and 1.4.11: 4.5 for text, 3 for marks; all of these are used for text."""
+    for theme in (0, 1):
+        for name in ("ink", "soft", "accent", "good", "bad", "warn"):
+            for ground in ("paper", "raised"):
+                ratio = contrast(palette.PALETTE[name][theme], palette.PALETTE[ground][theme])
+                assert ratio >= 4.5, (name, ground, theme, ratio)
+        for ground in ("added", "removed"):
+            assert contrast(palette.PALETTE["ink"][theme], palette.PALETTE[ground][theme]) >= 4.5
+
+
+def contrast(one: str, other: str) -> float:
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2, relative luminance."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_a_difference_keeps_the_whole_source() -> None:
+    found = lines("a\nb\nd", "a\nc\nd\ne")
+    assert [each.mark + each.text for each in found] == [" a", "-c", "+b", " d", "-e"]
+    assert all(each.mark == " " for each in lines("a\nb", None))
+
+
+def test_settings_say_what_changed() -> None:
+    found = {each.name: each for each in settings("a=1, b='x', c=3", "a=1, b='y', d=4")}
+    assert not found["a"].changed
+    assert (found["b"].value, found["b"].before, found["b"].changed) == ("'x'", "'y'", True)
+    assert found["c"].before is None
+    assert found["d"].value is None
+    assert not any(each.changed for each in settings("a=1", None))
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(None, "\N{EN DASH}"), (820.84, "820.8"), (0.0055, "0.0055"), (123456.0, "123,456"), (0, "0")],
+)
+def test_numbers_are_written_for_people(value: float | None, written: str) -> None:
+    assert figures.number(value) == written
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The verb, by the real command line: its exit code, and what it said on both streams."""
+    code = guarded(
+        lambda: app(["report", *arguments], exit_on_error=False, print_error=False, result_action="return_value")
+    )
+    said = capsys.readouterr()
+    return int(code), said.out, said.err
+
+
+def test_the_verb_writes_the_file_and_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = every_state(tmp_path).tree
+    monkeypatch.setenv("TILEBENCH_ROOT", str(tree.root))
+    code, out, err = told(capsys, "--gpu", GPU)
+    assert (code, out.startswith("tuning/h200/report.html, ")) == (ExitCode.PASSED, True)
+    assert "3 problems, 14 iterations" in out  # one is recorded in two environments
+    assert "torn last line" in err
+    code, out, _ = told(
+        capsys, "--gpu", GPU, "--shape", SHAPE, "--json", "--output", str(tmp_path / "deep/er/page.html")
+    )
+    document = json.loads(out)
+    assert (code, document["problems"]) == (ExitCode.PASSED, 1)
+    assert (tmp_path / "deep/er/page.html").stat().st_size == document["bytes"]
+    assert list((tmp_path / "deep/er").iterdir()) == [tmp_path / "deep/er/page.html"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (("--gpu", "h100"), ExitCode.USAGE, "no iteration under tuning/h100/ to report on"),
+        (("--gpu", "h300"), ExitCode.USAGE, "unknown GPU key 'h300'"),
+        (("--gpu", GPU, "--output", "/proc/none/report.html"), ExitCode.INFRASTRUCTURE, "/proc/none"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line(
+    arguments: tuple[str, ...],
+    code: int,
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    notebook = Notebook.create(tmp_path)
+    notebook.record(notebook.write(1, "idea"))
+    monkeypatch.setenv("TILEBENCH_ROOT", str(tmp_path))
+    found, out, err = told(capsys, *arguments)
+    assert (found, out, err.count("\n")) == (code, "", 1)
+    assert complaint in err
+
+
+def test_the_pictures_of_the_readme_show_what_is_recorded(tmp_path: Path) -> None:
+    """Where this fails after new records: tilebench report --gpu h200 --pictures docs/pictures."""
+    report = gather(Tree(ROOT), GPU, Selection())
+    for drawn in pictures.write(report, tmp_path):
+        kept = ROOT / "docs" / "pictures" / drawn.name
+        assert texts(kept.read_text()) == texts(drawn.read_text()), kept
+
+
+def texts(svg: str) -> list[str]:
+    assert "var(" not in svg
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)

@@ -1,0 +1,73 @@
+"""Every trick of the samples gets its verdict on this machine's CPU, and every honest control passes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.cli.health import measure_itself
+from harness.cli.options import Choice
+from harness.errors import InfrastructureError, UsageError
+from harness.extras.selftest import adversaries
+from harness.extras.selftest.adversaries import Finding, samples
+from tests.harness.checkout import ROOT
+
+SAMPLES = samples(ROOT, cpu=True)
+TRICKS = 30
+ON_A_GPU_ONLY = {8}  # a CPU has no streams
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def findings() -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "selftest", "--adversaries", "--gpu", "cpu", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return {finding["name"]: finding for finding in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize("name", [sample.path.stem for sample in SAMPLES])
+def test_a_sample_gets_its_verdict(findings: dict[str, Any], name: str) -> None:
+    finding = findings[name]
+    assert finding["verdict"] in finding["expected"], finding
+    assert not finding["tree_changed"], finding
+    assert (finding["reason"] != "") == (finding["ratio"] is None)
+
+
+def test_every_trick_of_the_list_is_there() -> None:
+    everywhere = {sample.trick for cpu in (True, False) for sample in samples(ROOT, cpu=cpu)}
+    assert everywhere - {0} == set(range(1, TRICKS + 1))
+    assert {sample.trick for sample in SAMPLES} == everywhere - ON_A_GPU_ONLY
+
+
+def test_some_are_chosen_by_parts_of_their_names() -> None:
+    chosen = samples(ROOT, cpu=True, only="hangs, returns_zeros")
+    assert [sample.path.stem for sample in chosen] == ["returns_zeros", "hangs"]
+    for only in ("hangs,nosuch", "hangs,", " "):
+        with pytest.raises(UsageError, match="no sample for this device has such a name"):
+            samples(ROOT, cpu=True, only=only)
+
+
+def test_what_was_found_is_shown_when_it_is_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Finding("hangs", 29, "an idea", ("timeout",), "timeout", "why", None, None, None, None, tree_changed=False)
+
+    def confront(*_: Any) -> Iterator[Finding]:
+        yield found
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(adversaries, "confront", confront)
+        with pytest.raises(InfrastructureError, match="stopped; 1 of 2 were tried"):
+            measure_itself(Choice(gpu="cpu"), adversaries=True, only="hangs,forks_without_end")
+    told = capsys.readouterr()
+    assert "29       hangs     timeout" in told.out
+    assert "for the rest: --only hangs\n" in told.err

@@ -1,0 +1,192 @@
+"""The verb itself, on a small space of a CPU family: race, pin, verify, interrupt, go on, and TileLang's own engine."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.extras.tune.record import SCREEN, Pick, Trial, picks_path, trials_path
+from harness.judge import contract
+from harness.records.results import Status, read
+from tests.harness.checkout import Checkout, one_line, until
+
+SHAPE = "matmul_f32fp32_64x64x64"
+MODEL = "tuner"
+CHOICE = ("--gpu", "cpu", "--shape", SHAPE, "--model", MODEL)
+FLAGS = ("-O3", "-march=native")
+# One that the family refuses (64 is no multiple of 24), one that the C++ compiler refuses, the rest far apart.
+SPACE = f'''"""A small space."""
+
+register_blocked = [
+    dict(block_M=8, block_N=block_N, block_K=64, vector_width=width, compile_flags=flags)
+    for block_N in (24, 16)
+    for width, flags in ((8, {FLAGS}), (1, ()), (8, ("-no-such-flag",)))
+]
+plain_loops = [dict(loop_order="mkn", compile_flags={FLAGS}, pass_configs={{"tl.disable_tma_lower": True}})]
+'''
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    made = Checkout.create(tmp_path_factory.mktemp("tune") / "checkout")
+    (made.root / "kernels" / "cpu" / "spaces.py").write_text(SPACE)
+    done = made.run("tune", *CHOICE, "--budget", "0.2")
+    assert done.returncode == 0, done.stderr
+    made.printed = done.stdout  # type: ignore[attr-defined]
+    yield made
+    made.end()
+
+
+def trials(checkout: Checkout) -> list[Trial]:
+    found, problems = read(trials_path(checkout.tree, "cpu", SHAPE, MODEL), Trial)
+    assert problems == []
+    return found
+
+
+def raced(checkout: Checkout) -> list[Trial]:
+    return [trial for trial in trials(checkout) if trial.engine == "tilebench" and trial.rung != SCREEN]
+
+
+def picks(checkout: Checkout) -> list[Pick]:
+    found, problems = read(picks_path(checkout.tree, "cpu", SHAPE, MODEL), Pick)
+    assert problems == []
+    return found
+
+
+def test_the_winner_is_pinned_and_passes_the_judge(tuned: Checkout) -> None:
+    path = tuned.folder(SHAPE, MODEL) / "iter001_tuned_register_blocked.py"
+    terms = contract.check(tuned.tree.parse(path))
+    assert terms.parent == "iter000_torch_matmul"
+    assert terms.config == f"block_M=8, block_N=16, block_K=64, vector_width=8, compile_flags={FLAGS}"
+    assert "3 configurations of register_blocked" in terms.idea and "vector_width=1" in terms.idea
+    done = tuned.run("verify", *CHOICE, "--iter", "1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_candidate_is_kept(tuned: Checkout) -> None:
+    first = [trial for trial in trials(tuned) if trial.engine == "tilebench" and trial.race == 1]
+    screened = {tuple(trial.config["compile_flags"]): trial for trial in first if trial.rung == SCREEN}
+    assert {flags: trial.status for flags, trial in screened.items()} == {
+        FLAGS: Status.PASSED,
+        (): Status.PASSED,
+        ("-no-such-flag",): Status.FAILED,
+    }
+    assert screened[FLAGS].latency_ms and screened["-no-such-flag",].latency_ms is None
+    assert [trial.config["vector_width"] for trial in first if trial.rung != SCREEN and trial.measurement][:1] == [8]
+    (pick,) = (pick for pick in picks(tuned) if pick.race == 1)
+    assert (pick.candidates, pick.failed, pick.refused, pick.ties) == (3, 1, 3, ())
+    assert pick.ratio is not None and pick.ratio > 0
+
+
+def test_what_is_known_is_not_measured_again(tuned: Checkout) -> None:
+    before = len(trials(tuned)), len(picks(tuned)), len(list(tuned.folder(SHAPE, MODEL).iterdir()))
+    done = tuned.run("tune", *CHOICE, "--budget", "0.2")
+    assert done.returncode == 0, done.stderr
+    assert f"0 measured, {len(raced(tuned))} known before" in done.stdout
+    assert (len(trials(tuned)), len(picks(tuned)), len(list(tuned.folder(SHAPE, MODEL).iterdir()))) == before
+
+
+def test_nothing_is_left_behind(tuned: Checkout) -> None:
+    assert tuned.leftovers() == []
+    assert tuned.processes() == []
+
+
+def test_a_table_and_a_picture(tuned: Checkout, tmp_path: Path) -> None:
+    picture = tmp_path / "map.svg"
+    done = tuned.run("tuning", *CHOICE, "--levers", "block_N,vector_width", "--picture", str(picture))
+    assert done.returncode == 0, done.stderr
+    header, _, row = done.stdout.splitlines()[3:6]
+    assert header.split() == ["block_N", "\\", "vector_width", "1", "8"]
+    best = max(float(figure.removeprefix("~")) for figure in row.split()[1:])
+    assert f"{best:.4f}" in tuned.printed  # type: ignore[attr-defined]
+    assert picture.read_text().startswith("<svg") and f"{best:.4f}" in picture.read_text()
+    wrong = tuned.run("tuning", *CHOICE, "--levers", "block_N,nothing")
+    assert wrong.returncode == 2 and "are not two of" in one_line(wrong.stderr)
+
+
+def test_interrupted_it_goes_on(tmp_path: Path) -> None:
+    made = Checkout.create(tmp_path / "checkout")
+    (made.root / "kernels" / "cpu" / "spaces.py").write_text(SPACE)
+    try:
+        with made.started("tune", *CHOICE, "--budget", "0.2") as process:
+            assert until(lambda: raced(made))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 3
+        assert "the same command continues" in made.said
+        kept, screened = len(raced(made)), len(trials(made)) - len(raced(made))
+        assert until(lambda: not made.processes())
+        done = made.run("tune", *CHOICE, "--budget", "0.2")
+        assert done.returncode == 0, done.stderr
+        assert f"{kept} known before" in done.stdout
+        assert len({(trial.key, trial.rung, trial.race) for trial in raced(made)}) == len(raced(made)) >= 1
+        assert len(trials(made)) - len(raced(made)) == screened
+    finally:
+        made.end()
+
+
+def test_interrupted_in_the_screen_it_leaves_nothing(tmp_path: Path) -> None:
+    made = Checkout.create(tmp_path / "checkout")
+    try:
+        with made.started("tune", *CHOICE, "--budget", "0.2") as process:  # the family's whole space
+            assert until(lambda: list((made.root / "tmp").rglob("output.txt")))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 3
+        assert "the same command continues" in made.said
+        assert until(lambda: not made.processes())
+        assert made.leftovers() == [] and not raced(made)
+    finally:
+        made.end()
+
+
+def test_pass_configs_are_pinned_too(tuned: Checkout) -> None:
+    choice = ("--gpu", "cpu", "--shape", SHAPE, "--model", "wrapper")
+    done = tuned.run("tune", *choice, "--family", "plain_loops", "--budget", "0.2")
+    assert done.returncode == 0, done.stderr
+    path = tuned.folder(SHAPE, "wrapper") / "iter001_tuned_plain_loops.py"
+    assert 'pass_configs={"tl.disable_tma_lower": True}' in path.read_text()
+    assert tuned.run("verify", *choice, "--iter", "1").returncode == 0
+
+
+def test_tilelang_picks_of_the_same_space(tuned: Checkout) -> None:
+    done = tuned.run("tune", *CHOICE, "--engine", "tilelang", "--warmup", "3", "--rep", "20")
+    assert done.returncode == 0, done.stderr
+    assert "resource_tracker" not in done.stderr
+    (pick,) = (pick for pick in picks(tuned) if pick.engine == "tilelang")
+    assert pick.config["vector_width"] == 8 and pick.latency_ms is not None
+    timed = [trial for trial in trials(tuned) if trial.engine == "tilelang"]
+    assert sorted(trial.status for trial in timed) == [Status.FAILED, Status.PASSED, Status.PASSED]
+    assert pick.latency_ms == min(trial.latency_ms for trial in timed if trial.latency_ms is not None)
+    # The race picked the same: it is pinned already.
+    assert pick.iteration == "iter001_tuned_register_blocked"
+
+
+def test_its_temporary_files_go_too(tuned: Checkout) -> None:
+    done = tuned.run("tune", *CHOICE, "--engine", "tilelang", "--again", "--no-cache", "--warmup", "1", "--rep", "2")
+    assert done.returncode == 0, done.stderr
+    assert tuned.leftovers() == []
+
+
+def test_tilelangs_autotuner_has_a_deadline(tuned: Checkout) -> None:
+    done = tuned.run("tune", *CHOICE, "--engine", "tilelang", "--limit", "0.01", "--again")
+    assert done.returncode == 3
+    assert "did not end within 0.01 s" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--shape", SHAPE), "needs --shape and --model"),
+        ((*CHOICE[2:], "--family", "nothing"), "no family kernels.cpu.nothing"),
+        ((*CHOICE[2:], "--iter", "3"), "leave --iter out"),
+        ((*CHOICE[2:], "--from", "iter077"), "parent 'iter077' is no iteration"),
+        ((*CHOICE[2:], "--engine", "tilelang", "--limit", "nan"), "--limit nan is not"),
+        ((*CHOICE[2:], "--engine", "tilelang", "--family", "plain_loops", "--family", "scalar_gemm"), "one family"),
+    ],
+)
+def test_usage(tuned: Checkout, arguments: tuple[str, ...], says: str) -> None:
+    done = tuned.run("tune", "--gpu", "cpu", *arguments)
+    assert done.returncode == 2
+    assert says in one_line(done.stderr)

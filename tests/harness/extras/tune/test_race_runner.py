@@ -1,0 +1,114 @@
+"""A rung on a machine that fails: what is held against a candidate, and what is not."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
+from harness.errors import InfrastructureError
+from harness.extras.tune import race_runner as coursing
+from harness.extras.tune import scratch
+from harness.extras.tune.plan import TunePlan
+from harness.extras.tune.progress import Narrator
+from harness.extras.tune.record import Trial, trials_path
+from harness.extras.tune.survey import Entry
+from harness.judge.candidate import Settings
+from harness.judge.facts.problem import parse_shape_key
+from harness.machine.progress import Reporter
+from harness.records.results import Cause, Record, Stage, Status, read
+from harness.runs.run import Plan
+from tests.harness.examples import ENVIRONMENT, measurement, record
+
+CPU = gpus.find("cpu")
+PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
+ENTRIES = tuple(Entry("kernels.cpu.plain_loops", {"loop_order": order}, "space") for order in ("mnk", "mkn"))
+
+
+def course(tmp_path: Path, trials: Sequence[Trial] = ()) -> coursing.Course:
+    yard = Tree(tmp_path / "yard")
+    plan = TunePlan(Tree(tmp_path), CPU, None, PROBLEM, "tuner", ("kernels.cpu.plain_loops",), Settings(1.0))
+    iterations = scratch.write(yard, PROBLEM, CPU, ENTRIES)
+    by_key = {entry.key: entry for entry in ENTRIES}
+    return coursing.Course(plan, iterations, by_key, 1, yard, Narrator(ENTRIES), list(trials), ENVIRONMENT, {})
+
+
+def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
+    """A run whose verdicts are given, None passes; it measures once more what the machine spoiled, as runs do."""
+    left = list(outcomes)
+
+    def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None]) -> None:
+        turns = deque((iteration, True) for iteration in plan.iterations)
+        while turns:
+            iteration, first = turns.popleft()
+            cause = left.pop(0)
+            if cause is Cause.REFEREE and first:
+                turns.append((iteration, False))
+            keep(
+                record(
+                    shape_key=PROBLEM.shape_key,
+                    model=iteration.model,
+                    status=Status.PASSED if cause is None else cause.status,
+                    stage=Stage.BENCH,
+                    cause=cause,
+                    reason="the reason" if cause else None,
+                    measurement=measurement(1.0, 1.1) if cause is None else None,
+                )
+            )
+
+    return run
+
+
+def test_what_the_machine_spoils_is_measured_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coursing, "run", judge([Cause.REFEREE, None, None]))
+    made = course(tmp_path)
+    outcomes = dict(made.measure(0, [entry.key for entry in ENTRIES]))
+    assert all(blocks is not None for blocks in outcomes.values())
+    kept, _ = read(trials_path(Tree(tmp_path), "cpu", PROBLEM.shape_key, "tuner"), Trial)
+    assert [trial.cause for trial in kept] == [Cause.REFEREE, None, None]
+
+
+def test_a_machine_that_goes_on_failing_stops_the_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coursing, "run", judge([None, Cause.REFEREE, Cause.REFEREE]))
+    with pytest.raises(InfrastructureError, match="the same command goes on"):
+        dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "earlier", "measured", "passes"),
+    [
+        ("h200", [Cause.CLOCK], 1, True),  # stopped before the second try
+        ("h200", [Cause.CLOCK, Cause.CLOCK], 0, False),
+        ("h200", [Cause.CLOCK, None], 0, True),
+        ("cpu", [Cause.CLOCK], 0, False),  # where a clock measures several times at once
+    ],
+)
+def test_what_a_gpu_s_clock_rejects_once_is_measured_once_more(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gpu: str,
+    earlier: list[Cause | None],
+    measured: int,
+    passes: bool,
+) -> None:
+    key = ENTRIES[0].key
+    monkeypatch.setattr(coursing, "run", judge(earlier))
+    stopped = course(tmp_path / "stopped")
+    for _ in earlier:
+        stopped._judge(0, [key], 1)
+    monkeypatch.setattr(coursing, "run", judge([None]))
+    monkeypatch.setattr(coursing, "released", lambda device: None)
+    goes_on = course(tmp_path / "again", stopped.trials)
+    goes_on.plan = replace(goes_on.plan, gpu=gpus.find(gpu))
+    ((_, blocks),) = goes_on.measure(0, [key])
+    assert goes_on.measured == measured
+    assert (blocks is not None) == passes
+
+
+def test_a_candidate_s_own_fault_puts_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coursing, "run", judge([Cause.WRONG_RESULT, None]))
+    outcomes = dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
+    assert [blocks is None for blocks in outcomes.values()] == [True, False]

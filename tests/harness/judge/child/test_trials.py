@@ -1,0 +1,184 @@
+"""An honest result passes every trial; a cheaper one fails at least one."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from harness.judge.child import trials
+from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.judge.limits import complaint
+
+Compute = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+K = 4096
+KEYS = [f"matmul_{dtypes}_96x64x{K}" for dtypes in ("bf16fp32", "fp16fp32", "f32fp32")]
+LINEAR = f"linear_bf16fp32_96x64x{K}"
+FP8 = f"linear_e4m3fp32bf16_96x64x{K}"
+
+
+def inputs(problem: Problem, seed: int, *, exact: bool) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [
+        trials.random_pool(problem, position, shape[0] * shape[1], generator).view(shape)
+        for position, shape in enumerate(problem.inputs)
+    ]
+    if exact:
+        trials.fill_exact(problem, tensors, generator)
+    return tensors
+
+
+def random_trial(key: str, compute: Compute, seed: int = 0) -> str | None:
+    problem = parse_shape_key(key)
+    a, b = inputs(problem, seed, exact=False)
+    output = compute(a, b).to(getattr(torch, problem.output))
+    return complaint(trials.compare("random", problem, output, trials.reference(problem, [a, b])))
+
+
+def exact_trial(key: str, compute: Compute, seed: int = 0) -> str | None:
+    problem = parse_shape_key(key)
+    a, b = inputs(problem, seed, exact=True)
+    output = compute(a, b).to(getattr(torch, problem.output))
+    return complaint(trials.compare_exact("exact", problem, output, trials.reference(problem, [a, b])))
+
+
+def honest(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Accumulates in float32, in blocks of K as a kernel does."""
+    return sum(
+        (a[:, k : k + 64].float() @ b[k : k + 64].float() for k in range(0, a.shape[1], 64)),
+        start=torch.zeros(a.shape[0], b.shape[1]),
+    )
+
+
+def drops_one_k(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return honest(a[:, 1:], b[1:])
+
+
+def computes_in_fp8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """With scales, so that it is as good as fp8 can be."""
+    scale_a, scale_b = (448 / each.abs().max().float() for each in (a, b))
+    low = [(each.float() * scale).to(torch.float8_e4m3fn) for each, scale in ((a, scale_a), (b, scale_b))]
+    return honest(low[0].float(), low[1].float()) / (scale_a * scale_b)
+
+
+def computes_in_bf16(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return honest(a.bfloat16(), b.bfloat16())
+
+
+def accumulates_in_fp16(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float16)
+    for k in range(0, a.shape[1], 16):
+        total += (a[:, k : k + 16].float() @ b[k : k + 16].float()).half()
+    return total
+
+
+def zeros(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(a.shape[0], b.shape[1])
+
+
+def half_of_k(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return 2 * honest(a[:, : K // 2], b[: K // 2])
+
+
+def one_nan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    result = honest(a, b)
+    result[5, 7] = float("nan")
+    return result
+
+
+def one_infinity(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    result = honest(a, b)
+    result[5, 7] = float("inf")
+    return result
+
+
+def one_element_of_another(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    result = honest(a, b)
+    result[5, 7] = result[5, 8]
+    return result
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("key", KEYS)
+def test_an_honest_result_passes(key: str, seed: int) -> None:
+    assert random_trial(key, honest, seed) is None
+    assert exact_trial(key, honest, seed) is None
+
+
+@pytest.mark.parametrize("key", [LINEAR, FP8])
+def test_an_honest_linear_passes(key: str) -> None:
+    assert random_trial(key, lambda a, w: honest(a.float(), w.float().T)) is None
+    assert exact_trial(key, lambda a, w: honest(a.float(), w.float().T)) is None
+
+
+def test_an_honest_result_of_any_order_of_summing_passes() -> None:
+    for key in KEYS:
+        assert random_trial(key, lambda a, b: honest(a.flip(1), b.flip(0))) is None
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("compute", [drops_one_k, zeros, half_of_k, one_nan, one_infinity, one_element_of_another])
+def test_a_wrong_result_fails(key: str, compute: Compute) -> None:
+    assert random_trial(key, compute) is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "compute"),
+    [
+        (KEYS[0], computes_in_fp8),
+        (KEYS[1], computes_in_fp8),
+        (KEYS[2], computes_in_fp8),
+        (KEYS[1], computes_in_bf16),
+        (KEYS[2], computes_in_bf16),
+        (KEYS[1], accumulates_in_fp16),
+        (KEYS[2], accumulates_in_fp16),
+    ],
+)
+def test_a_cheaper_dtype_fails(key: str, compute: Compute) -> None:
+    assert random_trial(key, compute) is not None
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_exact_trial_catches_one_dropped_product(key: str) -> None:
+    def drops_one_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        result = honest(a, b)
+        products = a[3].float() * b[:, 4].float()
+        # one that shows after rounding to the output's dtype, as most do
+        rounded = (result[3, 4] - products).to(a.dtype) != result[3, 4].to(a.dtype)
+        result[3, 4] -= products[rounded][0]
+        return result
+
+    assert exact_trial(key, drops_one_product) is not None
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("compute", [drops_one_k, zeros, one_nan])
+def test_the_exact_trial_catches_what_is_wrong_everywhere(key: str, compute: Compute) -> None:
+    assert exact_trial(key, compute) is not None
+
+
+@pytest.mark.parametrize("key", [*KEYS, LINEAR, FP8])
+def test_the_scaled_output_has_a_deviation_of_a_quarter(key: str) -> None:
+    problem = parse_shape_key(key)
+    expected = trials.reference(problem, inputs(problem, 0, exact=False))
+    assert float(expected.std()) == pytest.approx(0.25, rel=0.1)
+    assert float(expected.mean()) == pytest.approx(0, abs=0.02)
+
+
+def test_the_reference_is_wider_than_the_output() -> None:
+    for key, dtype in zip(KEYS, (torch.float32, torch.float32, torch.float64), strict=True):
+        problem = parse_shape_key(key)
+        assert trials.reference(problem, inputs(problem, 0, exact=False)).dtype == dtype
+
+
+def test_an_integer_input_is_small_and_takes_every_value() -> None:
+    for dtype, values in ((torch.bfloat16, {-2, -1, 0, 1, 2}), (torch.float8_e4m3fn, {-1, 0, 1})):
+        tensor = torch.empty(1000, dtype=dtype)
+        trials.fill_exact(parse_shape_key(LINEAR), [tensor], torch.Generator().manual_seed(0))
+        assert set(tensor.float().tolist()) == values
+
+
+def test_an_output_of_nan_has_no_error_but_infinity() -> None:
+    problem = parse_shape_key("matmul_bf16fp32_8x8x8")
+    trial = trials.compare("random", problem, torch.full((8, 8), float("nan")), torch.ones(8, 8))
+    assert (trial.max_abs_err, trial.rel_err) == (None, None)

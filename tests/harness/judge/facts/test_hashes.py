@@ -1,0 +1,148 @@
+"""The hashes that say whether a result still holds follow what an iteration stands on, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.catalog.tree import Tree
+from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.operators import OPERATORS
+from tests.harness.checkout import ROOT
+
+FILES = {
+    "kernels/__init__.py": "from kernels.gemm import pipelined\n",  # for users of the kernels
+    "kernels/gemm/__init__.py": "from kernels.gemm.pipelined import pipelined\nfrom kernels.gemm.other import other\n",
+    "kernels/gemm/other.py": "from kernels import unrelated\n",
+    "kernels/gemm/pipelined.py": "from . import operands\nfrom .deep.tiles import TILE\n",
+    "kernels/gemm/operands.py": "import kernels.common\n",
+    "kernels/gemm/deep/__init__.py": "",
+    "kernels/gemm/deep/tiles.py": "from ..raster import order\n",
+    "kernels/gemm/raster.py": "from kernels.gemm import pipelined\n",  # a circle
+    "kernels/common.py": "",
+    "kernels/unrelated.py": "",
+    "baselines/__init__.py": "from baselines.interface import library\n",
+    "baselines/interface.py": "from baselines import torch_matmul\n",
+    "baselines/torch_matmul.py": "from baselines.common import call\ndef matmul(): ...\n",
+    "baselines/torch_add.py": "def add(): ...\n",
+    "baselines/common.py": "",
+    "harness/judge/judge.py": "",
+    "harness/operators/__init__.py": "OPERATORS = dict()\n",
+    "harness/judge/facts/operator.py": "",
+    "harness/operators/matmul.py": "from harness.judge.facts.operator import O\nfrom .products import f\n",
+    "harness/operators/products.py": "",
+    "harness/operators/add.py": "",
+    "harness/boards/tables.py": "",
+}
+PASSED_OVER = [
+    "kernels/__init__.py", "kernels/gemm/__init__.py", "kernels/gemm/other.py", "kernels/gemm/deep/__init__.py",
+    "kernels/unrelated.py",
+]  # fmt: skip
+FOLLOWED = [path for path in FILES if path.startswith("kernels/") and path not in PASSED_OVER]
+
+
+@pytest.fixture
+def root(tree: Tree) -> Path:
+    for name, content in FILES.items():
+        path = tree.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return tree.root
+
+
+def iteration(root: Path, source: str = "from kernels.gemm import pipelined\n") -> Path:
+    path = root / "tuning" / "iter001_idea.py"
+    path.write_text(source)
+    return path
+
+
+def changes(root: Path, path: Path, name: str) -> bool:
+    before = families_sha256(root, path)
+    (root / name).write_text(FILES[name] + "# changed\n")
+    return families_sha256(root, path) != before
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_change_anywhere_below_an_import_changes_the_hash(root: Path, name: str) -> None:
+    assert changes(root, iteration(root), name)
+
+
+@pytest.mark.parametrize("name", [*PASSED_OVER, "baselines/__init__.py", "harness/boards/tables.py"])
+def test_a_change_of_what_is_not_used_does_not(root: Path, name: str) -> None:
+    assert not changes(root, iteration(root), name)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import kernels.unrelated",
+        "import kernels.unrelated as family",
+        "from kernels import unrelated",
+        "from kernels.unrelated import anything",
+        "def build(problem):\n    from kernels import unrelated",
+        "try:\n    import kernels.unrelated\nexcept ImportError:\n    pass",
+    ],
+)
+def test_every_form_of_import_is_followed(root: Path, source: str) -> None:
+    assert changes(root, iteration(root, source), "kernels/unrelated.py")
+
+
+def test_a_package_that_runs_code_takes_part(root: Path) -> None:
+    before = families_sha256(root, iteration(root))
+    (root / "kernels/gemm/__init__.py").write_text(FILES["kernels/gemm/__init__.py"] + "pipelined.tuned = True\n")
+    assert families_sha256(root, iteration(root)) != before
+
+
+def test_a_family_under_another_name_is_followed(root: Path) -> None:
+    (root / "kernels/gemm/__init__.py").write_text("from .other import other as pipelined\n")
+    assert changes(root, iteration(root), "kernels/unrelated.py")
+
+
+def test_a_name_that_a_package_defines_itself_is_its_own(root: Path) -> None:
+    path = iteration(root, "from kernels.gemm import anything")
+    assert changes(root, path, "kernels/gemm/__init__.py")
+
+
+def test_what_imports_itself_in_a_circle_ends(root: Path) -> None:
+    (root / "kernels/gemm/__init__.py").write_text("from kernels.gemm import pipelined\n")
+    (root / "kernels/gemm/pipelined.py").unlink()
+    assert families_sha256(root, iteration(root))
+
+
+def test_the_iterations_own_source_is_not_in_the_hash_of_its_families(root: Path) -> None:
+    path = iteration(root)
+    families, source = families_sha256(root, path), source_sha256(path)
+    path.write_text(path.read_text() + "# changed\n")
+    assert families_sha256(root, path) == families
+    assert source_sha256(path) != source
+
+
+@pytest.mark.parametrize("source", ["def (", "\0", "-" * 50_000 + "1", "from . import x", "from .... import x"])
+def test_a_source_that_cannot_be_followed_has_a_hash_all_the_same(root: Path, source: str) -> None:
+    assert families_sha256(root, iteration(root, source)) == families_sha256(root, iteration(root, ""))
+
+
+def test_moving_code_between_files_changes_the_hash(root: Path) -> None:
+    path = iteration(root)
+    (root / "kernels/common.py").write_text("A = 1\n")
+    before = families_sha256(root, path)
+    (root / "kernels/common.py").write_text("")
+    (root / "kernels/gemm/operands.py").write_text("A = 1\n" + FILES["kernels/gemm/operands.py"])
+    assert families_sha256(root, path) != before
+
+
+JUDGING = [
+    "harness/judge/judge.py", "harness/judge/facts/operator.py", "harness/operators/matmul.py",
+    "harness/operators/products.py", "baselines/torch_matmul.py", "baselines/common.py",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("kernels/")])
+def test_the_judges_hash_covers_what_decides_an_operators_verdicts_and_nothing_else(root: Path, name: str) -> None:
+    before = judge_sha256(root, "matmul")
+    (root / name).write_text(FILES[name] + "# changed\n")
+    judge_sha256.cache_clear()
+    assert (judge_sha256(root, "matmul") != before) == (name in JUDGING)
+
+
+def test_each_operator_has_a_judge_of_its_own() -> None:
+    assert len({judge_sha256(ROOT, operator) for operator in OPERATORS}) == len(OPERATORS)

@@ -1,0 +1,181 @@
+"""Every rule of the contract, broken once; and every iteration that ships keeps all of them."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.catalog.tree import Iteration, Selection, Tree
+from harness.judge import contract
+from harness.judge.contract import Breach, Terms
+from tests.harness.checkout import ROOT
+
+GOOD = '''"""One idea, said in one sentence."""
+
+import tilelang.language as T
+from harness.iteration import bench_with, main, verify_with
+
+PARENT = "iter000_library"
+CONFIG = dict(block_M=128, stages=(1, 2), policy="square", negative=-1)
+WIDTH = 4
+
+
+def build(problem):
+    M, N, K = problem.dims
+    return T.Kernel(N // CONFIG["block_M"], threads=WIDTH * 32)
+'''
+BASELINE = '''"""What a user would call instead."""
+
+from baselines import library
+
+
+def build(problem):
+    return library(problem)
+'''
+
+
+@pytest.fixture
+def folder(tree: Tree) -> Path:
+    made = tree.root / "tuning/cpu/tilelang/srcs/matmul_f32fp32_8x8x8/me"
+    made.mkdir(parents=True)
+    (made / "iter000_library.py").write_text(BASELINE)
+    return made
+
+
+def check(folder: Path, source: str, name: str = "iter001_idea") -> Terms:
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    return contract.check(Tree(folder.parents[5]).parse(path))
+
+
+def test_a_good_iteration_says_its_idea_its_parent_and_its_config(folder: Path) -> None:
+    assert check(folder, GOOD) == Terms(
+        idea="One idea, said in one sentence.",
+        parent="iter000_library",
+        config="block_M=128, stages=(1, 2), policy='square', negative=-1",
+    )
+
+
+def test_the_baseline_needs_no_parent_and_no_config(folder: Path) -> None:
+    assert check(folder, BASELINE, "iter000_library") == Terms("What a user would call instead.", None, "")
+
+
+def test_config_may_be_a_braced_dict(folder: Path) -> None:
+    assert (
+        check(folder, GOOD.replace("dict(block_M=128, ", '{"block_M": 128, "x": 1}  # (')).config == "block_M=128, x=1"
+    )
+
+
+BREACHES = {
+    # what replaces what in GOOD, and what the message says
+    "does not parse": ("def build(problem):", "def build(problem:", "does not parse"),
+    "null byte": ("WIDTH = 4", "WIDTH = 4\0", "parse|read as Python"),
+    "no docstring": ('"""One idea, said in one sentence."""', "", "line 1: no docstring"),
+    "two sentences": ("in one sentence.", "in one. And another one.", "line 1: the docstring must be one sentence"),
+    "two paragraphs": ("in one sentence.", "in one.\n\nmore.", "line 1: the docstring must be one sentence"),
+    "no full stop": ("sentence.", "sentence", "line 1: the docstring must be one sentence"),
+    "import os": ("import tilelang.language as T", "import os", "line 3: import of 'os' is not allowed; allowed: "),
+    "from subprocess": ("import tilelang.language as T", "from subprocess import run", "import of 'subprocess'"),
+    "import in a function": ("    M, N, K", "    import numpy\n    M, N, K", "line 12: import of 'numpy'"),
+    "harness internals": ("harness.iteration import", "harness.errors import", "import of 'harness.errors'"),
+    "harness itself": ("from harness.iteration import", "from harness import", "import of 'harness'"),
+    "relative import": ("from harness.iteration", "from .other", "relative imports are not allowed"),
+    "baselines": ("import tilelang.language as T", "from baselines import library", "only iter000 imports baselines"),
+    "autotuner": ("import tilelang.language as T", "import tilelang.autotuner", "import of 'tilelang.autotuner'"),
+    "autotune": ("    M, N, K", "    T.autotune\n    M, N, K", "line 12: 'autotune' is not allowed"),
+    "torch.nn": ("import tilelang.language as T", "import torch.nn", "import of 'torch.nn'"),
+    "from torch import nn": ("import tilelang.language as T", "from torch import nn", "line 3: import of 'torch.nn'"),
+    "from tilelang import autotuner": ("import tilelang.language as T", "from tilelang import autotuner", "autotuner"),
+    "torch renamed": ("    M, N, K", "    import torch as t\n    t.matmul\n    M, N, K", "'t.matmul' calls"),
+    "torch.matmul": ("    M, N, K", "    torch.matmul\n    M, N, K", "line 12: 'torch.matmul' calls the library"),
+    "torch.nn.functional": ("    M, N, K", "    torch.nn.functional.linear\n    M, N, K", "'torch.nn.functional"),
+    "F.linear": ("    M, N, K", "    F.linear\n    M, N, K", "line 12: 'F.linear' calls the library"),
+    "from torch import matmul": ("import tilelang.language as T", "from torch import matmul", "'matmul' of torch"),
+    "the @ operator": ("problem.dims", "problem @ problem", "line 12: the @ operator calls the library"),
+    "the @= operator": ("    M, N, K", "    problem @= problem\n    M, N, K", "the @ operator calls the library"),
+    "ctypes": ("    M, N, K", "    tilelang.ctypes\n    M, N, K", "line 12: 'ctypes' is not allowed"),
+    "relay": ("    M, N, K", "    tvm.relay\n    M, N, K", "line 12: 'relay' is not allowed"),
+    "eval": ("problem.dims", "eval('1')", "line 12: 'eval' is not allowed"),
+    "__import__": ("problem.dims", "__import__('os')", "line 12: '__import__' is not allowed"),
+    "no build": ("def build(problem):", "def make(problem):", "no function build"),
+    "build takes two": ("def build(problem):", "def build(problem, extra):", "line 11: build must take one argument"),
+    "build takes none": ("def build(problem):", "def build():", "line 11: build must take one argument"),
+    "no CONFIG": ("CONFIG = dict", "config = dict", "no CONFIG; pin every tuning parameter"),
+    "CONFIG is no dict": ("CONFIG = dict", "CONFIG = list", "CONFIG must be a dict of literals"),
+    "CONFIG is computed": ("block_M=128", "block_M=min(64, 128)", "line 7: CONFIG: 'block_M' is not a literal"),
+    "CONFIG is spread": ("block_M=128", "**OTHER", r"line 7: CONFIG: '\*\*' is not a literal"),
+    "constant is computed": ("WIDTH = 4", "WIDTH = len('four')", "line 8: 'WIDTH' is not a literal; pin it"),
+    "parameter is computed": ("WIDTH = 4", "threads = len('four')", "line 8: 'threads' is not a literal; pin it"),
+    "argument is computed": ("threads=WIDTH * 32", "threads=choose()", r"line 13: 'threads=choose\(\)' is not pinned"),
+    "arguments are computed": ("threads=WIDTH * 32", "**choose()", r"line 13: '\*\*choose\(\)' is not pinned"),
+    "no PARENT": ('PARENT = "iter000_library"', "", "no PARENT"),
+    "PARENT is missing": ("iter000_library", "iter000_nothing", "line 6: PARENT 'iter000_nothing' is not another"),
+    "PARENT is itself": ("iter000_library", "iter001_idea", "line 6: PARENT 'iter001_idea' is not another iteration"),
+    "PARENT is None": ('"iter000_library"', "None", "line 6: PARENT is None; only iter000 has no parent"),
+    "PARENT is no name": ('"iter000_library"', "7", "line 6: PARENT must be the name of an iteration"),
+    "PARENT holds a null byte": ("iter000_library", "iter000_library\\0", "line 6: PARENT"),
+    "PARENT is a path": ("iter000_library", "../me/iter000_library", "line 6: PARENT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "says"), BREACHES.values(), ids=BREACHES)
+def test_a_rule_broken_once_is_named(folder: Path, old: str, new: str, says: str) -> None:
+    assert old in GOOD
+    with pytest.raises(Breach, match=says) as breach:
+        check(folder, GOOD.replace(old, new, 1))
+    assert "\n" not in str(breach.value)
+
+
+def test_a_file_that_is_no_text_is_refused(folder: Path) -> None:
+    path = folder / "iter001_idea.py"
+    path.write_bytes(b"\xff\xfe not utf-8")
+    with pytest.raises(Breach, match="cannot be read as Python|does not parse"):
+        contract.check(Tree(folder.parents[5]).parse(path))
+
+
+def test_nesting_that_exhausts_the_parser_is_refused(folder: Path) -> None:
+    for deep in ("(" * 500 + ")" * 500, "-" * 50_000 + "1", "+".join("1" * 50_000)):
+        with pytest.raises(Breach):
+            check(folder, GOOD.replace("WIDTH = 4", f"WIDTH = {deep}"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["threads=g()" + "+1" * 900 + ",", "threads=N" + ".a" * 900 + ".matmul(),"],
+    ids=["a sum of 900", "an attribute of 900"],
+)
+def test_what_parses_and_is_too_deep_to_print_is_refused(folder: Path, written: str) -> None:
+    with pytest.raises(Breach, match=r"cannot be read as Python: .*recursion"):
+        check(folder, GOOD.replace("threads=WIDTH * 32", written))
+
+
+def test_a_number_of_thousands_of_digits_is_refused(folder: Path) -> None:
+    with pytest.raises(Breach, match="cannot be read as Python"):
+        check(folder, GOOD.replace("block_M=128", f"block_M=0x{'f' * 9000}"))
+
+
+def test_a_repeat_of_an_earlier_iteration_is_named(folder: Path) -> None:
+    check(folder, GOOD)
+    with pytest.raises(Breach, match=r"byte for byte the same as iter001_idea\.py"):
+        check(folder, GOOD, "iter002_again")
+
+
+def test_a_number_taken_twice_is_named(folder: Path) -> None:
+    check(folder, GOOD)
+    with pytest.raises(Breach, match=r"number 001 is taken twice: iter001_idea\.py"):
+        check(folder, GOOD.replace("One idea", "Another"), "iter001_other")
+
+
+def shipped() -> list[Iteration]:
+    tree = Tree(ROOT)
+    keys = sorted(path.name for path in (ROOT / "tuning").iterdir() if path.is_dir())
+    return [iteration for key in keys for iteration in tree.scan(key, Selection())[0]]
+
+
+def test_no_file_that_ships_is_misplaced() -> None:
+    tree = Tree(ROOT)
+    assert [each.reason for key in ("cpu", "h100", "h200") for each in tree.scan(key, Selection())[1]] == []
+
+
+@pytest.mark.parametrize("iteration", shipped(), ids=str)
+def test_all_that_ships_keeps_the_contract(iteration: Iteration) -> None:
+    contract.check(iteration)

@@ -1,0 +1,120 @@
+"""Messages: whole, typed and in time, whatever the other end sends."""
+
+import math
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.judge.child.side import Out, Side
+from harness.judge.messages import LARGEST_BYTES, Broken, Prepare, Ran, Ready, Unanswered, receive, send
+from harness.records.results import Cause
+
+Pair = tuple[Connection, Connection]
+
+
+def make_pair() -> Pair:
+    ours, theirs = socket.socketpair()
+    return Connection(ours.detach()), Connection(theirs.detach())
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    ours, theirs = make_pair()
+    yield ours, theirs
+    for end in (ours, theirs):
+        if not end.closed:
+            end.close()
+
+
+def test_a_message_arrives_as_it_was_sent(pair: Pair) -> None:
+    ours, theirs = pair
+    for message in (Ran(1.5), Ready(), Broken(Cause.RUNTIME, "no" * 10_000)):
+        send(theirs, message)
+        assert receive(ours, Ran | Ready | Broken, 5) == message
+
+
+def test_half_a_message_does_not_hang(pair: Pair) -> None:
+    ours, theirs = pair
+    for start in (b"\0", struct.pack("!i", 100), b"\x01"):
+        os.write(theirs.fileno(), start)
+        began = time.monotonic()
+        with pytest.raises(Unanswered):
+            receive(ours, Ran, 0.1)
+        assert time.monotonic() - began < 2
+        ours, theirs = make_pair()
+
+
+def test_the_other_end_gone_is_the_end(pair: Pair) -> None:
+    ours, theirs = pair
+    os.write(theirs.fileno(), struct.pack("!i", 100))
+    theirs.close()
+    with pytest.raises(EOFError):
+        receive(ours, Ran, 5)
+
+
+@pytest.mark.parametrize("length", [-1, LARGEST_BYTES + 1, 2**31 - 1])
+def test_a_length_that_no_message_has_is_none(pair: Pair, length: int) -> None:
+    ours, theirs = pair
+    os.write(theirs.fileno(), struct.pack("!i", length))
+    with pytest.raises(msgspec.MsgspecError):
+        receive(ours, Ran, 5)
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_refused_and_nothing_else(garbage: bytes) -> None:
+    ours, theirs = make_pair()
+    with ours, theirs:
+        os.write(theirs.fileno(), struct.pack("!i", len(garbage)) + garbage)
+        try:
+            answer = receive(ours, Ran | Broken, 5)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return
+        assert isinstance(answer, Ran | Broken)
+
+
+@pytest.mark.parametrize("elapsed_ms", [0.0, -1.0, math.nan, math.inf, -math.inf])
+def test_a_time_that_is_none_puts_a_side_out(pair: Pair, elapsed_ms: float) -> None:
+    ours, theirs = pair
+    send(theirs, Ran(elapsed_ms))
+    side = Side("contestant", ours, _ended_process(), 5.0, cpu=False)
+    with pytest.raises(Out, match="is said to have taken") as out:
+        side.run()
+    assert out.value.cause is Cause.CLOCK
+
+
+def _ended_process() -> int:
+    """A PID that signals reach nobody by."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pid
+
+
+class Leaving(Side):
+    """A side whose process is gone as soon as it has answered."""
+
+    def stop(self) -> None:
+        os.waitpid(self.pid, 0)
+
+
+def test_who_breaks_and_leaves_is_known_by_what_it_said(pair: Pair) -> None:
+    """On a CPU the second clock is the process's own, and cannot be read any more."""
+    ours, theirs = pair
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        receive(theirs, Prepare)
+        send(theirs, Broken(Cause.RUNTIME, "illegal instruction"))
+        os._exit(0)
+    with pytest.raises(Out, match="illegal instruction") as out:
+        Leaving("contestant", ours, pid, 5.0, cpu=True).prepare((), "host")
+    assert out.value.cause is Cause.RUNTIME

@@ -1,0 +1,51 @@
+"""What cannot be true is said in words, and what can be is not."""
+
+import pytest
+
+from harness.catalog import gpus
+from harness.judge import plausibility
+from harness.judge.facts.problem import parse_shape_key
+from tests.harness.examples import measurement
+
+PROBLEM = parse_shape_key("matmul_bf16fp32_4096x4096x4096")
+H200, CPU = gpus.find("h200"), gpus.find("cpu")
+
+
+def test_nothing_is_faster_than_the_roofline() -> None:
+    floor_ms = H200.floor_ms(PROBLEM)
+    assert plausibility.speed(measurement(1, 1, time_ms=floor_ms), PROBLEM, H200) is None
+    said = plausibility.speed(measurement(1, 1, time_ms=floor_ms * 0.5), PROBLEM, H200)
+    assert said is not None and "under the roofline's 0.139 ms" in said
+    assert plausibility.speed(measurement(1, 1, time_ms=1e-9), PROBLEM, CPU) is None  # no peak is claimed of a CPU
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "baseline_late_ms", "believed"),
+    [
+        (0.7, 0.7, True),
+        (0.95, 0.7, True),
+        (1.0, 0.7, False),
+        (0.2, -3.0, True),
+        (0.3, -3.0, False),
+        (-9.0, 0.7, True),
+        (3.0, 3.0, False),  # a baseline so late may be the contestant's doing
+    ],
+)
+def test_a_block_is_not_later_than_the_baselines(late_ms: float, baseline_late_ms: float, believed: bool) -> None:
+    made = measurement(1, 1, time_ms=0.18, launches=28, late_ms=late_ms, baseline_late_ms=baseline_late_ms)
+    assert (plausibility.time(made, H200) is None) is believed
+
+
+def test_a_tenth_shaved_off_a_block_is_seen_on_a_gpu() -> None:
+    made = measurement(1, 1, time_ms=0.18 * 0.9, launches=28, late_ms=0.7 + 28 * 0.18 * 0.1, baseline_late_ms=0.7)
+    said = plausibility.time(made, H200)
+    assert said is not None and "took 0.504 ms longer by the referee's clock" in said
+
+
+@pytest.mark.parametrize(
+    ("alone_ms", "launches", "believed"),
+    [(1.0, 5, True), (0.99, 5, True), (1.2, 5, True), (0.96, 5, False), (0.96, 1, True), (0.9, 1, False)],
+)
+def test_the_baseline_is_as_fast_with_the_contestant_as_without(alone_ms: float, launches: int, believed: bool) -> None:
+    made = measurement(1, 1, baseline_ms=1.0, baseline_launches=launches, baseline_alone_ms=alone_ms)
+    assert (plausibility.baseline(made) is None) is believed

@@ -1,0 +1,127 @@
+"""How many builds go at once: no more than a container's quota of cores and its memory take, whatever the node has."""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
+from harness.extras.profile import run as profiles
+from harness.extras.tune import screen as screens
+from harness.judge.candidate import Settings
+from harness.judge.child.entry import Brief
+from harness.judge.facts.problem import parse_shape_key
+from harness.judge.processes import memory_limit_bytes
+from harness.machine import cores, memory
+from harness.machine.progress import Quiet
+from harness.records.results import Stage
+from harness.runs import run
+from tests.harness.checkout import ROOT
+
+PROBLEM = parse_shape_key("matmul_bf16fp32_4096x4096x4096")
+NODE_CORES = 192
+GIB = 1 << 30
+
+
+class Node:
+    """192 cores and a container on it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.quota = folder / "cpu.max"
+        self.old_quota, self.old_period = folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us"
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(NODE_CORES)))
+        monkeypatch.setattr(cores, "QUOTAS", ((self.quota,), (self.old_quota, self.old_period)))
+        self.give(1024 * GIB)
+
+    def give(self, memory_bytes: int) -> None:
+        self._monkeypatch.setattr(memory, "total_bytes", lambda: memory_bytes)
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    return Node(tmp_path, monkeypatch)
+
+
+class Heard(Quiet):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def doing(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.mark.parametrize(
+    ("quota", "usable"),
+    [
+        ("max 100000", NODE_CORES),
+        ("1600000 100000", 16),
+        ("250000 100000", 2),
+        ("50000 100000", 1),
+        ("99999900000 100000", NODE_CORES),
+        ("odd", NODE_CORES),
+    ],
+)
+def test_the_quota_of_a_control_group_limits_cores(node: Node, quota: str, usable: int) -> None:
+    node.quota.write_text(f"{quota}\n")
+    assert cores.usable() == usable
+
+
+@pytest.mark.parametrize(("quota", "usable"), [("-1", NODE_CORES), ("1600000", 16), ("50000", 1)])
+def test_so_does_that_of_version_1(node: Node, quota: str, usable: int) -> None:
+    node.old_quota.write_text(f"{quota}\n")
+    node.old_period.write_text("100000\n")
+    assert cores.usable() == usable
+
+
+def test_without_a_quota_cores_are_those_of_the_affinity(node: Node) -> None:
+    assert cores.usable() == NODE_CORES
+
+
+@pytest.mark.parametrize("gib", [2, 5, 64, 1024])
+def test_each_job_may_take_a_gib(node: Node, gib: int) -> None:
+    node.give(gib * GIB)
+    assert memory_limit_bytes(cores.jobs()) >= GIB
+
+
+def test_there_is_always_a_job(node: Node) -> None:
+    node.give(GIB)
+    assert cores.jobs() == 1
+    node.give(64 * GIB)
+    node.quota.write_text("100000 100000\n")
+    assert cores.jobs(spare=2) == 1
+
+
+@pytest.mark.parametrize(("quota", "gib", "jobs"), [("1600000 100000", 64, 14), ("max 100000", 64, 32)])
+def test_a_run_builds_no_more_at_once(node: Node, quota: str, gib: int, jobs: int) -> None:
+    node.quota.write_text(quota)
+    node.give(gib * GIB)
+    plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.BENCH)
+    heard = Heard()
+    assert not list(run._carry_out(plan, [], cast(Any, None), heard))
+    assert heard.said == [f"building 0 iterations on {jobs} cores"]
+
+
+@pytest.mark.parametrize(("quota", "gib", "jobs"), [("1600000 100000", 64, 14), ("max 100000", 64, 32)])
+def test_a_screen_builds_no_more_at_once(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, gib: int, jobs: int
+) -> None:
+    node.quota.write_text(quota)
+    node.give(gib * GIB)
+    chosen: list[int] = []
+    monkeypatch.setattr(screens, "_time_all", lambda screening, numbered, jobs, keep: chosen.append(jobs))
+    brief = Brief(ROOT, PROBLEM, gpus.find("h200"), None)
+    screens.screen(brief, [cast(Any, None)] * 500, Settings(3.0), tmp_path, lambda screened: None)
+    assert chosen == [jobs]
+
+
+def test_profiles_go_on_the_cores_of_the_quota(node: Node) -> None:
+    node.quota.write_text("800000 100000")
+    heard = Heard()
+    session: Any = type("Session", (), {"time": lambda self, iteration: iteration})()
+    children: Any = type("Children", (), {"stop": lambda self: None})()
+    iterations: Any = list(range(8))
+    assert [record for record, _ in profiles._carry_out(iterations, session, None, children, heard)] == iterations
+    assert heard.said == ["profiling 8 iterations, 2 at a time"]

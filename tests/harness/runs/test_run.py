@@ -1,0 +1,108 @@
+"""The order of a run: stages that need no device run ahead, no further than the window, and nobody is overtaken."""
+
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from harness.catalog import gpus
+from harness.catalog.tree import Selection, Tree
+from harness.evidence.toolchain import Toolchain
+from harness.iteration import Problem
+from harness.judge import fault_attribution
+from harness.judge.candidate import Candidate, Settings
+from harness.judge.facts.problem import parse_shape_key
+from harness.machine.progress import Quiet
+from harness.records.results import Cause, Record, Stage
+from harness.runs import run
+from tests.harness.checkout import ROOT
+from tests.harness.examples import record
+
+PROBLEM = parse_shape_key("matmul_bf16fp32_4096x4096x4096")
+
+
+class Trivial:
+    """A candidate whose stages take no time: what is left is the order."""
+
+    contestant = None
+
+    def __init__(self, iteration: Any) -> None:
+        self.iteration = iteration
+
+    def leave(self) -> None: ...
+
+
+class Numbered:
+    def __init__(self, number: int, problem: Problem) -> None:
+        self.number, self.problem = number, problem
+
+
+@pytest.mark.timeout(60)
+def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, finished, furthest = 0, 0, 0
+
+    def enter(iteration: Any, *rest: Any, **more: Any) -> Trivial:
+        nonlocal ahead, furthest
+        ahead += 1
+        furthest = max(furthest, ahead - finished)
+        return Trivial(iteration)
+
+    def finish(plan: Any, candidate: Trivial, *rest: Any) -> tuple[int, bool]:
+        nonlocal finished
+        finished += 1
+        return candidate.iteration.number, False
+
+    monkeypatch.setattr(Candidate, "enter", enter)
+    monkeypatch.setattr(run, "advance", lambda *rest, **more: None)
+    monkeypatch.setattr(run, "_finish", finish)
+    plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.CONTRACT)
+    iterations: Any = [Numbered(number, PROBLEM) for number in range(20_000)]
+    done: Any = run._carry_out(plan, iterations, lambda operator: None, Quiet())  # type: ignore[arg-type,return-value]
+    assert [number for _, number, _ in done] == list(range(20_000))
+    assert furthest <= 2 * len(os.sched_getaffinity(0)) + 1  # the one that is being finished
+
+
+@pytest.mark.parametrize(
+    ("causes", "stands"),
+    [
+        ([], None),
+        ([None, Cause.CLOCK], 0),
+        ([Cause.CLOCK], None),  # it was stopped before the second try
+        ([Cause.CLOCK, Cause.REFEREE], None),
+        ([Cause.REFEREE, Cause.CLOCK], None),
+        ([Cause.CLOCK, Cause.REFEREE, Cause.CLOCK], 0),
+        ([Cause.REFEREE, None], 1),
+        ([Cause.SABOTAGE], 0),
+    ],
+)
+def test_what_another_measurement_would_only_repeat(causes: list[Cause | None], stands: int | None) -> None:
+    outcomes = [record(cause=cause) for cause in causes]  # newest first
+    assert fault_attribution.standing(outcomes, gpus.find("h200")) is (None if stands is None else outcomes[stands])
+    on_cpu = next((each for each in outcomes if each.cause is not Cause.REFEREE), None)
+    assert fault_attribution.standing(outcomes, gpus.find("cpu")) is on_cpu
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cause", "turns"), [("h200", Cause.CLOCK, 2), ("h200", Cause.SABOTAGE, 1), ("cpu", Cause.CLOCK, 1)]
+)
+def test_who_may_only_have_woken_late_is_measured_once_more(
+    gpu: str, cause: Cause, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped processes of a GPU differ in waking up; a CPU's are measured several times as it is."""
+    outcomes = [record(status=cause.status, cause=cause), record()]
+
+    def carry_out(plan: Any, iterations: list[Any], *rest: Any) -> Iterator[tuple[Any, Record, bool]]:
+        yield iterations[0], outcomes.pop(0), False
+
+    monkeypatch.setattr(run, "_carry_out", carry_out)
+    monkeypatch.setattr(run, "_reusable", lambda *rest: None)
+    monkeypatch.setattr(run, "alone", lambda *rest: nullcontext())
+    monkeypatch.setattr(run, "start_forkserver", lambda *rest: None)
+    monkeypatch.setattr(Toolchain, "require", lambda self, **_: None)
+    iteration = Tree(ROOT).scan("cpu", Selection())[0][0]
+    heard: list[Record] = []
+    results = run.run(run.Plan(Tree(ROOT), gpus.find(gpu), None, (iteration,), Settings(3.0)), Quiet(), heard.append)
+    assert len(heard) == turns
+    assert [each.cause for each in results.records] == [None if turns == 2 else cause]
