@@ -1,0 +1,146 @@
+"""The floor plan: which room may import which, no cycles, one name for one class, tests where the code is.
+
+The rooms and their order are those of docs/architecture.md; what it draws is checked here.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGES: Final = ("harness", "kernels", "baselines")
+# From the ground up: a room imports from itself and from the rooms before it.
+ORDER: Final = (
+    ("errors",),
+    ("machine",),
+    ("judge.facts", "operators"),
+    ("iteration",),
+    ("catalog",),
+    ("records",),
+    ("evidence",),
+    ("judge",),
+    ("authoring",),
+    ("runs",),
+    ("boards",),
+    ("container",),
+    ("doctor",),
+    ("extras",),
+    ("cli",),
+)
+LEVEL: Final = {f"harness.{room}": level for level, rooms in enumerate(ORDER) for room in rooms}
+# What the judge may take from outside its folder: data types and the computer. None of it decides a verdict or a figure.
+NOT_DECIDING: Final = {
+    "harness.errors": "one-line errors",
+    "harness.machine": "the computer: files, memory, NVML",
+    "harness.catalog": "paths and names",
+    "harness.records": "what is written down",
+    "harness.evidence": "what the compilers say; shown, never judged by",
+    "harness.operators": "hashed for each operator by itself",
+    "baselines": "hashed for each operator by itself",
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found[dotted.removesuffix(".__init__")] = path
+    return found
+
+
+MODULES: Final = modules()
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """The project's modules that a module imports, at its top or inside a function; not for type checking alone."""
+    path = MODULES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    names: set[str] = set()
+    for node in _running(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                kept = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*kept, *filter(None, [node.module])])
+            names |= {dotted if (dotted := f"{base}.{alias.name}") in MODULES else base for alias in node.names}
+    return frozenset(names & MODULES.keys() - {module})
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from _running(child)
+
+
+def room_of(module: str) -> str:
+    """The longest room that a module lies in; the module itself where it lies in none."""
+    return max((room for room in LEVEL if f"{module}.".startswith(f"{room}.")), key=len, default=module)
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    try:
+        tuple(TopologicalSorter({module: imports(module) for module in MODULES}).static_order())
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) in LEVEL])
+def test_imports_go_down(module: str) -> None:
+    own = room_of(module)
+    upward = {each for each in imports(module) if LEVEL.get(room_of(each), -1) > LEVEL[own]}
+    assert not upward, f"{module} imports from a room above it"
+
+
+def test_the_harness_does_not_import_kernels() -> None:
+    strings = re.compile(r"\bkernels\.(gemm|flash_attention|cpu|front)\b")
+    for module, path in MODULES.items():
+        if module.startswith("harness"):
+            assert not [each for each in imports(module) if each.split(".")[0] == "kernels"], module
+            assert not strings.search(path.read_text()), f"{module} names a family"
+
+
+def test_few_modules_stand_outside_a_room() -> None:
+    assert len(list((ROOT / "harness").glob("*.py"))) <= 6
+
+
+def test_class_names_are_unique() -> None:
+    places = defaultdict(list)
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_what_decides_lies_in_the_judge() -> None:
+    """What the judge imports, directly or not, is its own folder's, or is listed here with what it is."""
+    waiting = [module for module in MODULES if module.startswith("harness.judge")]
+    seen = set(waiting)
+    while waiting:
+        module = waiting.pop()
+        for each in imports(module) - seen:
+            allowed = any(f"{each}.".startswith(f"{outside}.") for outside in NOT_DECIDING)
+            assert allowed, f"{module} imports {each}, which no hash of the judge covers"
+            seen.add(each)
+            if module.startswith("harness.judge"):
+                waiting.append(each)
+
+
+def test_tests_lie_where_the_code_does() -> None:
+    for path in (ROOT / "tests" / "harness").rglob("test_*.py"):
+        folder = path.parent.relative_to(ROOT / "tests")
+        assert (ROOT / folder).is_dir(), f"{path.relative_to(ROOT)} mirrors no folder"
