@@ -35,7 +35,7 @@ ORDER: Final = (
     ("cli",),
 )
 LEVEL: Final = {f"harness.{room}": level for level, rooms in enumerate(ORDER) for room in rooms}
-# What the judge may take from outside its folder: data types and the computer. None of it decides a verdict or a figure.
+# What the judge may import from outside its folder. None of it decides a verdict or a figure.
 NOT_DECIDING: Final = {
     "harness.errors": "one-line errors",
     "harness.machine": "the computer: files, memory, NVML",
