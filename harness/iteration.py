@@ -1,34 +1,13 @@
 """What an iteration may import: the program it returns, and the two commands it answers to."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from harness.judge.facts.problem import Problem
+from harness.judge.facts.program import Program, Workspace
 
 __all__ = ["Problem", "Program", "Workspace", "bench_with", "main", "verify_with"]
-
-
-@dataclass(frozen=True, slots=True)
-class Workspace:
-    """A zero-filled scratch tensor, allocated once and passed to the kernel after its output."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A kernel before it is compiled: the prim_func takes (inputs…, output, workspaces…), all given by the caller.
-
-    ``pass_configs`` and ``compile_flags`` go to ``tilelang.compile`` as they are.
-    """
-
-    prim_func: Any
-    pass_configs: Mapping[str, object] = field(default_factory=dict)
-    compile_flags: tuple[str, ...] = ()
-    workspaces: tuple[Workspace, ...] = ()
 
 
 def verify_with(build: Callable[[Problem], Any]) -> bool:

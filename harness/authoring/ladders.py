@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from harness.catalog.gpus import Gpu
 from harness.errors import UsageError
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, DTYPES, Problem
 
 _BASELINE_OPERATORS: Final = ("matmul", "linear")

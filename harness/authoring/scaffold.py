@@ -14,11 +14,11 @@ from typing import Final
 from harness.authoring import ladders
 from harness.authoring.ladders import Draft
 from harness.catalog import gpus
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Selection, Tree, check_model
 from harness.errors import UsageError
 from harness.extras.profile.ideas import suggested
 from harness.judge import contract
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import baseline_module, baseline_name
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.runs import companion_files

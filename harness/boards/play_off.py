@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import measured
 from harness.judge.processes import start_forkserver

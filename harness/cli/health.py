@@ -12,6 +12,7 @@ from harness.cli.app import app, emit
 from harness.cli.options import Choice, check_least
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras import selftest
+from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
 
@@ -83,7 +84,7 @@ def measure_itself(
     return ExitCode.REJECTED if (kills or stops) and not broken.sound else ExitCode.PASSED
 
 
-def _break(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice) -> ExitCode:
+def _break(tree: Tree, gpu: Gpu, device: Device | None, choice: Choice) -> ExitCode:
     with reporting(1) as reporter:
         finding = selftest.faults.cause(tree, gpu, device, choice.shape or LARGE, reporter)
     if choice.json:
@@ -93,9 +94,7 @@ def _break(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice) -> 
     return ExitCode.PASSED if finding.sound else ExitCode.REJECTED
 
 
-def _slow_down(
-    tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, slower_by: float, runs: int
-) -> ExitCode:
+def _slow_down(tree: Tree, gpu: Gpu, device: Device | None, choice: Choice, slower_by: float, runs: int) -> ExitCode:
     with reporting(1) as reporter:
         finding = selftest.sensitivity.compare(tree, gpu, device, _shape(gpu, choice), slower_by, runs, reporter)
         reporter.finished(selftest.sensitivity.line(finding))
@@ -104,7 +103,7 @@ def _slow_down(
     return ExitCode.PASSED
 
 
-def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:
+def _confront(tree: Tree, gpu: Gpu, device: Device | None, choice: Choice, only: str | None) -> ExitCode:
     chosen = selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu, only=only or "")
     findings: list[selftest.adversaries.Finding] = []
     stopped = False
@@ -124,7 +123,7 @@ def _confront(tree: Tree, gpu: gpus.Gpu, device: Device | None, choice: Choice, 
     return ExitCode.PASSED if all(each.sound for each in findings) else ExitCode.REJECTED
 
 
-def _shape(gpu: gpus.Gpu, choice: Choice) -> str:
+def _shape(gpu: Gpu, choice: Choice) -> str:
     return choice.shape or (SMALL if gpu.is_cpu else LARGE)
 
 

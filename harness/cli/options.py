@@ -9,6 +9,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Selection
 from harness.errors import UsageError
 from harness.judge.candidate import Settings
+from harness.judge.facts.gpu import Gpu
 
 
 @Parameter(name="*")
@@ -41,7 +42,7 @@ class Building:
     attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = 5
     build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = 180.0
 
-    def settings(self, gpu: gpus.Gpu) -> Settings:
+    def settings(self, gpu: Gpu) -> Settings:
         """The settings of a build for a GPU."""
         check_seconds("build-deadline", self.build_deadline)
         check_least("attempts", self.attempts, 1)
@@ -64,7 +65,7 @@ class Manner:
     build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = 180.0
     attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = 5
 
-    def settings(self, gpu: gpus.Gpu) -> Settings:
+    def settings(self, gpu: Gpu) -> Settings:
         """The settings of a measurement on a GPU."""
         for name, seconds in (
             ("budget", self.budget),

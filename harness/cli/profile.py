@@ -13,6 +13,7 @@ from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.profile import words
 from harness.extras.profile.run import ProfilePlan, Profiles, leaders
 from harness.extras.profile.run import profile as profile_iterations
+from harness.judge.facts.gpu import CPU, Gpu
 from harness.machine.progress import console, reporting
 
 
@@ -30,7 +31,7 @@ def profile(
     tree = Tree.here()
     gpu, device = gpus.resolve(choice.gpu, force=force)
     if gpu.is_cpu:
-        why = "a CPU has none that ncu reads" if choice.gpu == gpus.CPU else "this machine has no NVIDIA GPU"
+        why = "a CPU has none that ncu reads" if choice.gpu == CPU else "this machine has no NVIDIA GPU"
         raise InfrastructureError(f"profile reads a GPU's counters, and {why}; run it where the GPU is, as GPU=h200")
     iterations = leaders(tree, gpu, choice.selection) if choice.iter is None else _named(tree, gpu, choice)
     plan = ProfilePlan(
@@ -48,7 +49,7 @@ def profile(
     return _report(results, choice)
 
 
-def _named(tree: Tree, gpu: gpus.Gpu, choice: Choice) -> tuple[Iteration, ...]:
+def _named(tree: Tree, gpu: Gpu, choice: Choice) -> tuple[Iteration, ...]:
     iterations, misplaced = tree.scan(gpu.key, choice.selection)
     for each in misplaced:
         console.print(each.reason, markup=False)

@@ -4,11 +4,11 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from harness.catalog.gpus import Gpu
 from harness.evidence import banks, rules, sass
 from harness.evidence.rules import Facts
 from harness.judge.facts import occupancy, ptxas
 from harness.judge.facts.compilation import Compilation, Launch
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from harness.records.results import Build, KernelEvidence
 

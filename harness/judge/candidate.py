@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration
 from harness.errors import InfrastructureError, printable
 from harness.judge import contract
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Seated, Trouble

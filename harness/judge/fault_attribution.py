@@ -5,9 +5,9 @@ import tempfile
 from collections.abc import Iterable
 from typing import Final, Protocol, TypeVar
 
-from harness.catalog.gpus import Gpu
 from harness.errors import InfrastructureError
 from harness.judge.candidate import Candidate, Rejection
+from harness.judge.facts.gpu import Gpu
 from harness.judge.processes import Contestant
 from harness.machine import nvml
 from harness.records.results import Cause

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from harness.catalog.gpus import Gpu
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.records.results import Measurement
 

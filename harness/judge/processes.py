@@ -23,10 +23,10 @@ from typing import Any, Final, Literal
 import msgspec
 import psutil
 
-from harness.catalog.gpus import Gpu
 from harness.errors import InfrastructureError
 from harness.judge.child import preloading
 from harness.judge.child.entry import Brief, run_contestant, run_opponent, run_referee
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Meet, Message, Unanswered, receive, send
 from harness.machine import memory

@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from harness.catalog.gpus import Gpu, key_of
+from harness.catalog.gpus import key_of
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import judge_sha256, source_sha256
 from harness.machine.nvml import Device
 from harness.records.results import Environment

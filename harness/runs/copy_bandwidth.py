@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from harness.authoring import scaffold
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Tree
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from harness.records.results import Measurement, Record, read
 

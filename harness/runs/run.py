@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Final
 
 from harness.boards.tables import result_line
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Misplaced, Tree
 from harness.errors import ExitCode, InfrastructureError, explained
 from harness.evidence import toolchain
 from harness.judge import builds, fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
 from harness.judge.processes import start_forkserver

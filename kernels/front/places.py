@@ -7,6 +7,7 @@ from typing import Final
 import torch
 
 from harness.catalog import gpus
+from harness.judge.facts.gpu import CPU
 
 # Compute capability -> what TileLang compiles for. Others have no family that was built for them.
 ARCHITECTURES: Final = {(8, 0): "sm_80", (8, 6): "sm_86", (8, 9): "sm_89", (9, 0): "sm_90a", (10, 0): "sm_100a"}
@@ -25,7 +26,7 @@ class Place:
 @cache
 def place(device: torch.device) -> Place:
     if device.type == "cpu":
-        return Place(device, gpus.CPU, "c", 1)
+        return Place(device, CPU, "c", 1)
     found = torch.cuda.get_device_properties(device)
     key, arch = recognise(found.name, (found.major, found.minor), found.multi_processor_count)
     return Place(device, key, arch, found.multi_processor_count)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Selection, Tree
 from harness.errors import encodable, printable
 from harness.evidence import toolchain
@@ -17,6 +16,7 @@ from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.extras.foreign.scratch_tree import write, yard
 from harness.judge import fault_attribution
 from harness.judge.candidate import Settings
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import source_sha256
 from harness.judge.processes import start_forkserver
 from harness.machine.interruption import heed

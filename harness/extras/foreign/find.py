@@ -28,9 +28,9 @@ from tilelang.jit import JITImpl
 
 from harness.catalog import gpus
 from harness.extras.foreign.calls import UNKNOWN, Source, Undecided, Values, flags_of, is_last
-from harness.iteration import Program
 from harness.judge.child.kernel import target_of
 from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature, mismatch
 from harness.operators import OPERATORS
 

@@ -8,10 +8,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, NoReturn
 
-from harness.catalog.gpus import Gpu
 from harness.errors import printable
 from harness.extras.foreign.record import Said
 from harness.judge.child.entry import Brief
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.messages import Message, send
 from harness.judge.processes import Contestant, Ended

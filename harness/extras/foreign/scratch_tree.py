@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from harness.authoring import scaffold
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Tree
 from harness.extras.foreign.entries import Entry
 from harness.extras.tune.scratch import scratch
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 
 LINKED: Final = ("harness", "baselines")

@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 from tabulate import tabulate
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.extras.overhead.ways import Refused, Took, Way, run_way, ways
 from harness.judge.child.entry import Brief
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker, measuring_core, start_forkserver
 from harness.machine import files

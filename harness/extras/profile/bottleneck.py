@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from harness.catalog.gpus import Gpu
 from harness.extras.profile.figures import STALLS, Figures
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.catalog.gpus import Gpu
 from harness.extras.profile.bottleneck import Verdict, warp_specialised
 from harness.extras.profile.figures import Figures
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
 Literal = int | str | float | bool | None

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.catalog import gpus
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.judge.child.inputs import inputs
 from harness.judge.facts.compilation import kernel_names
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.records.results import Cause, Trial
 

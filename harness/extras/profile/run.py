@@ -7,7 +7,6 @@ from hashlib import sha256
 from typing import Final
 
 from harness.boards import leaderboard
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.profile.children import Children
@@ -16,6 +15,7 @@ from harness.extras.profile.session import Refusal, Session
 from harness.extras.profile.words import line
 from harness.judge import contract
 from harness.judge.candidate import Settings
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import cores, files
 from harness.machine.nvml import Device

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.profile import fallback, report
@@ -25,6 +24,7 @@ from harness.extras.profile.ideas import untried
 from harness.extras.profile.launch import Job, Launched
 from harness.extras.profile.ncu import Ncu, NcuError, complaint, trouble
 from harness.judge import contract
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import files
 from harness.machine.nvml import Device

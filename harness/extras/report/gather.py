@@ -10,11 +10,11 @@ from typing import Final
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Board, Row
 from harness.catalog import gpus
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
 from harness.extras.report.difference import Line, Setting, lines, settings
 from harness.judge import builds
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.records.profiles import ProfileRecord
 from harness.records.profiles import newest as newest_profile

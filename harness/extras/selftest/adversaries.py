@@ -10,12 +10,12 @@ from typing import Any, Final
 import msgspec
 from tabulate import tabulate
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.errors import UsageError
 from harness.extras.selftest.scratch_tree import EVIL, GOOD, HONEST, LIBRARY, Court, court
 from harness.judge import contract
 from harness.judge.candidate import Rejection, Settings
+from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.results import Measurement

@@ -6,10 +6,10 @@ from statistics import median
 import msgspec
 from tabulate import tabulate
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
+from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import bench, build, verify
 from harness.judge.processes import start_forkserver
 from harness.machine.nvml import Device

@@ -9,12 +9,12 @@ from typing import Any, Final
 import msgspec
 from tabulate import tabulate
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.selftest.adversaries import constants
 from harness.extras.selftest.scratch import checkout, processes, start
 from harness.extras.selftest.scratch_tree import GOOD, LIBRARY
+from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device, used_bytes
 from harness.machine.progress import Reporter
 from harness.records.results import Status

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError
 from harness.extras.selftest.scratch import checkout
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
+from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import measured
 from harness.judge.processes import start_forkserver
 from harness.machine.nvml import Device

@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 from harness.boards.comparison import Interval, Verdict, quotient
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.extras.selftest.scratch_tree import court
 from harness.judge.candidate import Settings
+from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.results import Measurement

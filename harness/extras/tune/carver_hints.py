@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from harness.catalog.gpus import Gpu
 from harness.extras.tune.space import Config
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 SUGGESTIONS: Final = 10

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from harness.authoring import scaffold
 from harness.authoring.ladders import Draft
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.tune.record import Pick, Standing
 from harness.extras.tune.space import constant, text, words
 from harness.extras.tune.survey import Entry
 from harness.judge import contract
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 TAG = "tuned"

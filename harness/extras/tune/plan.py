@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.extras.tune.race import RUNGS, Rung
 from harness.extras.tune.record import Pick, Trial, picks_path, trials_path
 from harness.extras.tune.survey import Entry
 from harness.judge.candidate import Settings
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.machine.nvml import Device
 from harness.records.results import Cause, Environment, Status, read

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from harness.authoring import scaffold
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Iteration, Tree
 from harness.extras.tune.survey import Entry
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.machine import files
 

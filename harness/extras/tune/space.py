@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from harness.authoring import ladders
-from harness.catalog.gpus import Gpu
 from harness.errors import UsageError
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 Config = dict[str, Any]

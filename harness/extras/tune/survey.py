@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Final, NoReturn
 
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, printable
 from harness.extras.tune import carver_hints
 from harness.extras.tune.child import quieten
 from harness.extras.tune.space import COMPILER_LEVERS, Config, Space, expand, frozen, spaces_module, text, unique
 from harness.judge.child.entry import Brief
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Message, send
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from harness.catalog.gpus import Gpu
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 

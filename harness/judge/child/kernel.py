@@ -9,11 +9,11 @@ import torch
 from tilelang import tvm
 from tilelang.jit import JITImpl
 
-from harness.catalog.gpus import Gpu
-from harness.iteration import Program
 from harness.judge.child.capture import Captured, capturing, compilation
 from harness.judge.facts.compilation import Compilation
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
+from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature
 
 

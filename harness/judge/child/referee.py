@@ -12,7 +12,6 @@ from typing import Final, NoReturn
 
 import torch
 
-from harness.catalog.gpus import Gpu
 from harness.judge.child import trials
 from harness.judge.child.arena import Arena, arena_bytes, create_arena, place, set_bytes
 from harness.judge.child.contents import Contents, Look
@@ -20,6 +19,7 @@ from harness.judge.child.entry import Brief
 from harness.judge.child.launches import complaint_of_launches
 from harness.judge.child.setup import settle
 from harness.judge.child.side import Out, Side
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.limits import complaint, sketch_limit
 from harness.judge.messages import (

@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.iteration import Program
 from harness.judge import contract
 from harness.judge.contract import Terms
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -330,7 +331,7 @@ def test_an_empty_folder_is_no_iteration(tree: Tree) -> None:
 
 def test_an_architecture_without_a_ladder_is_refused(tree: Tree) -> None:
     with pytest.raises(UsageError, match="no starter ladder is made for sm_75"):
-        scaffold.starter(tree, gpus.Gpu(arch="sm_75", l2_mib=4, key="t4"))
+        scaffold.starter(tree, Gpu(arch="sm_75", l2_mib=4, key="t4"))
 
 
 @pytest.mark.parametrize("gpu", ["a100", "l40s", "h100", "b200", "cpu"])

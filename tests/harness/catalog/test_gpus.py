@@ -9,6 +9,7 @@ from harness.catalog import gpus
 from harness.cli import guarded
 from harness.cli.publish import publish
 from harness.errors import ExitCode, InfrastructureError, TilebenchError, UsageError
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.nvml import Device
 from tests.harness.checkout import one_line
@@ -18,7 +19,7 @@ SMALL = parse_shape_key("matmul_bf16fp32_1024x1024x1024")
 
 
 @pytest.mark.parametrize("gpu", gpus.table().values(), ids=gpus.table())
-def test_a_row_is_plausible(gpu: gpus.Gpu) -> None:
+def test_a_row_is_plausible(gpu: Gpu) -> None:
     if gpu.is_cpu:
         return
     assert gpu.name is not None

@@ -8,12 +8,12 @@ import pytest
 
 from harness.boards import play_off
 from harness.catalog import gpus
-from harness.catalog.gpus import Gpu
 from harness.catalog.tree import Tree
 from harness.cli import compare
 from harness.cli.options import Building, Choice, Manner
 from harness.extras.selftest import agreement, sensitivity
 from harness.judge.candidate import Candidate, Referees, Settings
+from harness.judge.facts.gpu import Gpu
 from harness.machine.progress import Quiet
 from harness.records.results import Stage
 from harness.runs import by_hand

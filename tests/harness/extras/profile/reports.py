@@ -5,9 +5,10 @@ import io
 from pathlib import Path
 from typing import Final
 
-from harness.catalog.gpus import Gpu, find
+from harness.catalog.gpus import find
 from harness.extras.profile.figures import FIGURES, Figures, figures
 from harness.extras.profile.report import parse
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 
 DATA: Final = Path(__file__).resolve().parents[3] / "data"

@@ -10,6 +10,7 @@ from harness.errors import UsageError
 from harness.extras.tune import carver_hints
 from harness.extras.tune.space import constant, expand, frozen, named_family, own_family, spaces_module, text, words
 from harness.extras.tune.survey import load_family, load_space, look
+from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from tests.harness.checkout import ROOT
 
@@ -85,7 +86,7 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
         (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.flash_attention.forward"),
     ],
 )
-def test_every_space_of_the_checkout_has_candidates(gpu: gpus.Gpu, problem: object, family: str) -> None:
+def test_every_space_of_the_checkout_has_candidates(gpu: Gpu, problem: object, family: str) -> None:
     found = look(problem, gpu, (family,), carver=False)  # type: ignore[arg-type]
     assert 4 <= len(found.entries) <= 200
     assert all(entry.origin == "space" and not entry.wrapped for entry in found.entries)
