@@ -183,7 +183,8 @@ def baseline_tag(problem: Problem) -> str:
 def _baseline_module(problem: Problem) -> Path:
     module = baseline_module(CHECKOUT, problem.operator)
     if module is None:
-        raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/ (docs/operators.md)")
+        advice = "add one to baselines/, as docs/how-to/add-an-operator.md shows"
+        raise UsageError(f"no baseline for operator '{problem.operator}'; {advice}")
     return module
 
 

@@ -58,7 +58,7 @@ def _environment(name: str) -> Callable[[Record], _Value]:
     return lambda record: getattr(record.environment, name)
 
 
-# Column -> (type, what it holds, how it is read); docs/export.md is this table.
+# Column -> (type, what it holds, how it is read); docs/reference/export.md is this table.
 COLUMNS: Final[dict[str, tuple[type, str, Callable[[Record], _Value]]]] = {
     "record": (str, "short id of the record", lambda record: record.id),
     "recorded_at": (str, "when, ISO 8601 in UTC", _of("recorded_at")),

@@ -130,7 +130,7 @@ def export(
     ] = None,
     format: Annotated[str | None, Parameter(help="csv, json or parquet; else by the file's name, else csv.")] = None,
 ) -> ExitCode:
-    """Write every record as one row, with units in the names of the columns (docs/export.md)."""
+    """Write every record as one row, with units in the names of the columns (docs/reference/export.md)."""
     tree, key = Tree.here(), choice.key
     choice.selection.check()
     rows = exports.rows(_taken(tree, key, str(tree.folder(key) / "logs"), choice.selection))

@@ -12,7 +12,7 @@ from harness.records.results import Block
 RESAMPLES: Final = 2000
 CONFIDENCE: Final = 0.95
 # Two processes that run the same kernel on the same buffers differ by a constant that no number of rounds averages
-# out: its 95% half-width, relative, from A/A measurements on an H200 (docs/measurement.md).
+# out: its 95% half-width, relative, from A/A measurements on an H200 (docs/explanation/measurement.md).
 PROCESS_HALF_WIDTH: Final = 0.0015
 
 

@@ -103,7 +103,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KernelEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the compilers say of one device kernel (docs/build.md); None where the tool that would tell is missing.
+    """What the compilers say of one device kernel (docs/reference/build.md); None where the tool is missing.
 
     Registers and spills are of a thread, shared memory and ``threads`` of a block, instructions of the code: each is
     counted once however often it runs. ``waves`` is the grid over the blocks that all SMs hold at once.

@@ -1,6 +1,6 @@
 """The floor plan: which room may import which, no cycles, one name for one class, tests where the code is.
 
-The rooms and their order are those of docs/architecture.md; what it draws is checked here.
+The rooms and their order are those of docs/explanation/architecture.md; what it draws is checked here.
 """
 
 import ast

@@ -37,7 +37,7 @@ def measured(speed: float, dice: np.random.Generator, **changes: Any) -> Record:
 
 
 def process_deviation() -> float:
-    """One standard deviation of what docs/measurement.md grants at 95%."""
+    """One standard deviation of what docs/explanation/measurement.md grants at 95%."""
     return 0.0015 / 1.96
 
 

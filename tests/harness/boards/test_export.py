@@ -58,4 +58,4 @@ def test_the_values_have_the_columns_types(tree: Tree) -> None:
 
 
 def test_the_dictionary_in_the_docs_is_that_of_the_code() -> None:
-    assert exports.dictionary() in (ROOT / "docs" / "export.md").read_text()
+    assert exports.dictionary() in (ROOT / "docs" / "reference" / "export.md").read_text()

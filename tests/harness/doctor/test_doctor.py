@@ -244,7 +244,7 @@ def test_how_linux_confines_is_said(version: int, seccomp: bool, whole: bool, mo
     monkeypatch.setattr(confinement, "_machine", lambda: 1 if seccomp else None)
     (found,) = place.linux_confinement([])
     assert (found.ok, found.needed) == (whole, False)
-    assert "docs/trust.md" in found.advice
+    assert "docs/explanation/trust.md" in found.advice
 
 
 def test_a_machine_without_a_gpu_needs_a_compiler_and_nothing_of_cuda(machine: Path) -> None:

@@ -76,7 +76,7 @@ def test_whoever_measures_makes_the_rounds_and_launches_of_a_bench(
 
 
 def test_a_bench_makes_what_the_documentation_says() -> None:
-    documented = (Path(__file__).parents[3] / "docs" / "measurement.md").read_text()
+    documented = (Path(__file__).parents[3] / "docs" / "explanation" / "measurement.md").read_text()
     assert "After 6 rounds (3 on a CPU)" in documented and "50 launches (24)" in documented
     for gpu, extent in ((H200, (3.0, 6, 50)), (CPU, (1.0, 3, 24))):
         for settings in (Settings.of(gpu), Manner().settings(gpu), Building().settings(gpu)):

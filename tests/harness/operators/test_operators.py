@@ -95,7 +95,9 @@ def test_shapes_and_work_are_positive_and_consistent(key: str) -> None:
 
 @pytest.mark.slow
 def test_the_operator_that_the_docs_add_is_one(tmp_path: Path) -> None:
-    operator, call = re.findall(r"```python\n(.*?)```", (ROOT / "docs/operators.md").read_text(), re.DOTALL)
+    operator, call = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/how-to/add-an-operator.md").read_text(), re.DOTALL
+    )
     checkout = Checkout.create(tmp_path / "checkout")
     try:
         (checkout.root / "harness/operators/scale.py").write_text(operator)

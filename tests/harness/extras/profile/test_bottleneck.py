@@ -11,7 +11,7 @@ from harness.extras.profile.bottleneck import RULES, THRESHOLDS, Bound, Confiden
 from harness.extras.profile.figures import FIGURES, Figures
 from tests.harness.extras.profile.reports import PERSISTENT, STOCK, h200, problem, read_figures
 
-DOCS = Path(__file__).resolve().parents[4] / "docs" / "profile.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "reference" / "profile.md"
 
 
 def verdict(figures: Figures) -> Verdict:

@@ -11,7 +11,7 @@ from harness.judge.candidate import Settings
 from harness.judge.statistics import estimate
 from harness.records.results import Block
 
-# Relative standard deviations, of the ratio: what docs/measurement.md found between rounds, placements and processes.
+# Relative standard deviations of the ratio between rounds, placements, processes: docs/explanation/measurement.md.
 ROUNDS, PLACEMENTS, PROCESSES = 0.006, 0.001, 0.0007
 SCREEN = 0.01  # of a candidate's screened time, against its ratio
 START_ROUNDS = 90  # what starting, verifying and pacing a candidate costs, in rounds of two 5 ms blocks: 0.9 s
@@ -90,7 +90,7 @@ def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (16, 1)) -> Field:
 
 
 def figures(runs: int, close: int, within: float, noise: float, race: Callable[[Simulated], Field]) -> str:
-    """One column of the table in docs/tune.md."""
+    """One column of the table in docs/how-to/tune.md."""
     dropped, losses, cost, starts, rounds, left = 0, [], [], [], [], []
     for seed in range(runs):
         random = np.random.default_rng(seed)
