@@ -39,5 +39,5 @@ def linux_confinement(_: list[Device]) -> Iterable[Finding]:
     """What keeps an iteration from other processes and files: without all of it, it is judged all the same."""
     found = confinement.confinement()
     whole = confinement.landlock_version() >= SIGNALS_SCOPED and "no seccomp" not in found
-    advice = "judge code that you do not trust on Linux 6.12 or newer: docs/explanation/trust.md says what this one leaves open"
+    advice = "judge untrusted code on Linux 6.12 or newer; docs/explanation/trust.md says what this one leaves open"
     yield Finding("confinement", whole, False, found, advice)
