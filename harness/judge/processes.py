@@ -13,7 +13,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
-from multiprocessing import forkserver, popen_forkserver, reduction
+from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.process import BaseProcess
@@ -72,7 +72,12 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid
     preloading.expect(_choose_folder_of_sockets())
     _context.set_forkserver_preload(["harness.judge.child.parent_death_signal", "harness.judge.child.preloaded"])
-    forkserver.ensure_running()  # here, not by a thread of the pool: it is to live as long as its parent thread
+    resource_tracker.ensure_running()  # first, since it unblocks what is blocked
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the forkserver ignores it
+    try:
+        forkserver.ensure_running()  # here, not by a thread of the pool: it lives as long as its parent thread
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sweep(_folder_of_sockets())
 
 

@@ -10,7 +10,8 @@ from tests.harness.checkout import ROOT
 
 KILLED_WITH_A_LOCK = """
 import multiprocessing
-from harness import gpus, processes
+from harness.catalog import gpus
+from harness.judge import processes
 
 if __name__ == "__main__":
     processes.start_forkserver(gpus.find("cpu"), None)
@@ -24,7 +25,8 @@ if __name__ == "__main__":
 
 WATCHED_BY_MANY = """
 import sys, threading
-from harness import gpus, processes
+from harness.catalog import gpus
+from harness.judge import processes
 
 def watch(process):
     while process.exitcode is None:
@@ -44,6 +46,43 @@ if __name__ == "__main__":
         codes.append(process.exitcode)
     print(set(codes))
 """
+
+
+STOPPED_HALFWAY = """
+import multiprocessing, os, signal, socket, sys
+from multiprocessing import forkserver
+from harness.catalog import gpus
+from harness.judge import processes
+
+def exit_code(body):
+    process = processes.Process(target=exec, args=(body,))
+    process.start()
+    process.join()
+    return process.exitcode
+
+if __name__ == "__main__":
+    processes.start_forkserver(gpus.find("cpu"), None)
+    server = forkserver._forkserver
+    os.kill(server._forkserver_pid, signal.SIGINT)  # while it imports torch
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(server._forkserver_address)
+    for sent in (b"", b"\\x80"):  # of what a child needs
+        status, data = forkserver.connect_to_new_process([])
+        os.write(data, sent)
+        os.close(data)
+        forkserver.read_signed(status)
+        print(forkserver.read_signed(status))
+    print(exit_code("import os, signal; os.kill(os.getpid(), signal.SIGINT); raise SystemExit(3)"))
+"""
+
+
+def test_a_run_that_stops_while_it_starts_a_child_leaves_no_traceback(tmp_path: Path) -> None:
+    script = tmp_path / "stopped.py"
+    script.write_text(STOPPED_HALFWAY)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\n1\n3\n", "")
 
 
 def test_threads_that_watch_one_process_all_learn_how_it_ended(tmp_path: Path) -> None:
