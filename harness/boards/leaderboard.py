@@ -327,6 +327,10 @@ def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     checks = (
         ("source", source_sha256(iteration.path) != record.source_sha256),
         ("family", families_sha256(tree.root, iteration.path) != record.families_sha256),
-        ("judge", judge_sha256(tree.root, iteration.problem.operator) != record.environment.judge_sha256),
+        (
+            "judge",
+            judge_sha256(tree.root, iteration.problem.operator, gpus.find(iteration.gpu))
+            != record.environment.judge_sha256,
+        ),
     )
     return tuple(name for name, changed in checks if changed)

@@ -25,16 +25,26 @@ from harness.records.environment import CONTENTS
 from harness.records.results import SCHEMA, Record, append, read
 
 PARTS: Final = ("harness", "kernels", "baselines")
+# What may have decided a record, now and in older commits.
+DECIDING: Final = (
+    FAMILIES, OPERATORS, BASELINES, JUDGE, "harness/catalog/gpus.toml",
+    "harness/measuring.py", "harness/plausible.py", "harness/problem.py",
+)  # fmt: skip
 _HASHES: Final = """
 import sys
 from pathlib import Path
-root, path, operator = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+root, path, operator, gpu = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
 try:
+    from harness.catalog import gpus
     from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
-    judge = judge_sha256(root, operator)
+    judge = judge_sha256(root, operator, gpus.find(gpu))
 except ImportError:  # an older checkout
-    from harness.records.environment import families_sha256, judge_sha256, source_sha256
-    judge = judge_sha256(root)
+    try:
+        from harness.sources import families_sha256, judge_sha256, source_sha256
+        judge = judge_sha256(root, operator)
+    except ImportError:
+        from harness.environment import families_sha256, judge_sha256, source_sha256
+        judge = judge_sha256(root)
 print(source_sha256(path), families_sha256(root, path), judge)
 """
 
@@ -125,7 +135,8 @@ def again(found: Found, *, in_image: bool) -> Record:
         [sys.executable, "-m", "harness", *verb], cwd=found.root, env=environment, stdout=subprocess.PIPE, check=False
     )
     try:
-        records = [msgspec.convert(each, Record) for each in json.loads(done.stdout)["records"]]
+        said = json.loads(done.stdout)  # an older checkout prints the records without an envelope
+        records = [msgspec.convert(each, Record) for each in said.get("data", said)["records"]]
     except (ValueError, KeyError, msgspec.MsgspecError):
         raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above") from None
     return next(each for each in records if each.iteration == record.iteration)
@@ -172,7 +183,7 @@ def _wanted(record: Record) -> tuple[str, str, str]:
 def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
     """Hashes of iteration, families and judge, as the harness of that checkout takes them; empty where it cannot."""
     environment = os.environ | {"PYTHONPATH": Tree(root).python_path}
-    command = [sys.executable, "-c", _HASHES, str(root), str(path), record.shape_key.partition("_")[0]]
+    command = [sys.executable, "-c", _HASHES, str(root), str(path), record.shape_key.partition("_")[0], record.gpu]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     words = done.stdout.split()
     return (words[0], words[1], words[2]) if len(words) == 3 else ("", "", "")
@@ -180,7 +191,7 @@ def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
 
 def _commit(tree: Tree, path: Path, record: Record) -> str:
     """The newest commit whose iteration, families and judge are the record's; else one that has the first two."""
-    wanted = [tree.short(path), FAMILIES, OPERATORS, BASELINES, *JUDGE]
+    wanted = [tree.short(path), *DECIDING]
     commits = revisions.git(tree.root, "log", "--format=%H", "--", *wanted).decode().split()
     close: str | None = None
     seen: set[bytes] = set()

@@ -103,7 +103,7 @@ class Candidate:
             settings,
             source_sha256(iteration.path),
             families_sha256(root, iteration.path),
-            judge_sha256(root, iteration.problem.operator),
+            judge_sha256(root, iteration.problem.operator, gpu),
             referees,
             launches=launches,
         )

@@ -192,7 +192,7 @@ def _unchanged(candidate: Candidate) -> None:
     now = (
         source_sha256(candidate.iteration.path),
         families_sha256(candidate.root, candidate.iteration.path),
-        judge_sha256.__wrapped__(candidate.root, candidate.iteration.problem.operator),
+        judge_sha256.__wrapped__(candidate.root, candidate.iteration.problem.operator, candidate.gpu),
     )
     if now != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")

@@ -34,7 +34,7 @@ def describe(root: Path, gpu: Gpu, device: Device | None, operator: str) -> Envi
         torch=_version("torch"),
         tilelang=_version("tilelang"),
         tvm_ffi=_version("apache-tvm-ffi"),
-        judge_sha256=judge_sha256(root, operator),
+        judge_sha256=judge_sha256(root, operator, gpu),
         image=image(),
         forced=device is not None and key_of(device.name) != gpu.key,
     )

@@ -10,9 +10,12 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from harness.judge.facts.gpu import Gpu
+
 FAMILIES: Final = "kernels"
-# What judges every problem; beside it the operator's own module and the baseline's.
-JUDGE: Final = ("harness/judge",)
+JUDGE: Final = "harness/judge"
 OPERATORS: Final = "harness/operators"
 BASELINES: Final = "baselines"
 
@@ -31,14 +34,18 @@ def families_sha256(root: Path, path: Path) -> str:
 
 
 @cache
-def judge_sha256(root: Path, operator: str) -> str:
-    """Hash of all that decides a verdict or a figure of an operator's problems."""
-    files = {file for part in JUDGE for file in _python(root / part)}
+def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
+    """Hash of all that decides a verdict or a figure of an operator's problems on one GPU key.
+
+    It covers the judge's folder, the GPU's row without the pattern of its name, the operator and its baseline.
+    """
+    files = set((root / JUDGE).rglob("*.py"))
     own = (root / OPERATORS / f"{operator}.py", baseline_module(root, operator))
     for module in own:
         if module is not None and module.is_file():
             files |= {module, *_closure(root, module, OPERATORS), *_closure(root, module, BASELINES)}
-    return _digest(root, sorted(files))
+    row = msgspec.json.encode(msgspec.structs.replace(gpu, name=None))
+    return hashlib.sha256(_digest(root, sorted(files)).encode() + row).hexdigest()
 
 
 def baseline_module(root: Path, operator: str) -> Path | None:
@@ -49,10 +56,6 @@ def baseline_module(root: Path, operator: str) -> Path | None:
 def baseline_name(module: Path) -> str:
     """The baseline's name, which its module has: ``torch_matmul`` holds those of ``torch.matmul``."""
     return module.stem.replace("_", ".", 1)
-
-
-def _python(path: Path) -> list[Path]:
-    return list(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def _defining(package: Path, name: str) -> list[Path]:

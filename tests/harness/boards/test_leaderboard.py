@@ -8,6 +8,7 @@ import pytest
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Board, Row
 from harness.boards.tables import leaderboard as table
+from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.records.results import Cause, Environment, Record, Stage, Status, append
@@ -28,7 +29,9 @@ class Ladder:
             path = tree.root / part
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-        self.environment = msgspec.structs.replace(ENVIRONMENT, judge_sha256=judge_sha256(tree.root, "matmul"))
+        self.environment = msgspec.structs.replace(
+            ENVIRONMENT, judge_sha256=judge_sha256(tree.root, "matmul", gpus.find("cpu"))
+        )
         self.clock = 0
 
     def write(self, number: int, model: str = "me", source: str = "import kernels.family\n") -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.statistics import estimate
@@ -91,7 +92,9 @@ class Notebook:
             "parent": None,
             "source_sha256": source_sha256(path),
             "families_sha256": families_sha256(self.tree.root, path),
-            "environment": msgspec.structs.replace(environment, judge_sha256=judge_sha256(self.tree.root, "matmul")),
+            "environment": msgspec.structs.replace(
+                environment, judge_sha256=judge_sha256(self.tree.root, "matmul", gpus.find("cpu"))
+            ),
             "measurement": None if ratio is None else measurement(ratio),
         }
         made = msgspec.structs.replace(measured(), **fields | changes)

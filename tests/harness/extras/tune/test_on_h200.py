@@ -40,7 +40,7 @@ def test_candidates_of_a_space_build(shape: str, family: str) -> None:
     with scratch.scratch(Tree(ROOT)) as yard:
         iterations = scratch.write(yard, problem, H200, chosen)
         first = iterations[carved.key]
-        assert judge_sha256.__wrapped__(yard.root, "matmul") == judge_sha256.__wrapped__(ROOT, "matmul")
+        assert judge_sha256.__wrapped__(yard.root, "matmul", H200) == judge_sha256.__wrapped__(ROOT, "matmul", H200)
         assert families_sha256(yard.root, first.path) == families_sha256(ROOT, first.path)
         heard: list[Record] = []
         plan = Plan(yard, H200, None, tuple(iterations.values()), Settings(0.1), upto=Stage.BUILD, again=True)

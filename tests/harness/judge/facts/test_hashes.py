@@ -1,13 +1,18 @@
 """The hashes that say whether a result still holds follow what an iteration stands on, and nothing else."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.operators import OPERATORS
 from tests.harness.checkout import ROOT
+
+H200 = gpus.find("h200")
 
 FILES = {
     "kernels/__init__.py": "from kernels.gemm import pipelined\n",  # for users of the kernels
@@ -138,11 +143,20 @@ JUDGING = [
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("kernels/")])
 def test_the_judges_hash_covers_what_decides_an_operators_verdicts_and_nothing_else(root: Path, name: str) -> None:
-    before = judge_sha256(root, "matmul")
+    before = judge_sha256(root, "matmul", H200)
     (root / name).write_text(FILES[name] + "# changed\n")
     judge_sha256.cache_clear()
-    assert (judge_sha256(root, "matmul") != before) == (name in JUDGING)
+    assert (judge_sha256(root, "matmul", H200) != before) == (name in JUDGING)
+
+
+@pytest.mark.parametrize(
+    ("change", "decides"),
+    [({"bf16_tflops": 900}, True), ({"bandwidth_gbs": 4000}, True), ({"l2_mib": 60}, True), ({"name": "H200"}, False)],
+)
+def test_the_judges_hash_covers_the_gpus_row(root: Path, change: dict[str, Any], decides: bool) -> None:
+    changed = msgspec.structs.replace(H200, **change)
+    assert (judge_sha256(root, "matmul", changed) != judge_sha256(root, "matmul", H200)) == decides
 
 
 def test_each_operator_has_a_judge_of_its_own() -> None:
-    assert len({judge_sha256(ROOT, operator) for operator in OPERATORS}) == len(OPERATORS)
+    assert len({judge_sha256(ROOT, operator, H200) for operator in OPERATORS}) == len(OPERATORS)
