@@ -10,6 +10,7 @@ from harness.boards import leaderboard
 from harness.boards.leaderboard import Board, Row
 from harness.catalog.tree import Selection, Tree
 from harness.judge import contract
+from harness.judge.facts.import_reader import imports_of
 from harness.records.published import Publication, Winner
 from harness.records.results import Status
 
@@ -126,7 +127,8 @@ def read_call(source: str) -> Call:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise Unreadable(f"it does not parse: {error}") from None
-    names = dict(_imported(module))
+    imported = (each for node in module.body for each in imports_of(node) if each.name and not each.relative)
+    names = {each.bound: each.full for each in imported}
     build = next((each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == "build"), None)
     if build is None or len(build.args.args) != 1:
         raise Unreadable("it has no build(problem)")
@@ -144,14 +146,6 @@ def read_call(source: str) -> Call:
     if len(arguments) != 1 or not isinstance(arguments[0], ast.Name) or arguments[0].id != problem:
         raise Unreadable("its build gives the family more than the problem and levers by name")
     return Call(family, dict(_levers(module, call.keywords)), wrapped)
-
-
-def _imported(module: ast.Module) -> Iterator[tuple[str, str]]:
-    """Local names of what a module imports from others, with where that is."""
-    for node in module.body:
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
 def _levers(module: ast.Module, keywords: list[ast.keyword]) -> Iterator[tuple[str, Any]]:

@@ -5,13 +5,13 @@ This is hygiene, not security: it keeps a ladder readable and pinned. The refere
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from harness.catalog.tree import Iteration
 from harness.errors import printable
 from harness.judge.facts.hashes import source_sha256
+from harness.judge.facts.import_reader import imports
 
 ALLOWED_IMPORTS: Final = frozenset(
     {
@@ -101,35 +101,19 @@ def _idea(module: ast.Module) -> str:
 
 
 def _imports(module: ast.Module, *, is_baseline: bool) -> None:
-    for node, name in _imported(module):
-        top = name.partition(".")[0]
-        if name.startswith(FORBIDDEN_IMPORTS):
-            raise Breach(node.lineno, f"import of '{name}': tuning and library calls do not belong in an iteration")
-        if top == BASELINE_IMPORT and is_baseline:
-            continue
+    for each in imports(module):
+        if each.relative:
+            raise Breach(each.line, "relative imports are not allowed; name the module in full")
+        for name in (each.dotted, each.full):
+            if name.startswith(FORBIDDEN_IMPORTS):
+                raise Breach(each.line, f"import of '{name}': tuning and library calls do not belong in an iteration")
+        top = each.module[0]
         if top == BASELINE_IMPORT:
-            raise Breach(node.lineno, "only iter000 imports baselines")
-        if isinstance(node, ast.ImportFrom):
-            for member in (f"{name}.{alias.name}" for alias in node.names):
-                if member.startswith(FORBIDDEN_IMPORTS):
-                    raise Breach(
-                        node.lineno, f"import of '{member}': tuning and library calls do not belong in an iteration"
-                    )
-        if top not in ALLOWED_IMPORTS and name not in ALLOWED_IMPORTS:
-            raise Breach(
-                node.lineno, f"import of '{name}' is not allowed; allowed: {', '.join(sorted(ALLOWED_IMPORTS))}"
-            )
-
-
-def _imported(module: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
-    for node in ast.walk(module):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node, alias.name
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                raise Breach(node.lineno, "relative imports are not allowed; name the module in full")
-            yield node, node.module or ""
+            if not is_baseline:
+                raise Breach(each.line, "only iter000 imports baselines")
+        elif top not in ALLOWED_IMPORTS and each.dotted not in ALLOWED_IMPORTS:
+            allowed = ", ".join(sorted(ALLOWED_IMPORTS))
+            raise Breach(each.line, f"import of '{each.dotted}' is not allowed; allowed: {allowed}")
 
 
 def _forbidden(module: ast.Module) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from harness.catalog.tree import Selection
 from harness.errors import UsageError, encodable
 from harness.judge.facts.hashes import source_sha256
+from harness.judge.facts.import_reader import imports
 from harness.judge.facts.problem import Problem, parse_shape_key
 
 _NUMBER: Final = re.compile(r"iter_?([0-9]{1,4})(?![0-9])")
@@ -109,10 +110,5 @@ def _names(path: Path) -> list[str]:
         module = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
         return []
-    names: list[str] = []
-    for node in ast.walk(module):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    names = [each.full for each in imports(module) if not each.relative]
     return [".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)]

@@ -13,13 +13,12 @@ from typing import Final
 import msgspec
 
 from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.import_reader import Imported, imports, imports_of
 
 FAMILIES: Final = "kernels"
 JUDGE: Final = "harness/judge"
 OPERATORS: Final = "harness/operators"
 BASELINES: Final = "baselines"
-
-Name = tuple[tuple[str, ...], str | None]  # a module, and what is taken from it: None for all of it
 
 _INERT: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
@@ -81,29 +80,17 @@ def _closure(root: Path, path: Path, package: str) -> set[Path]:
 
 def _imports(root: Path, path: Path, package: str) -> Iterator[Path]:
     place = path.parent.relative_to(root).parts if path.is_relative_to(root) else None
-    for module, name in _imported(_read(path), place):
-        if module[: package.count("/") + 1] == tuple(package.split("/")):
+    for each in _imported(_read(path), place):
+        if each.module[: package.count("/") + 1] == tuple(package.split("/")):
             if package == FAMILIES:  # the others' only register what there is
-                yield from _packages(root, module)
-            yield from _resolved(root, module, name)
+                yield from _packages(root, each.module)
+            yield from _resolved(root, each.module, each.name)
 
 
 @lru_cache(maxsize=1024)
-def _imported(source: bytes, place: tuple[str, ...] | None) -> tuple[Name, ...]:
-    """What a module imports; ``place`` is the package that relative imports start from, None outside."""
-    names: list[Name] = []
-    for node in ast.walk(_parse(source)):
-        if isinstance(node, ast.Import):
-            names += ((tuple(alias.name.split(".")), None) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and (not node.level or place is not None):
-            names += _from(node, place or ())
-    return tuple(names)
-
-
-def _from(node: ast.ImportFrom, place: tuple[str, ...]) -> list[Name]:
-    base = place[: len(place) - node.level + 1] if node.level else ()
-    module = (*base, *(node.module.split(".") if node.module else ()))
-    return [(module, alias.name) for alias in node.names]
+def _imported(source: bytes, place: tuple[str, ...] | None) -> tuple[Imported, ...]:
+    """What a module imports; ``place`` is the package that relative imports start from, None outside the tree."""
+    return tuple(each for each in imports(_parse(source), place or ()) if place is not None or not each.relative)
 
 
 def _packages(root: Path, module: tuple[str, ...]) -> Iterator[Path]:
@@ -126,8 +113,8 @@ def _resolved(root: Path, module: tuple[str, ...], name: str | None, via: frozen
         return [init]
     for node in _parsed(init).body:  # as Python does, the package's own names before its modules
         if isinstance(node, ast.ImportFrom):
-            for alias, (source, original) in zip(node.names, _from(node, module), strict=True):
-                found = _resolved(root, source, original, via | {init}) if (alias.asname or alias.name) == name else []
+            for each in imports_of(node, module):
+                found = _resolved(root, each.module, each.name, via | {init}) if each.bound == name else []
                 if found:
                     return found
     if (path / f"{name}.py").is_file() or (path / name / "__init__.py").is_file():
