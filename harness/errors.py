@@ -38,6 +38,11 @@ def printable(text: str, most: int = 1000) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def described(error: BaseException, most: int = 400) -> str:
+    """An exception in one line: its type and what it says."""
+    return printable(f"{type(error).__name__}: {error}", most)
+
+
 def encodable(text: str) -> str:
     """The same without surrogates, which no JSON holds: a byte of a name that is not UTF-8 becomes ``\\xff``."""
     try:

@@ -2,14 +2,10 @@
 
 import fcntl
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Final
 
 from harness.boards.tables import result_line
@@ -23,7 +19,6 @@ from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
 from harness.judge.processes import start_forkserver
 from harness.machine import cores
-from harness.machine.interruption import heed
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter
 from harness.records.environment import describing
@@ -39,10 +34,10 @@ from harness.records.results import (
     read,
 )
 from harness.runs import companion_files, copy_bandwidth
+from harness.runs.run_ahead import run_ahead
 
 CPU_BATCH: Final = 16  # on a CPU building would disturb measuring: so many are built, then measured
 SPARE_CORES: Final = 2  # for the pair that measures
-ABORT_POLL_S: Final = 0.02
 TURNS: Final = 2  # of what may be the machine's fault
 
 Entry = tuple[Candidate, Rejection | None]
@@ -157,12 +152,11 @@ def _carry_out(
     """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
     apart = plan.uses_device and plan.gpu.is_cpu
     jobs = cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
-    window = CPU_BATCH if apart else 2 * jobs
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
     entered: list[Candidate] = []
 
-    def run_ahead(iteration: Iteration) -> Entry:
+    def build(iteration: Iteration) -> Entry:
         candidate = Candidate.enter(
             iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
         )
@@ -177,35 +171,23 @@ def _carry_out(
             candidate.contestant.pause()
         return candidate, rejection
 
-    # In the order of the iterations, and never more than the window: who waited for a permit could be overtaken by
-    # all the later ones, which then wait for it to be finished.
-    waiting = iter(iterations)
-    futures: deque[Future[Entry]] = deque()
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            while True:
-                if not (apart and futures):
-                    reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
-                    futures += [pool.submit(run_ahead, each) for each in islice(waiting, window - len(futures))]
-                if not futures:
-                    break
-                for future in futures if apart else ():
-                    future.result()
-                heed()
-                candidate, rejection = futures[0].result()
+    def abort() -> None:
+        stopped.set()
+        for candidate in entered:
+            candidate.abort()
+
+    window = CPU_BATCH if apart else 2 * jobs
+    try:
+        with run_ahead(build, iterations, jobs, window=window, abort=abort, in_batches=apart) as built:
+            reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
+            for candidate, rejection in built:
                 judged_in = environment(candidate.iteration.problem.operator)
                 yield candidate.iteration, *_finish(plan, candidate, rejection, judged_in, reporter)
-                futures.popleft()
-        finally:
-            stopped.set()
-            referees.leave()
-            running = [future for future in futures if not future.cancel()]
-            while not all(future.done() for future in running):  # a build that hangs would be waited for else
-                for candidate in entered:
-                    candidate.abort()
-                time.sleep(ABORT_POLL_S)
-            for candidate in entered:
-                candidate.leave()
+                reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
+    finally:
+        referees.leave()
+        for candidate in entered:
+            candidate.leave()
 
 
 def _finish(

@@ -6,10 +6,11 @@ import runpy
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from harness.errors import printable
 from harness.extras.foreign.record import Said
+from harness.judge.child.body import child_body
 from harness.judge.child.entry import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
@@ -30,14 +31,13 @@ class Finished(Message, frozen=True):
     reason: str | None
 
 
-def run_script(brief: Brief, referee: Connection, parent: Connection) -> NoReturn:
+def run_script(brief: Brief, referee: Connection, parent: Connection) -> None:
     """Body of the process: ``python script.py``, where it can write to a scratch folder only."""
     from harness.judge.child.serve import explain
     from harness.judge.child.setup import settle_in_scratch
 
     reason: str | None = None
-    try:
-        settle_in_scratch(brief)
+    with child_body(brief, parent, set_up=settle_in_scratch):
         sys.argv = [str(brief.path)]
         sys.path.insert(0, str(brief.path.parent))
         try:
@@ -49,8 +49,6 @@ def run_script(brief: Brief, referee: Connection, parent: Connection) -> NoRetur
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         send(parent, Finished(reason))
-    finally:
-        os._exit(0)
 
 
 class Script(Contestant):

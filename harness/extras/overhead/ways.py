@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from harness.errors import printable
+from harness.errors import described
 from harness.extras.overhead import front
 from harness.extras.overhead.case import Call, Case
+from harness.judge.child.body import child_body
 from harness.judge.child.entry import Brief
 from harness.judge.messages import Message, send
 
@@ -62,23 +63,15 @@ def ways() -> tuple[Way, ...]:
     )
 
 
-def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> NoReturn:
+def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> None:
     """Body of the process; what TileLang compiles lies in ``folder``."""
-    from harness.judge.child.setup import settle
-
-    try:
-        settle(brief)
+    with child_body(brief, parent, lambda error: Refused(described(error, 200))):
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # of the forkserver: a user's calls do not ask NVML
         os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
         nothing = os.open(os.devnull, os.O_WRONLY)
         for target in (1, 2):
             os.dup2(nothing, target)
-        try:
-            send(parent, timed(brief, way, folder))
-        except Exception as error:
-            send(parent, Refused(printable(f"{type(error).__name__}: {error}", 200)))
-    finally:
-        os._exit(0)
+        send(parent, timed(brief, way, folder))
 
 
 def timed(brief: Brief, way: Way, folder: Path) -> Took:

@@ -1,7 +1,6 @@
 """A run of profiles: which iterations, what must be true of them before, and where the findings go."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -24,6 +23,7 @@ from harness.records.environment import describing
 from harness.records.profiles import Outcome, ProfileRecord, newest
 from harness.records.results import Environment, Record, Stage, Status, append, read
 from harness.runs.run import Plan, alone, run
+from harness.runs.run_ahead import run_ahead
 
 CORES_PER_LANE: Final = 4  # one is counted while others are imported and built
 MOST_LANES: Final = 3
@@ -192,16 +192,9 @@ def _carry_out(
         except InfrastructureError as error:
             return session.failed(iteration, Outcome.FAILED, str(error)), next(iter(remedies), None)
 
-    with ThreadPoolExecutor(lanes) as pool:
-        reporter.doing(f"profiling {len(iterations)} iterations, {lanes} at a time")
-        futures = [pool.submit(work, iteration) for iteration in iterations]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            for future in futures:
-                future.cancel()
-            children.stop()
+    reporter.doing(f"profiling {len(iterations)} iterations, {lanes} at a time")
+    with run_ahead(work, iterations, lanes, window=2 * lanes, abort=children.stop) as records:
+        yield from records
 
 
 def _keep(plan: ProfilePlan, results: Profiles, record: ProfileRecord, reporter: Reporter) -> None:

@@ -5,17 +5,17 @@ options. What each configuration took it prints and forgets, so the class is ask
 """
 
 import inspect
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from harness.errors import printable
+from harness.errors import described, printable
 from harness.extras.tune.child import keep_to
 from harness.extras.tune.space import Config, frozen
+from harness.judge.child.body import child_body
 from harness.judge.child.entry import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.facts.problem import Problem
@@ -80,25 +80,21 @@ class Order:
     folder: Path
 
 
-def run_autotuner(order: Order, parent: Connection) -> NoReturn:
+def run_autotuner(order: Order, parent: Connection) -> None:
     """Body of the process; the autotuner writes its autotuner.log, and all it prints, into the order's folder."""
-    from harness.judge.child.setup import settle
-
     lock = threading.Lock()
 
     def tell(message: Message) -> None:
         with lock:
             send(parent, message)
 
-    try:
-        settle(order.brief)
+    def gave_up(error: BaseException) -> Message:
+        lock.acquire()  # for good: a thread of the autotuner's may still be sending
+        return GaveUp(described(error))
+
+    with child_body(order.brief, parent, gave_up):
         keep_to(order.folder)
-        try:
-            tell(search(order, tell))
-        except Exception as error:
-            tell(GaveUp(printable(f"{type(error).__name__}: {error}", 400)))
-    finally:
-        os._exit(0)  # a kernel that timed out still runs in a thread of the autotuner's
+        tell(search(order, tell))
 
 
 def search(order: Order, tell: Callable[[Message], None]) -> Picked:

@@ -6,9 +6,7 @@ hold many candidates each and take the device in turns. What it finds only says 
 
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +20,9 @@ from harness.judge.processes import Ended, Worker, memory_limit_bytes
 from harness.machine import cores
 from harness.machine.interruption import heed
 from harness.records.results import Cause
+from harness.runs.run_ahead import run_ahead
 
 SPARE_CORES: Final = 2  # for the parent, and for whose turn it is
-ABORT_POLL_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,13 @@ class Screen:
     homes: dict[int, Watch] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
 
-    def first(self, number: int, entry: Entry) -> Screened | None:
-        """Compile and time it; None on a CPU, where building would disturb it, and where it is timed later."""
+    def first(self, numbered: tuple[int, Entry]) -> Screened | int:
+        """Compile and time it; its number on a CPU, where building would disturb it, and where it is timed later."""
+        number, entry = numbered
         watch = self._borrow()
         try:
             failed = self._compile(watch, number, entry)
-            return failed or (None if self.brief.gpu.is_cpu else self._take(watch, number, entry))
+            return failed or (number if self.brief.gpu.is_cpu else self._take(watch, number, entry))
         finally:
             self._give_back(watch)
 
@@ -170,23 +169,15 @@ def screen(brief: Brief, entries: Iterable[Entry], settings: Settings, folder: P
 
 def _time_all(screening: Screen, numbered: Mapping[int, Entry], jobs: int, keep: Keep) -> None:
     """Compile on all cores, and time whatever has compiled."""
-    futures: dict[Future[Screened | None], int] = {}
     late: list[int] = []
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            futures = {pool.submit(screening.first, number, entry): number for number, entry in numbered.items()}
-            for future in as_completed(futures):
-                heed()
-                made = future.result()
-                if made is None:
-                    late.append(futures[future])
-                else:
-                    keep(made)
-        finally:
-            running = [future for future in futures if not future.cancel()]
-            while not all(future.done() for future in running):
-                screening.abort()
-                time.sleep(ABORT_POLL_S)
+    with run_ahead(
+        screening.first, numbered.items(), jobs, window=2 * jobs, abort=screening.abort, ordered=False
+    ) as screened:
+        for made in screened:
+            if isinstance(made, Screened):
+                keep(made)
+            else:
+                late.append(made)
     for number in late:
         heed()
         keep(screening.late(number, numbered[number]))

@@ -1,19 +1,18 @@
 """A process of the screen: compiles candidates, and times their launches when it has the device to itself."""
 
 import itertools
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from harness.errors import compiler_complaint, printable
+from harness.errors import compiler_complaint, described, printable
 from harness.extras.tune.child import keep_to, quieten
 from harness.extras.tune.space import frozen
 from harness.extras.tune.survey import Entry
+from harness.judge.child.body import child_body
 from harness.judge.child.entry import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.messages import Message, receive, send
@@ -59,21 +58,15 @@ class Posted:
     folder: Path
 
 
-def run_stopwatch(posted: Posted, parent: Connection) -> NoReturn:
-    """Body of the process."""
-    from harness.judge.child.setup import settle
-
-    try:
-        settle(posted.brief)
+def run_stopwatch(posted: Posted, parent: Connection) -> None:
+    """Body of the process, until the parent hangs up."""
+    with child_body(posted.brief, parent):
         output = keep_to(posted.folder)
         quieten()
         watch = Stopwatch(posted.brief, output)
-        with suppress(EOFError, OSError):  # the parent has closed the channel
-            while True:
-                order = receive(parent, Compile | Take)
-                send(parent, watch.compile(order) if isinstance(order, Compile) else watch.take(order))
-    finally:
-        os._exit(0)
+        while True:
+            order = receive(parent, Compile | Take)
+            send(parent, watch.compile(order) if isinstance(order, Compile) else watch.take(order))
 
 
 class Stopwatch:
@@ -122,7 +115,7 @@ class Stopwatch:
                 clock.run()
             return Taken(clock.run() / launches)
         except Exception as error:
-            return Taken(None, printable(f"{type(error).__name__}: {error}", 300))
+            return Taken(None, described(error, 300))
 
     def _clock(self, number: int, timer: str) -> tuple[Any, int]:
         from harness.judge.child.clock import CLOCKS

@@ -5,17 +5,17 @@ The parent imports neither torch nor the families. What a family's own checks re
 
 import importlib
 import inspect
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, UsageError, printable
+from harness.errors import InfrastructureError, UsageError, described
 from harness.extras.tune import carver_hints
 from harness.extras.tune.child import quieten
 from harness.extras.tune.space import COMPILER_LEVERS, Config, Space, expand, frozen, spaces_module, text, unique
+from harness.judge.child.body import child_body
 from harness.judge.child.entry import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -79,22 +79,15 @@ def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *,
     return Surveyed(tuple(thawed), said.refused, said.reasons, said.carver)
 
 
-def run_survey(asked: Asked, parent: Connection) -> NoReturn:
+def run_survey(asked: Asked, parent: Connection) -> None:
     """Body of the process."""
-    from harness.judge.child.setup import settle
-
-    try:
-        settle(asked.brief)
+    with child_body(asked.brief, parent, _unusable):
         quieten()
-        try:
-            answer: Message = look(asked.brief.problem, asked.brief.gpu, asked.families, carver=asked.carver)
-        except UsageError as error:
-            answer = Unusable(str(error))
-        except Exception as error:  # a space is a person's code
-            answer = Unusable(printable(f"the space cannot be read: {type(error).__name__}: {error}", 400))
-        send(parent, answer)
-    finally:
-        os._exit(0)  # TVM can crash at interpreter exit
+        send(parent, look(asked.brief.problem, asked.brief.gpu, asked.families, carver=asked.carver))
+
+
+def _unusable(error: BaseException) -> Unusable:
+    return Unusable(str(error) if isinstance(error, UsageError) else f"the space cannot be read: {described(error)}")
 
 
 def look(problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:
@@ -155,5 +148,5 @@ def _refusal(family: Callable[..., Any], levers: frozenset[str], problem: Proble
             problem, **{name: value for name, value in config.items() if name in levers or name not in COMPILER_LEVERS}
         )
     except Exception as error:
-        return printable(f"{type(error).__name__}: {error}", 200)
+        return described(error, 200)
     return None

@@ -4,25 +4,18 @@ The baseline is not the referee's own: a block then follows the same message and
 either side. Run by the referee, it was 0.5 to 1.5% slower than itself in blocks of a CUDA graph.
 """
 
-import os
 from multiprocessing.connection import Connection
-from typing import NoReturn
 
+from harness.judge.child.body import child_body
 from harness.judge.child.entry import Brief
 from harness.judge.child.kernel import Kernel
 from harness.judge.child.serve import serve
 from harness.judge.child.setup import settle_confined
 
 
-def opponent(brief: Brief, parent: Connection, referee: Connection) -> NoReturn:
-    """Body of the process: one problem's baseline, until the referee hangs up. ``parent`` only keeps it alive."""
-    try:
-        settle_confined(brief)
+def opponent(brief: Brief, parent: Connection, referee: Connection) -> None:
+    """Body of the process: one problem's baseline, until the referee hangs up."""
+    with child_body(brief, parent, set_up=settle_confined):
         import baselines
 
         serve(brief, Kernel(baselines.library(brief.problem).alone, None, None), referee)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass
-    finally:
-        parent.close()
-        os._exit(0)

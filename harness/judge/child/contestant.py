@@ -1,16 +1,15 @@
 """The contestant: the process that runs one iteration's code, builds its kernel, and launches it when told."""
 
 import importlib.util
-import os
 import sys
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
 
 import torch
 
+from harness.judge.child.body import child_body
 from harness.judge.child.entry import Brief
 from harness.judge.child.kernel import Kernel, build_kernel
 from harness.judge.child.serve import explain, serve
@@ -19,17 +18,12 @@ from harness.judge.messages import Broken, Built, send
 from harness.records.results import Cause
 
 
-def contestant(brief: Brief, parent: Connection, referee: Connection) -> NoReturn:
-    """Body of the process. It ends by ``os._exit``: TVM can crash at interpreter exit."""
-    try:
-        settle_in_scratch(brief)
+def contestant(brief: Brief, parent: Connection, referee: Connection) -> None:
+    """Body of the process, until the referee hangs up."""
+    with child_body(brief, parent, set_up=settle_in_scratch):
         kernel = _build(brief, parent)
         if kernel is not None:
             serve(brief, kernel, referee)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the other side is gone, and with it the reason to be here
-    finally:
-        os._exit(0)
 
 
 def _build(brief: Brief, parent: Connection) -> Kernel | None:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from statistics import median
-from typing import Final, NoReturn
+from typing import Final
 
 import torch
 
+from harness.errors import described
 from harness.judge.child import trials
 from harness.judge.child.arena import Arena, arena_bytes, create_arena, place, set_bytes
+from harness.judge.child.body import child_body
 from harness.judge.child.contents import Contents, Look
 from harness.judge.child.entry import Brief
 from harness.judge.child.launches import complaint_of_launches
-from harness.judge.child.setup import settle
 from harness.judge.child.side import Out, Side
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -51,10 +52,9 @@ CPU_LAUNCHES: Final = 512
 SHORTEST_BLOCK: Final = {True: 0.5, False: 0.8}
 
 
-def referee(brief: Brief, parent: Connection) -> NoReturn:
+def referee(brief: Brief, parent: Connection) -> None:
     """Body of the process: one problem, one contestant after another, until the parent hangs up."""
-    try:
-        settle(brief)
+    with child_body(brief, parent, lambda error: Trouble(described(error))):
         bench = _Bench(brief.problem, brief.gpu)
         send(parent, Seated(bench.baseline))
         while True:
@@ -63,12 +63,6 @@ def referee(brief: Brief, parent: Connection) -> NoReturn:
                 bench.meet(order, parent)
             else:
                 send(parent, bench.obey(order))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass
-    except BaseException as error:
-        send(parent, Trouble(f"{type(error).__name__}: {error}"[:400]))
-    finally:
-        os._exit(0)
 
 
 class _Bench:
