@@ -10,10 +10,8 @@ from harness.boards.comparison import Comparison, Verdict
 from harness.boards.leaderboard import Board, Row
 from harness.catalog.tree import Selection
 from harness.errors import UsageError
-from harness.judge.facts.problem import parse_shape_key
 from harness.records.playoffs import PlayOff
-from harness.records.results import Record, Status
-from harness.runs.copy_bandwidth import bandwidth_gbs
+from harness.records.results import Status
 
 HEADERS: Final = (
     "rank",
@@ -130,24 +128,6 @@ def no_iteration(key: str, selection: Selection, name: str = "iteration") -> str
     words = narrowing(selection)
     return f"no {name} under tuning/{key}/ " + (
         f"matches {words}" if words else f"yet; `tilebench new --gpu {key}` begins a ladder"
-    )
-
-
-def result_line(record: Record, *, reused: bool = False) -> str:
-    """One iteration's outcome, in one line."""
-    name = f"{record.shape_key} {record.model} {record.iteration}"
-    tail = "  (recorded before)" if reused else ""
-    if record.status is not Status.PASSED:
-        return f"{record.status:<9} {name}: {record.stage}: {record.reason}{tail}"
-    measured = record.measurement
-    if measured is None:
-        return f"{record.status:<9} {name}: {record.stage}{tail}"
-    problem = parse_shape_key(record.shape_key)
-    moves = problem.flops < problem.bytes
-    rate = f"{bandwidth_gbs(problem, measured):.4g} GB/s" if moves else f"{measured.tflops:.4g} TFLOPS"
-    return (
-        f"{record.status:<9} {name}: {measured.time_ms:.4g} ms, {rate}, "
-        f"ratio {measured.ratio:.4f} [{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]{tail}"
     )
 
 

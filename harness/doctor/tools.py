@@ -11,8 +11,6 @@ from typing import Final
 from harness.catalog import gpus
 from harness.doctor.finding import Finding, dotted, major, version_of
 from harness.evidence import toolchain
-from harness.extras.profile.ncu import OPEN_COUNTERS, PERMISSION
-from harness.extras.profile.ncu import find as find_ncu
 from harness.machine.nvml import Device
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
@@ -74,7 +72,7 @@ def _program(command: str) -> str | None:
 
 
 def ncu(present: list[Device]) -> Iterable[Finding]:
-    path = find_ncu()
+    path = toolchain.ncu_path()
     if path is not None:
         version = version_of(path, r"Version ([0-9.]+[0-9])")
         yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")
@@ -98,8 +96,8 @@ def counters(present: list[Device]) -> Iterable[Finding]:
     elif _is_admin():
         yield Finding("counters", True, False, "restricted to administrators, and this is one")
     else:
-        found = f"restricted to administrators: ncu ends with {PERMISSION}"
-        yield Finding("counters", False, False, found, OPEN_COUNTERS)
+        found = f"restricted to administrators: ncu ends with {toolchain.NCU_PERMISSION}"
+        yield Finding("counters", False, False, found, toolchain.OPEN_COUNTERS)
 
 
 def _is_admin() -> bool:

@@ -17,13 +17,19 @@ from typing import Final
 import msgspec
 
 from harness.catalog import gpus
-from harness.errors import InfrastructureError
+from harness.errors import InfrastructureError, TilebenchError
 
 CUDA_FOLDER: Final = Path("/usr/local/cuda")
+NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
 HOST_COMPILERS: Final = ("g++", "clang++", "c++")  # TileLang's own choice, in its order
 ANSWER_S: Final = 20.0
 EXTRA: Final = "build"  # nvcc and the disassembler
 DISASSEMBLER_EXTRA: Final = "sass"  # the disassembler alone, beside a toolkit that lacks it
+NCU_PERMISSION: Final = "ERR_NVGPUCTRPERM"  # what ncu says where the driver restricts the counters
+OPEN_COUNTERS: Final = (
+    "add 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to /etc/modprobe.d/nvidia.conf and reboot, or run as "
+    "root (in a container: --cap-add=SYS_ADMIN); --no-counters gives names and durations"
+)
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -81,6 +87,20 @@ def nvcc_path() -> Path | None:
     return next(_candidates("nvcc", "nvidia-cuda-nvcc"), None)
 
 
+def ncu_path() -> Path | None:
+    """ncu on PATH, in the CUDA toolkit, or in the newest Nsight Compute under /opt/nvidia."""
+    on_path = shutil.which("ncu")
+    if on_path is not None:
+        return Path(on_path)
+    homes = filter(None, (cuda_home(), CUDA_FOLDER))
+    folders = sorted(NSIGHT_FOLDERS.glob("*/ncu"), key=_release, reverse=True)
+    return next(filter(None, map(_executable, (*(home / "bin" / "ncu" for home in homes), *folders))), None)
+
+
+def _release(path: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]+", path.parent.name))
+
+
 def _candidates(name: str, package: str) -> Iterator[Path]:
     home = cuda_home()
     on_path = shutil.which(name)
@@ -131,6 +151,8 @@ def _print_missing_extra(key: str) -> None:
 
 
 if __name__ == "__main__":
-    from harness.cli.app import guarded
-
-    sys.exit(guarded(lambda: _print_missing_extra(sys.argv[1] if len(sys.argv) > 1 else gpus.AUTO)))
+    try:
+        _print_missing_extra(sys.argv[1] if len(sys.argv) > 1 else gpus.AUTO)
+    except TilebenchError as error:
+        sys.stderr.write(f"tilebench: {error}\n")
+        sys.exit(int(error.exit_code))

@@ -1,14 +1,9 @@
 """Standings: what a play-off found, and how it orders the rows of a leaderboard."""
 
-import math
-import statistics
-from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-from harness.errors import UsageError
-from harness.judge.statistics import student_t
 from harness.records.results import Environment
 
 
@@ -47,11 +42,3 @@ class PlayOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             environment.judge_sha256,
         )
         return same and self.timer == timer
-
-
-def interval(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and half-width of its 95% interval, by Student's t."""
-    taken = list(values)
-    if len(taken) < 2:
-        raise UsageError("a play-off needs two rounds at least")
-    return statistics.fmean(taken), student_t(len(taken) - 1) * statistics.stdev(taken) / math.sqrt(len(taken))

@@ -6,9 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from harness.extras.profile.advice import Idea
-from harness.extras.profile.bottleneck import Bound, Confidence
-from harness.extras.profile.report import Metric
 from harness.records.results import Environment
 
 
@@ -17,6 +14,48 @@ class Outcome(StrEnum):
     TIMED = "timed"  # its kernels' names and durations only: the counters were not to be had
     REFUSED = "refused"  # what ran is not what was to be profiled, or its result is wrong
     FAILED = "failed"  # it crashed, hung or left no report
+
+
+class Bound(StrEnum):
+    """What limits a kernel."""
+
+    MEMORY = "memory"
+    COMPUTE = "compute"
+    LATENCY = "latency"
+    LAUNCH = "launch"
+    MIXED = "mixed"
+
+
+class Confidence(StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One value in its base unit: byte, s, hz, %, or ncu's own unit; never Mbyte, us or Ghz."""
+
+    value: float
+    unit: str = ""
+
+
+class Idea(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing to try. ``config`` holds new values of CONFIG's levers, where a change of levers is enough.
+
+    ``what``, ``because`` and ``fits`` are parts of one sentence.
+    """
+
+    tag: str
+    what: str
+    because: str
+    fits: str = ""
+    config: dict[str, int | str | bool] = {}
+
+    @property
+    def sentence(self) -> str:
+        """The idea as the docstring of an iteration says it."""
+        what = self.what[0].upper() + self.what[1:]
+        return f"{what}, since {self.because}{f'; {self.fits}' if self.fits else ''}."
 
 
 class KernelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

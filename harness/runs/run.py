@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from harness.boards.tables import result_line
 from harness.catalog.tree import Iteration, Misplaced, Tree
 from harness.errors import ExitCode, InfrastructureError, explained
 from harness.evidence import toolchain
@@ -34,6 +33,7 @@ from harness.records.results import (
     read,
 )
 from harness.runs import companion_files, copy_bandwidth
+from harness.runs.result_line import result_line
 from harness.runs.run_ahead import run_ahead
 
 CPU_BATCH: Final = 16  # on a CPU building would disturb measuring: so many are built, then measured

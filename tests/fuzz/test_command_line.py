@@ -16,7 +16,6 @@ from harness.cli.options import Building, Manner
 from harness.doctor import tools
 from harness.errors import ExitCode, TilebenchError
 from harness.evidence import toolchain
-from harness.extras.profile import ncu
 from harness.records.environment import image
 
 VERBS: Final = [
@@ -93,7 +92,7 @@ def test_environment_variables(name: str, value: str, tmp_path_factory: pytest.T
             patch.delenv(each, raising=False)
         patch.setenv(name, value)
         patch.chdir(tmp_path_factory.getbasetemp())
-        for reader in (_tools, _tree, image, gpus.detect, ncu.find):
+        for reader in (_tools, _tree, image, gpus.detect, toolchain.ncu_path):
             assert _refusal(reader).isprintable()
 
 

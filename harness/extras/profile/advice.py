@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import msgspec
-
-from harness.extras.profile.bottleneck import BUSY, FULL, NEAR, SATURATED, Bound
+from harness.extras.profile.bottleneck import BUSY, FULL, NEAR, SATURATED
 from harness.extras.profile.case import GROUP, Case
+from harness.records.profiles import Bound, Idea
 
 MOST_IDEAS: Final = 5
 GOOD_FILL: Final = 0.9  # of the last wave and those before it together
@@ -14,25 +13,6 @@ CONFLICTS: Final = 0.05  # of all passes through shared memory
 SHORT_LOOP: Final = 16  # steps of K, under which an epilogue weighs
 TRAFFIC: Final = 1.5  # times the bytes that must move at least
 TILE_SIZES: Final = ((64, 128, 256), (64, 128, 192, 256))  # rows, columns: what WGMMA takes without narrow instructions
-
-
-class Idea(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing to try; ``config`` holds new values of levers that CONFIG has, where changing them is all of it.
-
-    ``what``, ``because`` and ``fits`` are parts of one sentence.
-    """
-
-    tag: str
-    what: str
-    because: str
-    fits: str = ""
-    config: dict[str, int | str | bool] = {}
-
-    @property
-    def sentence(self) -> str:
-        """The idea as an iteration's docstring says it."""
-        what = self.what[0].upper() + self.what[1:]
-        return f"{what}, since {self.because}{f'; {self.fits}' if self.fits else ''}."
 
 
 Suggest = Callable[[Case], Iterator[Idea]]

@@ -7,7 +7,6 @@ is warp-specialised, so that occupancy decides nothing here.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -15,20 +14,7 @@ import msgspec
 from harness.extras.profile.figures import STALLS, Figures
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
-
-
-class Bound(StrEnum):
-    MEMORY = "memory"
-    COMPUTE = "compute"
-    LATENCY = "latency"
-    LAUNCH = "launch"
-    MIXED = "mixed"
-
-
-class Confidence(StrEnum):
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
+from harness.records.profiles import Bound, Confidence
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

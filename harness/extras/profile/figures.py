@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from harness.extras.profile.report import KernelReport, Metric, ReportError
+from harness.extras.profile.report import KernelReport, ReportError
+from harness.records.profiles import Metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
-from harness.extras.profile.advice import Idea
 from harness.extras.profile.case import parse_config
 from harness.judge import contract
 from harness.judge.facts.hashes import families_sha256, source_sha256
-from harness.records.profiles import ProfileRecord, newest
+from harness.records.profiles import Idea, ProfileRecord, newest
 from harness.records.results import read
 
 

@@ -1,8 +1,6 @@
 """ncu, Nsight Compute's command line: where it is, one launch under it, its report as CSV, and what its errors mean."""
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +10,15 @@ from typing import Final
 
 from harness.errors import InfrastructureError
 from harness.evidence import toolchain
+from harness.evidence.toolchain import NCU_PERMISSION, OPEN_COUNTERS
 from harness.extras.profile.children import Children
 
-NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
 IMPORT_DEADLINE_S: Final = 60.0
 MOST_KERNELS: Final = 16  # of one launch: a range that holds more is none of an iteration
 
-PERMISSION: Final = "ERR_NVGPUCTRPERM"
-OPEN_COUNTERS: Final = (
-    "add 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to /etc/modprobe.d/nvidia.conf and reboot, or run as "
-    "root (in a container: --cap-add=SYS_ADMIN); --no-counters gives names and durations"
-)
-
 # What ncu says -> what it means, and what to do. The first that matches is told.
 TROUBLES: Final = (
-    (PERMISSION, f"the driver refuses its counters ({PERMISSION}): {OPEN_COUNTERS}"),
+    (NCU_PERMISSION, f"the driver refuses its counters ({NCU_PERMISSION}): {OPEN_COUNTERS}"),
     (
         "driver resource was unavailable",
         "another profiler holds the counters: end it, or pause the monitoring (dcgmi profile --pause)",
@@ -88,20 +80,9 @@ class Ncu:
         return done.stdout
 
 
-def find() -> Path | None:
-    """ncu on PATH, in the CUDA toolkit, or where Nsight Compute puts itself, newest first."""
-    on_path = shutil.which("ncu")
-    if on_path is not None:
-        return Path(on_path)
-    homes = filter(None, (toolchain.cuda_home(), toolchain.CUDA_FOLDER))
-    folders = sorted(NSIGHT_FOLDERS.glob("*/ncu"), key=_release, reverse=True)
-    places = [*(home / "bin" / "ncu" for home in homes), *folders]
-    return next((path for path in places if path.is_file() and os.access(path, os.X_OK)), None)
-
-
 def require() -> Ncu:
     """The ncu of this machine; raises Missing."""
-    path = find()
+    path = toolchain.ncu_path()
     if path is None:
         raise Missing(
             "ncu was not found on PATH, in CUDA_HOME or under /opt/nvidia: install Nsight Compute; "
@@ -114,17 +95,13 @@ def trouble(log: str) -> InfrastructureError | None:
     """What ncu complained of, with its remedy; None where it said nothing that is known to end a profile."""
     for sign, remedy in TROUBLES:
         if sign in log:
-            return (CountersRefused if sign == PERMISSION else NcuError)(remedy)
+            return (CountersRefused if sign == NCU_PERMISSION else NcuError)(remedy)
     return None
 
 
 def complaint(log: str) -> str | None:
     """The first line that ncu marks as an error."""
     return next((line.strip()[:300] for line in log.splitlines() if line.startswith("==ERROR==")), None)
-
-
-def _release(path: Path) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"[0-9]+", path.parent.name))
 
 
 @cache

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from harness.errors import InfrastructureError
+from harness.records.profiles import Metric
 
 _NAME: Final = "Kernel Name"
 _NUMBER: Final = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
@@ -30,13 +29,6 @@ _PLAIN: Final = re.compile(r"[A-Za-z%_]*(/[A-Za-z%_]*)?", re.ASCII)  # what a ce
 
 class ReportError(InfrastructureError):
     """A report that cannot be read: which file, which line, what is wrong there."""
-
-
-class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One value in its base unit: byte, s, hz, %, or what ncu calls it; never Mbyte, us or Ghz."""
-
-    value: float
-    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import pytest
 
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Row
-from harness.boards.play_off import stand
+from harness.boards.play_off import interval, stand
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, source_sha256
-from harness.records.playoffs import PlayOff, interval
+from harness.records.playoffs import PlayOff
 from harness.records.results import append, read
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import SHAPE as SMALL
@@ -85,7 +85,7 @@ def test_of_equals_the_interval_holds_the_tie_19_times_of_20() -> None:
     dice = np.random.default_rng(7)
     held = 0
     for _ in range(400):
-        center, half = interval(dice.normal(0, 0.001, ROUNDS))
+        center, half = interval(dice.normal(0, 0.001, ROUNDS).tolist())
         held += abs(center) <= half
     assert 0.92 <= held / 400 <= 0.98
 

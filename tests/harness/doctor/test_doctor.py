@@ -17,7 +17,6 @@ from harness import doctor
 from harness.catalog.tree import Tree
 from harness.doctor import Finding, gpu, packages, place, tools
 from harness.evidence import toolchain
-from harness.extras.profile import ncu
 from harness.judge.child import confinement
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory
@@ -83,7 +82,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     places: tuple[tuple[ModuleType, str], ...] = (
         (gpu, "PCI_DEVICES"),
         (toolchain, "CUDA_FOLDER"),
-        (ncu, "NSIGHT_FOLDERS"),
+        (toolchain, "NSIGHT_FOLDERS"),
         (tools, "DRIVER_PARAMETERS"),
     )
     for module, name in places:
@@ -404,7 +403,7 @@ def test_ncu_is_found_where_nsight_compute_puts_it(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver()
-    monkeypatch.setattr(ncu, "NSIGHT_FOLDERS", tmp_path / "nsight")
+    monkeypatch.setattr(toolchain, "NSIGHT_FOLDERS", tmp_path / "nsight")
     tool(tmp_path / "nsight" / "2024.1.0" / "ncu", "Version 2024.1.0.0 (build 1)")
     newest = tool(tmp_path / "nsight" / "2025.3.1" / "ncu", "Version 2025.3.1.0 (build 1)")
     found = examined()["ncu"]

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.extras.profile.advice import TABLE, Idea, advise
-from harness.extras.profile.bottleneck import Bound, judge
+from harness.extras.profile.advice import TABLE, advise
+from harness.extras.profile.bottleneck import judge
 from harness.extras.profile.case import Case, parse_config
 from harness.judge.facts.problem import parse_shape_key
+from harness.records.profiles import Bound, Idea
 from tests.harness.checkout import ROOT
 from tests.harness.extras.profile.reports import (
     PERSISTENT,

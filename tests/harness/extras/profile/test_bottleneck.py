@@ -7,8 +7,9 @@ import pytest
 
 from harness.extras.profile import bottleneck
 from harness.extras.profile.advice import TABLE
-from harness.extras.profile.bottleneck import RULES, THRESHOLDS, Bound, Confidence, Load, Verdict, decide, judge
+from harness.extras.profile.bottleneck import RULES, THRESHOLDS, Load, Verdict, decide, judge
 from harness.extras.profile.figures import FIGURES, Figures
+from harness.records.profiles import Bound, Confidence
 from tests.harness.extras.profile.reports import PERSISTENT, STOCK, h200, problem, read_figures
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "reference" / "profile.md"

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.extras.profile.figures import FIGURES, figures
-from harness.extras.profile.report import Metric, ReportError, base_unit, parse, read
+from harness.extras.profile.report import ReportError, base_unit, parse, read
+from harness.records.profiles import Metric
 from tests.harness.extras.profile.reports import PERSISTENT, STOCK, changed, rows, text, without
 
 

@@ -15,15 +15,13 @@ from harness.catalog.tree import Iteration, Selection
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.profile import run as profile_run
 from harness.extras.profile import words
-from harness.extras.profile.advice import Idea
-from harness.extras.profile.bottleneck import Bound, Confidence
 from harness.extras.profile.ncu import CountersRefused, Ncu
 from harness.extras.profile.run import ProfilePlan, leaders, profile
 from harness.extras.profile.session import Refusal, Session
 from harness.judge.candidate import Settings
 from harness.judge.facts.hashes import source_sha256
 from harness.machine.progress import Quiet
-from harness.records.profiles import KernelTime, Outcome, ProfileRecord
+from harness.records.profiles import Bound, Confidence, Idea, KernelTime, Outcome, ProfileRecord
 from harness.records.results import append, read
 from tests.harness.checkout import BASELINE, MODEL, SHAPE, Checkout, one_line
 

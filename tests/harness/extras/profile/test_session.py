@@ -15,15 +15,13 @@ from harness.catalog.gpus import find
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.evidence import toolchain
-from harness.extras.profile import ncu as ncu_module
-from harness.extras.profile.bottleneck import Bound
 from harness.extras.profile.children import Children, Stopped
 from harness.extras.profile.launch import Job, Launched
 from harness.extras.profile.ncu import CountersRefused, Missing, Ncu, NcuError, require
 from harness.extras.profile.report import ReportError
 from harness.extras.profile.session import Refusal, Session
 from harness.records.environment import describing
-from harness.records.profiles import Outcome, ProfileRecord
+from harness.records.profiles import Bound, Outcome, ProfileRecord
 from tests.harness.checkout import ROOT, SCALAR, Checkout, until
 from tests.harness.extras.profile.reports import SHAPE, STOCK, STOCK_CONFIG, changed, rows, text
 
@@ -239,7 +237,7 @@ def test_no_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(ncu_module, "find", lambda: None)
+    monkeypatch.setattr(toolchain, "ncu_path", lambda: None)
     with pytest.raises(Missing, match="install Nsight Compute; --no-counters gives names and durations"):
         require()
 
@@ -256,16 +254,16 @@ def test_where_ncu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("CUDA_PATH", raising=False)
     cuda, nsight = tmp_path / "cuda", tmp_path / "nsight"
     monkeypatch.setattr(toolchain, "CUDA_FOLDER", cuda)
-    monkeypatch.setattr(ncu_module, "NSIGHT_FOLDERS", nsight)
-    assert ncu_module.find() is None
+    monkeypatch.setattr(toolchain, "NSIGHT_FOLDERS", nsight)
+    assert toolchain.ncu_path() is None
     place(nsight / "2024.3.2" / "ncu")
     newest = place(nsight / "2024.10.1" / "ncu")
-    assert ncu_module.find() == newest, "10 is after 3"
+    assert toolchain.ncu_path() == newest, "10 is after 3"
     toolkit = place(cuda / "bin" / "ncu")
-    assert ncu_module.find() == toolkit
+    assert toolchain.ncu_path() == toolkit
     named = place(tmp_path / "home" / "bin" / "ncu")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
-    assert ncu_module.find() == named
+    assert toolchain.ncu_path() == named
 
 
 def test_a_job_and_an_outcome_survive_their_files() -> None:
