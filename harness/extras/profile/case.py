@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.extras.profile.bottleneck import Verdict, warp_specialised
+from harness.extras.profile.bottleneck import Bottleneck, warp_specialised
 from harness.extras.profile.figures import Figures
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
@@ -21,7 +21,7 @@ class Case:
     """``config`` holds the iteration's CONFIG, as far as it is simple; the levers are those of ``kernels.gemm``."""
 
     figures: Figures
-    verdict: Verdict
+    verdict: Bottleneck
     problem: Problem
     gpu: Gpu
     config: Mapping[str, object] = field(default_factory=dict)

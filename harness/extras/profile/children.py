@@ -1,4 +1,4 @@
-"""Programs that a profile starts: each in a group of its own, with a deadline, and none that outlives the run."""
+"""Programs that a profile starts. Each has its own process group and a deadline; none outlives the run."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import psutil
 
@@ -22,26 +22,27 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """How a program ended; ``code`` is negative where a signal ended it."""
+class FinishedProgram:
+    """How a program ended. ``code`` is negative if a signal ended it."""
 
     code: int
     stdout: str
     stderr: str
-    seconds: float
-    timed_out: bool = False
+    timed_out: bool
 
 
 @dataclass(slots=True)
 class Children:
-    """The programs of one run; ``stop`` ends those at work, from another thread."""
+    """The programs of one run. Another thread may call ``stop`` to end all of them."""
 
     _stopped: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, command: Sequence[str], environment: dict[str, str], folder: Path, deadline_s: float) -> Done:
-        """Run one program in ``folder`` to its end, or to its deadline; raises Stopped."""
-        started = time.monotonic()
-        # To files: a pipe would stay open for as long as a grandchild that it leaves behind.
+    def run(
+        self, command: Sequence[str], environment: dict[str, str], folder: Path, deadline_s: float
+    ) -> FinishedProgram:
+        """Run a program in ``folder`` until it ends or its deadline passes. Raises Stopped."""
+        deadline = time.monotonic() + deadline_s
+        # Files, not pipes: a grandchild that stays behind would keep a pipe open.
         with tempfile.TemporaryFile(dir=folder) as stdout, tempfile.TemporaryFile(dir=folder) as stderr:
             process = subprocess.Popen(
                 command,
@@ -53,24 +54,25 @@ class Children:
                 start_new_session=True,
             )
             try:
-                while process.poll() is None and time.monotonic() - started < deadline_s:
+                while process.poll() is None and time.monotonic() < deadline:
                     if self._stopped.wait(POLL_S):
                         raise Stopped
                 timed_out = process.returncode is None
             finally:
                 _end(process)
-            texts = []
-            for file in (stdout, stderr):
-                file.seek(0)
-                texts.append(file.read().decode(errors="replace"))
-        return Done(process.returncode, texts[0], texts[1], time.monotonic() - started, timed_out)
+            return FinishedProgram(process.returncode, _text(stdout), _text(stderr), timed_out)
 
     def stop(self) -> None:
         self._stopped.set()
 
 
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program, its group and its descendants: ncu's own end would leave the program that it profiles."""
+    """Kill the program, its group and its descendants. Killing ncu alone would leave the profiled program running."""
     with contextlib.suppress(psutil.Error):
         for each in psutil.Process(process.pid).children(recursive=True) if process.returncode is None else []:
             with contextlib.suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""Without counters: names and durations of kernels, from the trace that torch's profiler (CUPTI activity) writes."""
+"""Names and durations of kernels without counters, from a trace that torch's profiler (CUPTI activity) writes."""
 
 from pathlib import Path
 from statistics import median
@@ -12,8 +12,8 @@ from harness.records.profiles import KernelTime
 PROFILER: Final = "torch.profiler"
 
 
-class Event(msgspec.Struct, frozen=True):
-    """One entry of a trace; durations are in µs."""
+class TraceEvent(msgspec.Struct, frozen=True):
+    """One entry of a trace; ``dur`` is in µs."""
 
     cat: str = ""
     name: str = ""
@@ -21,11 +21,11 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Trace(msgspec.Struct, frozen=True):
-    traceEvents: list[Event] = []  # noqa: N815
+    traceEvents: list[TraceEvent] = []  # noqa: N815
 
 
 def read(path: Path) -> tuple[KernelTime, ...]:
-    """Each kernel of a trace with its median duration, in the order of first launch; raises ReportError."""
+    """Each kernel of a trace with its median duration, in the order of first launch. Raises ReportError."""
     try:
         trace = msgspec.json.decode(path.read_bytes(), type=Trace)
     except OSError as error:
@@ -37,5 +37,5 @@ def read(path: Path) -> tuple[KernelTime, ...]:
         if event.cat == "kernel":
             launches.setdefault(event.name, []).append(event.dur)
     if not launches:
-        raise ReportError(f"{path}: the trace holds no kernel: CUPTI may be missing from this build of torch")
+        raise ReportError(f"{path}: the trace holds no kernel; CUPTI may be missing from this build of torch")
     return tuple(KernelTime(name, round(median(durations), 3)) for name, durations in launches.items())

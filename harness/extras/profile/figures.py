@@ -1,4 +1,4 @@
-"""The figures that are read from a report: one table of names, metrics and units, and nothing else is looked at."""
+"""The figures that a profile reads from a report: one table of names, metrics and units."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,8 +8,8 @@ from harness.records.profiles import Metric
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where a figure comes from: ncu's metric, its base unit, and what it tells."""
+class Column:
+    """The metric of ncu behind a figure, its base unit, and its meaning."""
 
     metric: str
     unit: str
@@ -20,52 +20,56 @@ _SHARE: Final = ".avg.pct_of_peak_sustained_elapsed"
 _STALL: Final = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
 FIGURES: Final = {
-    "duration_s": Source("gpu__time_duration.sum", "s", "time of the launch"),
-    "clock_hz": Source("gpc__cycles_elapsed.max.per_second", "hz", "SM clock while it was counted"),
-    "sm_pct": Source(f"sm__throughput{_SHARE}", "%", "busiest unit of the SMs, of its peak"),
-    "tensor_pct": Source(f"sm__pipe_tensor_cycles_active{_SHARE}", "%", "tensor pipe, WGMMA included"),
-    "fma_pct": Source(f"sm__pipe_fma_cycles_active{_SHARE}", "%", "FMA pipe"),
-    "alu_pct": Source(f"sm__pipe_alu_cycles_active{_SHARE}", "%", "ALU pipe"),
-    "issue_pct": Source(
+    "duration_s": Column("gpu__time_duration.sum", "s", "time of the launch"),
+    "clock_hz": Column("gpc__cycles_elapsed.max.per_second", "hz", "SM clock during the launch"),
+    "sm_pct": Column(f"sm__throughput{_SHARE}", "%", "busiest unit of the SMs, of its peak"),
+    "tensor_pct": Column(f"sm__pipe_tensor_cycles_active{_SHARE}", "%", "tensor pipe, WGMMA included"),
+    "fma_pct": Column(f"sm__pipe_fma_cycles_active{_SHARE}", "%", "FMA pipe"),
+    "alu_pct": Column(f"sm__pipe_alu_cycles_active{_SHARE}", "%", "ALU pipe"),
+    "issue_pct": Column(
         "smsp__issue_active.avg.pct_of_peak_sustained_active", "%", "issue slots, while SMs are active"
     ),
-    "wgmma_pct": Source(
+    "wgmma_pct": Column(
         "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active", "%", "whether WGMMA is used"
     ),
-    "tma_pct": Source("sm__inst_executed_pipe_tma.avg.pct_of_peak_sustained_active", "%", "whether TMA is used"),
-    "dram_pct": Source(f"gpu__dram_throughput{_SHARE}", "%", "DRAM, of its peak"),
-    "dram_read_bytes": Source("dram__bytes_read.sum", "byte", "read from DRAM"),
-    "dram_write_bytes": Source("dram__bytes_write.sum", "byte", "written to DRAM"),
-    "l2_pct": Source(f"lts__throughput{_SHARE}", "%", "L2, of its peak"),
-    "l2_hit_pct": Source("lts__t_sector_hit_rate.pct", "%", "sectors found in L2"),
-    "shared_pct": Source(f"l1tex__data_pipe_lsu_wavefronts{_SHARE}", "%", "shared memory and L1, of their peak"),
-    "shared_wavefronts": Source("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", "", "passes through shared memory"),
-    "bank_conflicts": Source("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "", "passes lost to bank conflicts"),
-    "global_sectors": Source("memory_l2_theoretical_sectors_global", "sectors", "sectors that global accesses ask for"),
-    "excess_sectors": Source(
-        "derived__memory_l2_theoretical_sectors_global_excessive", "sector", "of them, those for want of coalescing"
+    "tma_pct": Column("sm__inst_executed_pipe_tma.avg.pct_of_peak_sustained_active", "%", "whether TMA is used"),
+    "dram_pct": Column(f"gpu__dram_throughput{_SHARE}", "%", "DRAM, of its peak"),
+    "dram_read_bytes": Column("dram__bytes_read.sum", "byte", "read from DRAM"),
+    "dram_write_bytes": Column("dram__bytes_write.sum", "byte", "written to DRAM"),
+    "l2_pct": Column(f"lts__throughput{_SHARE}", "%", "L2, of its peak"),
+    "l2_hit_pct": Column("lts__t_sector_hit_rate.pct", "%", "sectors found in L2"),
+    "shared_pct": Column(f"l1tex__data_pipe_lsu_wavefronts{_SHARE}", "%", "shared memory and L1, of their peak"),
+    "shared_wavefronts": Column("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", "", "passes through shared memory"),
+    "bank_conflicts": Column("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "", "passes lost to bank conflicts"),
+    "global_sectors": Column("memory_l2_theoretical_sectors_global", "sectors", "sectors that global accesses request"),
+    "excess_sectors": Column(
+        "derived__memory_l2_theoretical_sectors_global_excessive",
+        "sector",
+        "the part of these that coalescing would save",
     ),
-    "local_loads": Source("smsp__sass_inst_executed_op_local_ld.sum", "inst", "spilled registers read back"),
-    "local_stores": Source("smsp__sass_inst_executed_op_local_st.sum", "inst", "registers spilled"),
-    "active_cycles": Source("sm__cycles_active.avg", "cycle", "cycles in which an SM held a warp"),
-    "elapsed_cycles": Source("sm__cycles_elapsed.avg", "cycle", "cycles of the launch"),
-    "warps_pct": Source("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "occupancy that was reached"),
-    "waves": Source("launch__waves_per_multiprocessor", "", "blocks, over what the GPU holds at a time"),
-    "blocks": Source("launch__grid_size", "", "blocks of the grid"),
-    "threads": Source("launch__block_size", "", "threads of a block"),
-    "sms": Source("launch__sm_count", "SM", "SMs"),
-    "registers": Source("launch__registers_per_thread", "register/thread", "registers of a thread"),
-    "registers_limit": Source("device__attribute_max_registers_per_thread", "", "what a thread may have"),
-    "registers_of_sm": Source("device__attribute_max_registers_per_multiprocessor", "", "registers of an SM"),
-    "shared_dynamic_bytes": Source("launch__shared_mem_per_block_dynamic", "byte/block", "shared memory, dynamic"),
-    "shared_static_bytes": Source("launch__shared_mem_per_block_static", "byte/block", "shared memory, static"),
-    "shared_limit_bytes": Source("device__attribute_max_shared_memory_per_block_optin", "", "what a block may have"),
-    "blocks_by_registers": Source("launch__occupancy_limit_registers", "block", "blocks of an SM, by registers"),
-    "blocks_by_shared": Source("launch__occupancy_limit_shared_mem", "block", "blocks of an SM, by shared memory"),
-    "blocks_by_warps": Source("launch__occupancy_limit_warps", "block", "blocks of an SM, by warps"),
+    "local_loads": Column("smsp__sass_inst_executed_op_local_ld.sum", "inst", "spilled registers read back"),
+    "local_stores": Column("smsp__sass_inst_executed_op_local_st.sum", "inst", "registers spilled"),
+    "active_cycles": Column("sm__cycles_active.avg", "cycle", "cycles in which an average SM held a warp"),
+    "elapsed_cycles": Column("sm__cycles_elapsed.avg", "cycle", "cycles of the launch"),
+    "warps_pct": Column("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "achieved occupancy"),
+    "waves": Column("launch__waves_per_multiprocessor", "", "blocks of the grid over blocks that the GPU holds"),
+    "blocks": Column("launch__grid_size", "", "blocks of the grid"),
+    "threads": Column("launch__block_size", "", "threads of a block"),
+    "sms": Column("launch__sm_count", "SM", "SMs"),
+    "registers": Column("launch__registers_per_thread", "register/thread", "registers of a thread"),
+    "registers_limit": Column("device__attribute_max_registers_per_thread", "", "most registers of a thread"),
+    "registers_of_sm": Column("device__attribute_max_registers_per_multiprocessor", "", "registers of an SM"),
+    "shared_dynamic_bytes": Column("launch__shared_mem_per_block_dynamic", "byte/block", "shared memory, dynamic"),
+    "shared_static_bytes": Column("launch__shared_mem_per_block_static", "byte/block", "shared memory, static"),
+    "shared_limit_bytes": Column(
+        "device__attribute_max_shared_memory_per_block_optin", "", "most shared memory of a block"
+    ),
+    "blocks_by_registers": Column("launch__occupancy_limit_registers", "block", "blocks of an SM, by registers"),
+    "blocks_by_shared": Column("launch__occupancy_limit_shared_mem", "block", "blocks of an SM, by shared memory"),
+    "blocks_by_warps": Column("launch__occupancy_limit_warps", "block", "blocks of an SM, by warps"),
 }
 
-# Why a warp that does not issue waits: ncu's name, and what it means in a kernel of TileLang.
+# Why a warp waits: ncu's name -> the meaning in a TileLang kernel.
 STALLS: Final = {
     "barrier": "at a barrier of the block, or an mbarrier's spin",
     "long_scoreboard": "for global or local memory, or an mbarrier",
@@ -89,16 +93,14 @@ STALLS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one kernel, in base units; those that the report lacks are None.
-
-    ``stalls`` are shares of all waiting, largest first, in percent.
-    """
+    """The figures of one kernel, in base units. ``stalls`` are percentages of all waiting, largest first."""
 
     kernel: str
     values: dict[str, Metric]
     stalls: tuple[tuple[str, float], ...]
 
     def get(self, name: str) -> float | None:
+        """A figure by name; None if the report lacks it."""
         if name not in FIGURES:
             raise KeyError(name)
         metric = self.values.get(name)
@@ -106,7 +108,7 @@ class Figures:
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """By ncu's own names, for the record."""
+        """The figures under ncu's names, for the record."""
         return {FIGURES[name].metric: metric for name, metric in self.values.items()}
 
     @property
@@ -117,7 +119,7 @@ class Figures:
 
     @property
     def active_pct(self) -> float | None:
-        """The share of the launch in which an average SM held a warp."""
+        """The percentage of the launch in which an average SM held a warp."""
         active, elapsed = self.get("active_cycles"), self.get("elapsed_cycles")
         return 100 * active / elapsed if active is not None and elapsed else None
 
@@ -133,7 +135,7 @@ class Figures:
 
 
 def figures(kernel: KernelReport) -> Figures:
-    """Read one kernel's figures; raises ReportError where not even its duration is there, or a unit is another."""
+    """Read one kernel's figures. Raises ReportError if the duration is missing or a unit is wrong."""
     found = {name: kernel.metric(source.metric, source.unit) for name, source in FIGURES.items()}
     if found["duration_s"] is None:
         raise ReportError(f"{kernel.where}: no {FIGURES['duration_s'].metric}: the counters were not collected")

@@ -1,4 +1,4 @@
-"""ncu, Nsight Compute's command line: where it is, one launch under it, its report as CSV, and what its errors mean."""
+"""ncu, the command line of Nsight Compute: one launch under it, its report as CSV, and its errors with remedies."""
 
 import re
 import subprocess
@@ -14,9 +14,10 @@ from harness.evidence.toolchain import NCU_PERMISSION, OPEN_COUNTERS
 from harness.extras.profile.children import Children
 
 IMPORT_DEADLINE_S: Final = 60.0
-MOST_KERNELS: Final = 16  # of one launch: a range that holds more is none of an iteration
+VERSION_DEADLINE_S: Final = 10.0
+MOST_KERNELS: Final = 16  # in one launch; no iteration has more
 
-# What ncu says -> what it means, and what to do. The first that matches is told.
+# A part of ncu's message -> its meaning and a remedy. The first match counts.
 TROUBLES: Final = (
     (NCU_PERMISSION, f"the driver refuses its counters ({NCU_PERMISSION}): {OPEN_COUNTERS}"),
     (
@@ -32,16 +33,16 @@ TROUBLES: Final = (
 )
 
 
-class Missing(InfrastructureError):
+class NcuMissing(InfrastructureError):
     """There is no ncu."""
 
 
 class CountersRefused(InfrastructureError):
-    """The driver keeps the counters to administrators."""
+    """The driver restricts the counters to administrators."""
 
 
 class NcuError(InfrastructureError):
-    """ncu ran, and did not do what it should."""
+    """ncu ran and failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,9 @@ class Ncu:
         return f"ncu {self.version}"
 
     def command(self, report: Path, program: Sequence[str]) -> list[str]:
-        """One program under ncu, whose ranges go into ``report``.
+        """One program under ncu, with its ranges written to ``report``.
 
-        No filter by kernel name: the range holds one launch, and what else ran in it is to be seen and refused.
+        There is no filter by kernel name: a filter would hide other kernels of the range, which must be refused.
         """
         return [
             str(self.path),
@@ -71,20 +72,20 @@ class Ncu:
         ]
 
     def table(self, report: Path, children: Children, environment: dict[str, str], folder: Path) -> str:
-        """The report as CSV, page ``raw``; raises NcuError."""
+        """The report as CSV, page ``raw``. Raises NcuError."""
         command = [str(self.path), "--import", str(report), "--csv", "--page", "raw"]
         done = children.run(command, environment, folder, IMPORT_DEADLINE_S)
         if done.code != 0 or done.timed_out:
-            said = complaint(done.stdout + done.stderr) or "it says nothing of why"
-            raise NcuError(f"{self.name} cannot read its own report {report.name}: {said}")
+            why = complaint(done.stdout + done.stderr)
+            raise NcuError(f"{self.name} cannot read its own report {report.name}: {why}")
         return done.stdout
 
 
 def require() -> Ncu:
-    """The ncu of this machine; raises Missing."""
+    """The ncu of this machine. Raises NcuMissing."""
     path = toolchain.ncu_path()
     if path is None:
-        raise Missing(
+        raise NcuMissing(
             "ncu was not found on PATH, in CUDA_HOME or under /opt/nvidia: install Nsight Compute; "
             "--no-counters gives names and durations"
         )
@@ -92,23 +93,26 @@ def require() -> Ncu:
 
 
 def trouble(log: str) -> InfrastructureError | None:
-    """What ncu complained of, with its remedy; None where it said nothing that is known to end a profile."""
+    """The known error in ncu's log, with its remedy."""
     for sign, remedy in TROUBLES:
         if sign in log:
             return (CountersRefused if sign == NCU_PERMISSION else NcuError)(remedy)
     return None
 
 
-def complaint(log: str) -> str | None:
+def complaint(log: str) -> str:
     """The first line that ncu marks as an error."""
-    return next((line.strip()[:300] for line in log.splitlines() if line.startswith("==ERROR==")), None)
+    errors = (line.strip()[:300] for line in log.splitlines() if line.startswith("==ERROR=="))
+    return next(errors, "ncu gave no reason")
 
 
 @cache
 def _version(path: Path) -> str:
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+        said = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=VERSION_DEADLINE_S, check=False
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return "of unknown version"
+        said = ""
     match = re.search(r"Version ([0-9.]+[0-9])", said)
     return match[1] if match else "of unknown version"

@@ -1,4 +1,4 @@
-"""A report of ncu as CSV, page ``raw``: a header row, a row of units, a row for each kernel that was profiled."""
+"""A report of ncu as CSV, page ``raw``: a header row, a row of units, and a row for each profiled kernel."""
 
 import csv
 import io
@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from harness.errors import InfrastructureError
@@ -14,47 +13,38 @@ from harness.records.profiles import Metric
 
 _NAME: Final = "Kernel Name"
 _NUMBER: Final = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_PLAIN: Final = re.compile(r"[A-Za-z%_]*(/[A-Za-z%_]*)?", re.ASCII)  # a cell of the units row
 _PREFIXES: Final = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES: Final = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
-_SCALED: Final = {
-    "byte",
-    "byte/s",
-    "byte/block",
-    "s",
-    "hz",
-    "%",
-}  # here a wrong unit is a wrong number; others are nouns
-_PLAIN: Final = re.compile(r"[A-Za-z%_]*(/[A-Za-z%_]*)?", re.ASCII)  # what a cell of the units row may hold
+# A wrong unit among these makes a number wrong; all other units are nouns.
+_SCALED: Final = {"byte", "byte/s", "byte/block", "s", "hz", "%"}
 
 
 class ReportError(InfrastructureError):
-    """A report that cannot be read: which file, which line, what is wrong there."""
+    """A report that cannot be read, with its file and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """One kernel of a report; ``where`` is its file and line."""
+    """One kernel of a report. ``where`` is its file and line; ``cells`` maps a metric to ncu's unit and text."""
 
     name: str
     where: str
-    cells: dict[str, tuple[str, str]]  # metric -> (unit, text), as ncu wrote them
+    cells: dict[str, tuple[str, str]]
 
     def metric(self, name: str, unit: str | None = None) -> Metric | None:
-        """A metric in its base unit; None where the report has no such column, or no number in it.
+        """A metric in its base unit; None if the report has no such column or no number in it.
 
-        Raises ReportError where it is of another unit than the one expected.
+        Raises ReportError if the base unit is not ``unit``.
         """
-        said, text = self.cells.get(name, ("", ""))
+        written, text = self.cells.get(name, ("", ""))
         if _NUMBER.fullmatch(text) is None:
             return None
-        base, factor = base_unit(said)
+        base, factor = base_unit(written)
         number = float(text.replace(",", "")) * factor
         if unit is not None and base != unit and {base, unit} & _SCALED:
-            raise ReportError(f"{self.where}: {name} is in '{said}', where {unit or 'a plain number'} was expected")
+            raise ReportError(f"{self.where}: {name} is in '{written}', where {unit or 'a plain number'} was expected")
         return Metric(number, base) if math.isfinite(number) else None
-
-    def text(self, name: str) -> str:
-        return self.cells.get(name, ("", ""))[1]
 
 
 def base_unit(unit: str) -> tuple[str, float]:
@@ -77,17 +67,8 @@ def _base(unit: str) -> tuple[str, float]:
     return unit, 1.0
 
 
-def read(path: Path) -> list[KernelReport]:
-    """The kernels of a report, in the order of their launches; raises ReportError."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ReportError(f"{path}: the report cannot be read: {error.strerror}") from error
-    return parse(text, str(path))
-
-
 def parse(text: str, where: str) -> list[KernelReport]:
-    """``read``, of a text; ``where`` names it in errors."""
+    """The kernels of a report in the order of their launches; ``where`` names it in errors. Raises ReportError."""
     rows = _rows(text, where)
     first, header = next(rows, (0, []))
     if not header:
@@ -100,10 +81,10 @@ def parse(text: str, where: str) -> list[KernelReport]:
     name = header.index(_NAME)
     if len(units) == len(header) and (units[name] or not all(_PLAIN.fullmatch(unit) for unit in units)):
         raise ReportError(f"{where}:{line}: a row of units was expected here, after the header")
-    _whole(units, header, f"{where}:{line}")
+    _check_length(units, header, f"{where}:{line}")
     kernels = []
     for line, row in rows:
-        _whole(row, header, f"{where}:{line}")
+        _check_length(row, header, f"{where}:{line}")
         cells = dict(zip(header, zip(units, row, strict=True), strict=True))
         kernels.append(KernelReport(row[name], f"{where}:{line}", cells))
     if not kernels:
@@ -112,7 +93,7 @@ def parse(text: str, where: str) -> list[KernelReport]:
 
 
 def _rows(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows with their line; what ncu says of itself (``==PROF== …``) is none."""
+    """Rows with their line numbers, without ncu's own messages (``==PROF== …``)."""
     reader = csv.reader(io.StringIO(text), strict=True)
     try:
         for row in reader:
@@ -122,6 +103,6 @@ def _rows(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
         raise ReportError(f"{where}:{reader.line_num}: the file is cut, or no CSV ({error})") from None
 
 
-def _whole(row: list[str], header: list[str], where: str) -> None:
+def _check_length(row: list[str], header: list[str], where: str) -> None:
     if len(row) != len(header):
         raise ReportError(f"{where}: {len(row)} of {len(header)} columns: the file is cut, or two files in one")

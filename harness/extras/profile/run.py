@@ -1,7 +1,8 @@
-"""A run of profiles: which iterations, what must be true of them before, and where the findings go."""
+"""A run of profiles: choose the iterations, verify them first, profile several at a time, append the records."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Final
 
@@ -9,7 +10,7 @@ from harness.boards import leaderboard
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.profile.children import Children
-from harness.extras.profile.ncu import CountersRefused, Missing, Ncu, require
+from harness.extras.profile.ncu import CountersRefused, Ncu, NcuMissing, require
 from harness.extras.profile.session import Refusal, Session
 from harness.extras.profile.words import line
 from harness.judge import contract
@@ -25,13 +26,13 @@ from harness.records.results import Environment, Record, Stage, Status, append, 
 from harness.runs.run import Plan, alone, run
 from harness.runs.run_ahead import run_ahead
 
-CORES_PER_LANE: Final = 4  # one is counted while others are imported and built
+CORES_PER_LANE: Final = 4  # one iteration is counted while others are imported and built
 MOST_LANES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlan:
-    """What to profile, and how; ``deadline_s`` is for one iteration, its wait for the device included."""
+    """What to profile, and how. ``deadline_s`` is for one iteration and includes its wait for the device."""
 
     tree: Tree
     gpu: Gpu
@@ -45,7 +46,7 @@ class ProfilePlan:
 
 @dataclass(slots=True)
 class Profiles:
-    """What a run gave. ``remedy`` is said at the end where counters were not to be had."""
+    """The records of a run. ``remedy`` says how to make counters readable, if they were not."""
 
     records: list[ProfileRecord] = field(default_factory=list)
     reused: int = 0
@@ -60,76 +61,78 @@ class Profiles:
 
 
 def leaders(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[Iteration, ...]:
-    """Of each problem the best of the newest environment that is no library call; raises UsageError."""
+    """The best kernel of each problem in its newest environment, library calls left out. Raises UsageError."""
     boards, _ = leaderboard.boards(tree, gpu.key, selection)
     first: dict[str, tuple[str, str]] = {}
-    for board in boards:
-        for row in board.rows:
-            if row.rank is not None and not row.iteration.startswith("iter000_"):
-                first.setdefault(board.problem, (row.model, row.iteration))
+    for row in (row for board in boards for row in board.rows):
+        if row.rank is not None and not row.is_baseline:
+            first.setdefault(row.problem, (row.model, row.iteration))
     found = tree.scan(gpu.key, selection)[0]
     chosen = tuple(each for each in found if first.get(each.shape_key) == (each.model, each.name))
     if not chosen:
         raise UsageError(
-            f"nothing is measured under tuning/{gpu.key}/ that could lead; run 'tilebench bench' first, or name an "
-            "iteration with --iter"
+            f"no kernel is measured under tuning/{gpu.key}/; run 'tilebench bench' first, or name an iteration with "
+            "--iter"
         )
     return chosen
 
 
 def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
-    """Profile each iteration that is verified; every outcome is on the disk as soon as it is known."""
+    """Profile each iteration that passes its verification; append each record as soon as it is known."""
     environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Profiles()
     waiting = []
     for iteration in plan.iterations:
-        known = None if plan.again or not plan.counters else _reusable(plan.tree, iteration, environment)
-        if known is None:
+        if (known := _reusable(plan, iteration, environment)) is None:
             waiting.append(iteration)
-        else:
-            results.records.append(known)
-            results.reused += 1
-            reporter.finished(line(known, reused=True))
+            continue
+        results.records.append(known)
+        results.reused += 1
+        reporter.finished(line(known, reused=True))
     if not waiting:
         return results
     ncu: Ncu | None = None
-    if plan.counters:
-        try:
-            ncu = require()
-        except Missing as missing:
-            results.remedy = str(missing)
+    try:
+        ncu = require() if plan.counters else None
+    except NcuMissing as missing:
+        results.remedy = str(missing)
+
+    def keep(record: ProfileRecord) -> None:
+        append(plan.tree.profiles(record.gpu, record.shape_key, record.model), record)
+        results.records.append(record)
+        reporter.finished(line(record))
+
     with files.scratch("profile") as scratch:
-        children = Children()
-        session = Session(plan.tree, plan.gpu, plan.device, environment, children, scratch, plan.deadline_s)
+        session = Session(plan.tree, plan.gpu, plan.device, environment, Children(), scratch, plan.deadline_s)
         ready = []
         for iteration, complaint in _verified(plan, waiting, reporter):
             if complaint is None:
                 ready.append(iteration)
             else:
-                _keep(plan, results, session.failed(iteration, Outcome.REFUSED, complaint), reporter)
+                keep(session.failed(iteration, Outcome.REFUSED, complaint))
         with alone(plan.tree, plan.gpu, plan.device):
-            for record, remedy in _carry_out(ready, session, ncu, children, reporter):
-                results.remedy = results.remedy or remedy
-                _keep(plan, results, record, reporter)
+            for record in in_lanes(ready, session, ncu, results, reporter):
+                keep(record)
     return results
 
 
-def _reusable(tree: Tree, iteration: Iteration, environment: Callable[[str], Environment]) -> ProfileRecord | None:
-    """The newest profile of the same thing, whose report still lies beside it."""
-    profiles, _ = read(tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
-    same = [each for each in profiles if each.environment == environment(iteration.problem.operator)]
-    sources = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
-    known = newest(same, iteration.name, *sources)
-    table = tree.ncu(iteration, "csv")
-    if known is None or not table.is_file():
+def _reusable(
+    plan: ProfilePlan, iteration: Iteration, environment: Callable[[str], Environment]
+) -> ProfileRecord | None:
+    """The newest profile of the same source and environment, if its report still lies beside it."""
+    table = plan.tree.ncu(iteration, "csv")
+    if plan.again or not plan.counters or not table.is_file():
         return None
-    return known if sha256(table.read_bytes()).hexdigest() == known.csv_sha256 else None
+    profiles, _ = read(plan.tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
+    same = [each for each in profiles if each.environment == environment(iteration.problem.operator)]
+    known = newest(same, iteration.name, source_sha256(iteration.path), families_sha256(plan.tree.root, iteration.path))
+    return known if known and sha256(table.read_bytes()).hexdigest() == known.csv_sha256 else None
 
 
 def _verified(
     plan: ProfilePlan, iterations: list[Iteration], reporter: Reporter
 ) -> Iterator[tuple[Iteration, str | None]]:
-    """Each iteration, with the complaint of the contract or of its verification; what is not verified yet is, first."""
+    """Each iteration with the complaint of its contract or verification; verifies what no record proves yet."""
     unproven = []
     for iteration in iterations:
         try:
@@ -144,68 +147,55 @@ def _verified(
     if not unproven:
         return
     verification = Plan(plan.tree, plan.gpu, plan.device, tuple(unproven), plan.settings, upto=Stage.VERIFY)
-    records = run(verification, _Aside(reporter)).records
-    outcomes = {(record.shape_key, record.model, record.iteration): record for record in records}
+    records = run(verification, _NoAdvance(reporter)).records
+    by_name = {(record.shape_key, record.model, record.iteration): record for record in records}
     for iteration in unproven:
-        record = outcomes[iteration.shape_key, iteration.model, iteration.name]
+        record = by_name[iteration.shape_key, iteration.model, iteration.name]
         yield iteration, None if record.status is Status.PASSED else f"{record.stage}: {record.reason}"
 
 
 def _proven(tree: Tree, iteration: Iteration) -> bool:
-    """Whether the newest record of exactly this source, and these families, passed its verification."""
+    """Whether the newest record of this source and its families passed its verification."""
     records, _ = read(tree.records(iteration.gpu, iteration.shape_key, iteration.model), Record)
-    source, families = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
+    source = iteration.name, source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
     same = [
         record
         for record in records
-        if record.iteration == iteration.name
-        and record.source_sha256 == source
-        and record.families_sha256 == families
+        if (record.iteration, record.source_sha256, record.families_sha256) == source
         and record.stage in (Stage.VERIFY, Stage.BENCH)
     ]
     return bool(same) and same[-1].status is Status.PASSED
 
 
-def _carry_out(
-    iterations: list[Iteration], session: Session, ncu: Ncu | None, children: Children, reporter: Reporter
-) -> Iterator[tuple[ProfileRecord, str | None]]:
-    """Each record, in order, with the remedy where counters were refused.
-
-    Some iterations go at a time: one has the device, the others are imported and built.
-    """
+def in_lanes(
+    iterations: list[Iteration], session: Session, ncu: Ncu | None, results: Profiles, reporter: Reporter
+) -> Iterator[ProfileRecord]:
+    """Each record, in order. One iteration has the device while others are imported and built."""
     lanes = max(1, min(MOST_LANES, cores.usable() // CORES_PER_LANE, len(iterations)))
-    remedies: list[str] = []
-
-    def find(iteration: Iteration) -> tuple[ProfileRecord, str | None]:
-        if ncu is not None and not remedies:
-            try:
-                return session.count(iteration, ncu), None
-            except CountersRefused as refused:
-                remedies.append(str(refused))  # it holds for all: the others need not try
-        return session.time(iteration), next(iter(remedies), None)
-
-    def work(iteration: Iteration) -> tuple[ProfileRecord, str | None]:
-        try:
-            return find(iteration)
-        except Refusal as refusal:
-            return session.failed(iteration, Outcome.REFUSED, str(refusal)), next(iter(remedies), None)
-        except InfrastructureError as error:
-            return session.failed(iteration, Outcome.FAILED, str(error)), next(iter(remedies), None)
-
     reporter.doing(f"profiling {len(iterations)} iterations, {lanes} at a time")
-    with run_ahead(work, iterations, lanes, window=2 * lanes, abort=children.stop) as records:
+    work = partial(_profile_one, session, ncu, results)
+    with run_ahead(work, iterations, lanes, window=2 * lanes, abort=session.children.stop) as records:
         yield from records
 
 
-def _keep(plan: ProfilePlan, results: Profiles, record: ProfileRecord, reporter: Reporter) -> None:
-    append(plan.tree.profiles(record.gpu, record.shape_key, record.model), record)
-    results.records.append(record)
-    reporter.finished(line(record))
+def _profile_one(session: Session, ncu: Ncu | None, results: Profiles, iteration: Iteration) -> ProfileRecord:
+    """Profile with counters if the driver allows them, else with a trace. A failure is a record too."""
+    try:
+        if ncu is not None and results.remedy is None:
+            try:
+                return session.count(iteration, ncu)
+            except CountersRefused as refused:
+                results.remedy = str(refused)  # the driver would refuse the others too
+        return session.time(iteration)
+    except Refusal as refusal:
+        return session.failed(iteration, Outcome.REFUSED, str(refusal))
+    except InfrastructureError as error:
+        return session.failed(iteration, Outcome.FAILED, str(error))
 
 
 @dataclass(frozen=True, slots=True)
-class _Aside:
-    """Passes on what a verification says, without counting it as a profile."""
+class _NoAdvance:
+    """Passes on a verification's messages; the progress bar counts profiles alone."""
 
     reporter: Reporter
 

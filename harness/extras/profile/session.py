@@ -1,4 +1,4 @@
-"""One iteration's profile: its launch under ncu or under a trace, what came of it, and the record of both."""
+"""One profile of one iteration: run its launch under ncu or a trace, check what ran, and make the record."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,9 +16,9 @@ from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.profile import fallback, report
 from harness.extras.profile.advice import advise
-from harness.extras.profile.bottleneck import judge
+from harness.extras.profile.bottleneck import find_bottleneck
 from harness.extras.profile.case import Case, parse_config
-from harness.extras.profile.children import Children, Done
+from harness.extras.profile.children import Children, FinishedProgram
 from harness.extras.profile.figures import Figures, figures
 from harness.extras.profile.ideas import untried
 from harness.extras.profile.launch import Job, Launched
@@ -31,16 +31,16 @@ from harness.machine.nvml import Device
 from harness.records.profiles import KernelTime, Outcome, ProfileRecord
 from harness.records.results import SCHEMA, Environment
 
-WORDS_OF_A_CRASH: Final = 160
+CRASH_CHARACTERS: Final = 160
 
 
 class Refusal(Exception):
-    """What ran, or would run, is not what was to be profiled."""
+    """The launch was wrong, or ran something else than the iteration's kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the profiles of one run share; ``scratch`` is its own folder, the gate in it lets one launch at a time."""
+    """What all profiles of one run share. ``scratch`` holds the gate, which lets one launch run at a time."""
 
     tree: Tree
     gpu: Gpu
@@ -51,54 +51,52 @@ class Session:
     deadline_s: float
 
     def count(self, iteration: Iteration, ncu: Ncu) -> ProfileRecord:
-        """Profile an iteration's launch with counters; its report and table replace older ones only if all went well.
+        """Profile one launch with counters. An older report is replaced only if every step succeeds.
 
-        Raises Refusal, and InfrastructureError for what is not the iteration's fault (CountersRefused among them).
+        Raises Refusal for a fault of the iteration, and InfrastructureError, such as CountersRefused, for others.
         """
         started = time.monotonic()
         blank = self.blank(iteration)
-        final, partial = (self.tree.ncu(iteration, f"{part}ncu-rep") for part in ("", "partial."))
+        table, final, partial = (self.tree.ncu(iteration, end) for end in ("csv", "ncu-rep", "partial.ncu-rep"))
         partial.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)
         try:
-            launched, said = self._launch(iteration, lambda program: ncu.command(partial, program))
+            launched, log = self._launch(iteration, lambda program: ncu.command(partial, program))
             if not partial.is_file():
-                why = complaint(said) or "and says nothing of why"
-                raise NcuError(f"{ncu.name} wrote no report of {iteration.name}: {why}")
-            text = ncu.table(partial, self.children, self._surroundings(self.scratch), self.scratch)
-            kernels = report.parse(text, self.tree.short(self.tree.ncu(iteration, "csv")))
-            self._expect(launched.kernels, [kernel.name for kernel in kernels])
-            read = [figures(kernel) for kernel in kernels]
-            self._unchanged(iteration, blank)
-            self._replace(iteration, partial, final, text)
+                raise NcuError(f"{ncu.name} wrote no report of {iteration.name}: {complaint(log)}")
+            text = ncu.table(partial, self.children, self._variables(self.scratch), self.scratch)
+            reports = report.parse(text, self.tree.short(table))
+            self._check(iteration, blank, launched, [each.name for each in reports])
+            kernels = [figures(each) for each in reports]
+            files.put(table, text.encode())
+            partial.replace(final)
         finally:
             partial.unlink(missing_ok=True)
-        seconds = launched.seconds | {"all": round(time.monotonic() - started, 3)}
-        return self._judged(iteration, blank, read, ncu.name, sha256(text.encode()).hexdigest(), seconds)
+        return msgspec.structs.replace(
+            blank,
+            outcome=Outcome.PROFILED,
+            profiler=ncu.name,
+            csv_sha256=sha256(text.encode()).hexdigest(),
+            **_times(started, launched, [KernelTime(each.kernel, round(each.duration_us, 3)) for each in kernels]),
+            **self._findings(iteration, kernels),
+        )
 
     def time(self, iteration: Iteration) -> ProfileRecord:
         """Names and durations of an iteration's kernels, without counters; raises as ``count`` does."""
         started = time.monotonic()
         blank = self.blank(iteration)
-        trace = self.scratch / f"{_slug(iteration)}.trace.json"
+        trace = self.scratch / f"{_folder_name(iteration)}.trace.json"
         launched, _ = self._launch(iteration, list, trace)
         kernels = fallback.read(trace)
-        self._expect(launched.kernels, [kernel.name for kernel in kernels])
-        self._unchanged(iteration, blank)
-        return msgspec.structs.replace(
-            blank,
-            outcome=Outcome.TIMED,
-            profiler=fallback.PROFILER,
-            kernels=kernels,
-            duration_us=round(sum(kernel.duration_us for kernel in kernels), 3),
-            seconds=launched.seconds | {"all": round(time.monotonic() - started, 3)},
-        )
+        self._check(iteration, blank, launched, [each.name for each in kernels])
+        times = _times(started, launched, kernels)
+        return msgspec.structs.replace(blank, outcome=Outcome.TIMED, profiler=fallback.PROFILER, **times)
 
     def failed(self, iteration: Iteration, outcome: Outcome, reason: str) -> ProfileRecord:
         return msgspec.structs.replace(self.blank(iteration), outcome=outcome, reason=reason)
 
     def blank(self, iteration: Iteration) -> ProfileRecord:
-        """The record of an iteration as it lies there now, before anything is found."""
+        """The record of an iteration's present source, without findings."""
         return ProfileRecord(
             schema=SCHEMA,
             recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -114,112 +112,90 @@ class Session:
         )
 
     def _launch(
-        self,
-        iteration: Iteration,
-        wrap: Callable[[list[str]], list[str]],
-        trace: Path | None = None,
+        self, iteration: Iteration, wrap: Callable[[list[str]], list[str]], trace: Path | None = None
     ) -> tuple[Launched, str]:
-        """Run the launching program; what it reports, where the launch took place, and what was printed."""
-        folder = self.scratch / _slug(iteration)
+        """Run the launching program, wrapped in ncu or not; its outcome and its log."""
+        folder = self.scratch / _folder_name(iteration)
         folder.mkdir(exist_ok=True)
-        outcome, job = folder / "outcome.json", folder / "job.json"
+        outcome, job_file = folder / "outcome.json", folder / "job.json"
         outcome.unlink(missing_ok=True)
-        job.write_bytes(
-            msgspec.json.encode(
-                Job(
-                    root=str(self.tree.root),
-                    path=str(iteration.path),
-                    gpu=self.gpu.key,
-                    gate=str(self.scratch / "gate"),
-                    outcome=str(outcome),
-                    parent=os.getpid(),
-                    trace=None if trace is None else str(trace),
-                )
-            )
+        job = Job(
+            root=str(self.tree.root),
+            path=str(iteration.path),
+            gpu=self.gpu.key,
+            gate=str(self.scratch / "gate"),
+            outcome=str(outcome),
+            parent=os.getpid(),
+            trace=None if trace is None else str(trace),
         )
-        program = [sys.executable, "-m", "harness.extras.profile.launch", str(job)]
-        done = self.children.run(wrap(program), self._surroundings(folder), folder, self.deadline_s)
-        said = done.stdout + "\n" + done.stderr
-        if (known := trouble(said)) is not None:
+        job_file.write_bytes(msgspec.json.encode(job))
+        program = [sys.executable, "-m", "harness.extras.profile.launch", str(job_file)]
+        finished = self.children.run(wrap(program), self._variables(folder), folder, self.deadline_s)
+        log = finished.stdout + "\n" + finished.stderr
+        if (known := trouble(log)) is not None:
             raise known
-        if done.timed_out:
+        if finished.timed_out:
             raise InfrastructureError(f"{iteration.name} was not profiled within {self.deadline_s:g} s; see --deadline")
         if not outcome.is_file():
-            raise Refusal(_fate(done))
+            raise Refusal(_last_words(finished))
         launched = msgspec.json.decode(outcome.read_bytes(), type=Launched)
         if launched.reason is not None:
             raise Refusal(launched.reason)
-        return launched, said
+        return launched, log
 
-    def _surroundings(self, folder: Path) -> dict[str, str]:
-        """The environment of a program: this checkout first, one device, English messages, files in the scratch."""
-        mine = {
+    def _variables(self, folder: Path) -> dict[str, str]:
+        """Environment variables of a program: this checkout's code, one device, English messages, scratch files."""
+        own = {
             "PYTHONPATH": self.tree.python_path,
             "TILELANG_PRINT_ON_COMPILATION": "0",
             "TMPDIR": str(folder),
             "LC_ALL": "C.UTF-8",
         }
         if self.device is not None:
-            mine["CUDA_VISIBLE_DEVICES"] = self.device.uuid
-        return dict(os.environ) | mine
+            own["CUDA_VISIBLE_DEVICES"] = self.device.uuid
+        return dict(os.environ) | own
 
-    def _expect(self, expected: Sequence[str], found: Sequence[str]) -> None:
-        """Each of the iteration's kernels once, and no other; raises Refusal."""
-        if sorted(expected) != sorted(found):
+    def _check(self, iteration: Iteration, blank: ProfileRecord, launched: Launched, found: Sequence[str]) -> None:
+        """Raise Refusal unless each of the iteration's kernels ran once, nothing else ran, and no source changed."""
+        if sorted(launched.kernels) != sorted(found):
             raise Refusal(
                 f"the launch ran {', '.join(found)}, where the iteration's source has "
-                f"{', '.join(expected) or 'none'}, each once"
+                f"{', '.join(launched.kernels) or 'none'}, each once"
             )
-
-    def _unchanged(self, iteration: Iteration, blank: ProfileRecord) -> None:
-        now = self.blank(iteration)
-        if (now.source_sha256, now.families_sha256) != (blank.source_sha256, blank.families_sha256):
+        now = source_sha256(iteration.path), families_sha256(self.tree.root, iteration.path)
+        if now != (blank.source_sha256, blank.families_sha256):
             raise Refusal("its source or its family changed while it was profiled")
 
-    def _replace(self, iteration: Iteration, partial: Path, final: Path, text: str) -> None:
-        """The report and its table, each whole or as it was."""
-        files.put(self.tree.ncu(iteration, "csv"), text.encode())
-        partial.replace(final)
-
-    def _judged(
-        self,
-        iteration: Iteration,
-        blank: ProfileRecord,
-        kernels: list[Figures],
-        profiler: str,
-        csv_sha256: str,
-        seconds: dict[str, float],
-    ) -> ProfileRecord:
-        """What the figures say of the kernel that took longest."""
-        whole_us = sum(kernel.duration_us for kernel in kernels)
+    def _findings(self, iteration: Iteration, kernels: list[Figures]) -> dict[str, Any]:
+        """The bottleneck of the kernel that took longest, and what to try."""
         longest = max(kernels, key=lambda kernel: kernel.duration_us)
-        problem = iteration.problem
-        verdict = judge(longest, problem, self.gpu, whole_us - longest.duration_us)
+        others_us = sum(kernel.duration_us for kernel in kernels) - longest.duration_us
+        found = find_bottleneck(longest, iteration.problem, self.gpu, others_us)
         config = parse_config(contract.check(iteration).config)
-        return msgspec.structs.replace(
-            blank,
-            outcome=Outcome.PROFILED,
-            profiler=profiler,
-            kernels=tuple(KernelTime(kernel.kernel, round(kernel.duration_us, 3)) for kernel in kernels),
-            duration_us=round(whole_us, 3),
-            bound=verdict.bound,
-            confidence=verdict.confidence,
-            limiter=verdict.limiter,
-            evidence=verdict.evidence,
-            ideas=untried(self.tree, iteration, advise(Case(longest, verdict, problem, self.gpu, config))),
-            metrics=longest.metrics,
-            csv_sha256=csv_sha256,
-            seconds=seconds,
-        )
+        ideas = advise(Case(longest, found, iteration.problem, self.gpu, config))
+        return {
+            **msgspec.structs.asdict(found),
+            "ideas": untried(self.tree, iteration, ideas),
+            "metrics": longest.metrics,
+        }
 
 
-def _fate(done: Done) -> str:
-    said = (done.stderr.strip() or done.stdout).splitlines()
-    lines = [line.strip() for line in said if line.strip() and not line.startswith("==")]
-    last = f" (it printed: {lines[-1][:WORDS_OF_A_CRASH]})" if lines else ""
-    return f"the process that launches it ended with code {done.code} before it had answered{last}"
+def _times(started: float, launched: Launched, kernels: Sequence[KernelTime]) -> dict[str, Any]:
+    """The record's times: of each kernel, of all kernels, and of the profile's own steps."""
+    return {
+        "kernels": tuple(kernels),
+        "duration_us": round(sum(kernel.duration_us for kernel in kernels), 3),
+        "seconds": launched.seconds | {"all": round(time.monotonic() - started, 3)},
+    }
 
 
-def _slug(iteration: Iteration) -> str:
-    """A short name for a folder: ncu makes sockets in it, whose paths may have 107 bytes."""
+def _last_words(finished: FinishedProgram) -> str:
+    printed = (finished.stderr.strip() or finished.stdout).splitlines()
+    lines = [line.strip() for line in printed if line.strip() and not line.startswith("==")]
+    last = f" (it printed: {lines[-1][:CRASH_CHARACTERS]})" if lines else ""
+    return f"the launching process ended with code {finished.code} before it answered{last}"
+
+
+def _folder_name(iteration: Iteration) -> str:
+    """A short name: ncu makes sockets in the folder, and a socket's path may have 107 bytes."""
     return sha256(str(iteration).encode()).hexdigest()[:12]

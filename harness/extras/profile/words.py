@@ -1,14 +1,10 @@
 """A profile in words, for a terminal."""
 
-from typing import Final
-
 from harness.records.profiles import Outcome, ProfileRecord
-
-_INDENT: Final = " " * 12
 
 
 def line(record: ProfileRecord, *, reused: bool = False) -> str:
-    """One profile's outcome, in one line."""
+    """The outcome of one profile in one line."""
     name = f"{record.shape_key} {record.model} {record.iteration}"
     tail = "  (recorded before)" if reused else ""
     if record.outcome in (Outcome.REFUSED, Outcome.FAILED):
@@ -18,16 +14,14 @@ def line(record: ProfileRecord, *, reused: bool = False) -> str:
 
 
 def verdict(record: ProfileRecord) -> str:
-    """What bounds an iteration, why, and what to try, each idea under the number that ``new --idea`` takes."""
+    """The bottleneck, the evidence, and numbered ideas; ``tilebench new --idea`` takes these numbers."""
     lines = [line(record)]
-    for title, texts in (("evidence", record.evidence), ("to try", [idea.sentence for idea in record.ideas])):
-        for number, text in enumerate(texts, start=1):
-            head = title if number == 1 else ""
-            count = f"{number}. " if title == "to try" else ""
-            lines.append(f"  {head:<10}{count}{text}")
-    if record.ideas:
+    ideas = [f"{number}. {idea.sentence}" for number, idea in enumerate(record.ideas, start=1)]
+    for title, texts in (("evidence", record.evidence), ("to try", ideas)):
+        lines += [f"  {'' if position else title:<10}{text}" for position, text in enumerate(texts)]
+    if ideas:
         lines.append(
-            f"{_INDENT}next: tilebench new --gpu {record.gpu} --shape {record.shape_key} --model {record.model} "
+            f"{'':12}next: tilebench new --gpu {record.gpu} --shape {record.shape_key} --model {record.model} "
             f"--from iter{record.number:03d} --idea 1"
         )
     return "\n".join(lines)
@@ -39,8 +33,5 @@ def _bound(record: ProfileRecord) -> str:
     if record.bound is None:
         return "bound unknown"
     limiter = f" by {record.limiter}" if record.limiter else ""
-    return (
-        f"{record.bound}-bound{limiter} ({record.confidence} confidence)"
-        if record.bound != "mixed"
-        else (f"mixed, most{limiter} ({record.confidence} confidence)")
-    )
+    bound = f"mixed, most{limiter}" if record.bound == "mixed" else f"{record.bound}-bound{limiter}"
+    return f"{bound} ({record.confidence} confidence)"

@@ -120,8 +120,8 @@ def test_a_screen_builds_no_more_at_once(
 def test_profiles_go_on_the_cores_of_the_quota(node: Node) -> None:
     node.quota.write_text("800000 100000")
     heard = Heard()
-    session: Any = type("Session", (), {"time": lambda self, iteration: iteration})()
-    children: Any = type("Children", (), {"stop": lambda self: None})()
+    children = type("Children", (), {"stop": lambda self: None})()
+    session: Any = type("Session", (), {"time": lambda self, iteration: iteration, "children": children})()
     iterations: Any = list(range(8))
-    assert [record for record, _ in profiles._carry_out(iterations, session, None, children, heard)] == iterations
+    assert list(profiles.in_lanes(iterations, session, None, profiles.Profiles(), heard)) == iterations
     assert heard.said == ["profiling 8 iterations, 2 at a time"]

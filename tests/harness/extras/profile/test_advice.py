@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.extras.profile.advice import TABLE, advise
-from harness.extras.profile.bottleneck import judge
+from harness.extras.profile.bottleneck import find_bottleneck
 from harness.extras.profile.case import Case, parse_config
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.profiles import Bound, Idea
@@ -26,7 +26,7 @@ from tests.harness.extras.profile.reports import (
 
 def case(path: Path, config: str = "", bound: Bound | None = None, **figures: float | None) -> Case:
     found = read_figures(path, **figures)
-    verdict = judge(found, problem(), h200())
+    verdict = find_bottleneck(found, problem(), h200())
     if bound is not None:
         verdict = msgspec.structs.replace(verdict, bound=bound)
     return Case(found, verdict, problem(), h200(), parse_config(config))
@@ -59,7 +59,7 @@ def test_a_short_main_loop_is_told_to_take_turns() -> None:
     shape = "matmul_fp16fp32_16384x16384x512"
     found = read_figures(ROOT / f"tuning/h200/tilelang/perf/{shape}/tilebench/ncu_iter009.csv")
     short = parse_shape_key(shape)
-    ideas = advise(Case(found, judge(found, short, h200()), short, h200(), parse_config(config)))
+    ideas = advise(Case(found, find_bottleneck(found, short, h200()), short, h200(), parse_config(config)))
     because = idea("ping_pong", ideas).because
     assert re.fullmatch(r"a tile has only 8 steps of K .* the tensor pipe is busy 8\d% of the time", because)
     assert "ping_pong" not in {each.tag for each in advise(case(PERSISTENT, PERSISTENT_CONFIG))}
@@ -113,7 +113,7 @@ def test_bank_conflicts_and_spills_are_told_whatever_the_bound() -> None:
 
 def test_a_grid_that_leaves_sms_idle_gets_smaller_tiles_or_split_k() -> None:
     found, thousand = read_figures(STOCK), parse_shape_key("matmul_bf16fp32_1024x1024x1024")
-    verdict = msgspec.structs.replace(judge(found, thousand, h200()), bound=Bound.LAUNCH)
+    verdict = msgspec.structs.replace(find_bottleneck(found, thousand, h200()), bound=Bound.LAUNCH)
     small = Case(found, verdict, thousand, h200(), parse_config(STOCK_CONFIG))
     ideas = advise(small)
     assert "32 tiles of 128x256 are fewer than 132 SMs" in idea("split_k", ideas).because

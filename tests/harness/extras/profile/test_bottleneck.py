@@ -7,16 +7,17 @@ import pytest
 
 from harness.extras.profile import bottleneck
 from harness.extras.profile.advice import TABLE
-from harness.extras.profile.bottleneck import RULES, THRESHOLDS, Load, Verdict, decide, judge
+from harness.extras.profile.bottleneck import RULES, THRESHOLDS, Bottleneck, Load, decide, find_bottleneck
 from harness.extras.profile.figures import FIGURES, Figures
+from harness.judge.facts.problem import parse_shape_key
 from harness.records.profiles import Bound, Confidence
 from tests.harness.extras.profile.reports import PERSISTENT, STOCK, h200, problem, read_figures
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "reference" / "profile.md"
 
 
-def verdict(figures: Figures) -> Verdict:
-    return judge(figures, problem(), h200())
+def verdict(figures: Figures) -> Bottleneck:
+    return find_bottleneck(figures, problem(), h200())
 
 
 def test_the_stock_kernel_is_bound_by_the_tensor_pipe_but_not_far_from_shared_memory() -> None:
@@ -32,6 +33,13 @@ def test_the_persistent_kernel_saturates_the_tensor_pipe() -> None:
     assert "tensor pipe 91%" in evidence
     assert "783.9 TFLOPS" in evidence, "137 Gflop in 175.3 µs"
     assert "801 flop per DRAM byte against a ridge of 206: right of the ridge" in evidence
+
+
+def test_a_kernel_without_flops_stands_under_the_bandwidth() -> None:
+    copy = parse_shape_key("copy_bf16fp32_33280x1024")
+    evidence = "\n".join(find_bottleneck(read_figures(PERSISTENT), copy, h200()).evidence)
+    assert "0 flop per DRAM byte against a ridge of 206: left of it, where DRAM is the roof; 978.6" in evidence
+    assert " GB/s, 20% of that roof" in evidence, "4.8 TB/s"
 
 
 def test_few_warps_are_no_sign_of_a_bound_where_tma_feeds_wgmma() -> None:
@@ -130,4 +138,4 @@ def test_the_documentation_has_the_table_as_it_is() -> None:
 
 def test_a_verdict_survives_its_record() -> None:
     found = verdict(read_figures(STOCK))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Verdict) == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Bottleneck) == found

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.extras.profile.figures import FIGURES, figures
-from harness.extras.profile.report import ReportError, base_unit, parse, read
+from harness.extras.profile.report import ReportError, base_unit, parse
 from harness.records.profiles import Metric
 from tests.harness.extras.profile.reports import PERSISTENT, STOCK, changed, rows, text, without
 
@@ -15,7 +15,7 @@ from tests.harness.extras.profile.reports import PERSISTENT, STOCK, changed, row
     [(STOCK, 200.512, 77.437603, 184218112.0), (PERSISTENT, 175.328, 91.288421, 144303104.0)],
 )
 def test_a_report_of_an_h200(path: Path, duration_us: float, tensor_pct: float, dram_read_bytes: float) -> None:
-    (kernel,) = read(path)
+    (kernel,) = parse(path.read_text(), path.name)
     assert kernel.name == "main_kernel"
     found = figures(kernel)
     assert found.duration_us == pytest.approx(duration_us)
@@ -27,7 +27,7 @@ def test_a_report_of_an_h200(path: Path, duration_us: float, tensor_pct: float, 
 
 
 def test_the_whole_report_has_all_its_columns() -> None:
-    (kernel,) = read(PERSISTENT)
+    (kernel,) = parse(PERSISTENT.read_text(), PERSISTENT.name)
     assert len(kernel.cells) == 2238
     # WGMMA is counted by type, and as much of it as the problem has; the pipe that its name suggests shows 1.4%.
     assert kernel.metric("sm__ops_path_tensor_src_bf16_dst_fp32.sum") == Metric(2 * 4096**3, "")
@@ -134,8 +134,3 @@ def test_a_report_cut_anywhere_is_refused() -> None:
     for end in range(0, len(whole) - 1, 97):
         with pytest.raises(ReportError, match=r"^cut\.csv"):
             parse(whole[:end], "cut.csv")
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="cannot be read: No such file"):
-        read(tmp_path / "ncu_iter001.csv")

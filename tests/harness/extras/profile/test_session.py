@@ -17,7 +17,7 @@ from harness.errors import InfrastructureError
 from harness.evidence import toolchain
 from harness.extras.profile.children import Children, Stopped
 from harness.extras.profile.launch import Job, Launched
-from harness.extras.profile.ncu import CountersRefused, Missing, Ncu, NcuError, require
+from harness.extras.profile.ncu import CountersRefused, Ncu, NcuError, NcuMissing, require
 from harness.extras.profile.report import ReportError
 from harness.extras.profile.session import Refusal, Session
 from harness.records.environment import describing
@@ -155,7 +155,7 @@ def test_one_kernel_launched_twice_is_refused(
 FAILURES = [
     ("permission", {}, CountersRefused, r"ERR_NVGPUCTRPERM.*NVreg_RestrictProfilingToAdminUsers=0.*SYS_ADMIN"),
     ("busy", {}, NcuError, "another profiler holds the counters.*dcgmi profile --pause"),
-    ("nothing", {}, NcuError, "wrote no report of iter005_wide_tiles: and says nothing of why"),
+    ("nothing", {}, NcuError, "wrote no report of iter005_wide_tiles: ncu gave no reason"),
     ("nothing", {"FAKE_SAYS": "1"}, NcuError, "wrote no report of iter005_wide_tiles: ==ERROR== Failed to write"),
     ("crash", {}, Refusal, r"ended with code 11 .*\(it printed: CUDA error: an illegal memory access"),
     ("wrong", {}, Refusal, "max_abs_err=1 is over 0.01"),
@@ -238,7 +238,7 @@ def test_no_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(toolchain, "ncu_path", lambda: None)
-    with pytest.raises(Missing, match="install Nsight Compute; --no-counters gives names and durations"):
+    with pytest.raises(NcuMissing, match="install Nsight Compute; --no-counters gives names and durations"):
         require()
 
 
