@@ -104,6 +104,6 @@ def _once(enter: Callable[[], Candidate], gpu: Gpu, *, again: bool = False) -> M
     try:
         return measured(candidate)
     except Rejection as rejection:
-        if fault_attribution.may_pass(rejection.cause, gpu) and not again:
+        if fault_attribution.is_retried(rejection.cause, gpu) and not again:
             return _once(enter, gpu, again=True)
         raise InfrastructureError(f"{candidate.iteration}: {rejection}; bench it first") from None

@@ -18,7 +18,7 @@ from harness.boards import comparison, revisions
 from harness.catalog.gpus import find
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
-from harness.judge.candidate import default_budget_s
+from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.hashes import BASELINES, FAMILIES, JUDGE, OPERATORS
 from harness.machine import files
 from harness.records.environment import CONTENTS
@@ -116,7 +116,7 @@ def again(found: Found, *, in_image: bool) -> Record:
     """Measure it once more by its own harness, with the budget that it had; what it says goes to stderr."""
     record = found.record
     assert record.measurement is not None
-    budget_s = max(default_budget_s(find(record.gpu)), round(record.measurement.seconds + 0.5))
+    budget_s = max(rules_of(find(record.gpu)).budget_s, round(record.measurement.seconds + 0.5))
     verb = [
         *("bench", "--gpu", record.gpu, "--shape", record.shape_key, "--model", record.model),
         *("--iter", str(record.number), "--budget", f"{budget_s:g}", "--json"),

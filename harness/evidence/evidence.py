@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.evidence import banks, rules, sass
-from harness.evidence.rules import Facts
+from harness.evidence.rules import KernelFacts
 from harness.judge.facts import occupancy, ptxas
 from harness.judge.facts.compilation import Compilation, Launch
 from harness.judge.facts.gpu import Gpu
@@ -15,30 +15,23 @@ from harness.records.results import Build, KernelEvidence
 ANALYSIS: Final = 1  # raise it when a figure changes its meaning: what is recorded is then found out anew
 
 
-class DoesNotFit(Exception):
-    """The kernel compiled, and no launch of it on this architecture can work."""
-
-
 def examine(
     compilation: Compilation | None, problem: Problem, gpu: Gpu, seconds: float, cuobjdump: Path | None
 ) -> Build:
-    """The evidence of one build; without a compilation only that it was made. Raises DoesNotFit."""
+    """The evidence of one build; without a compilation only that it was made."""
     if compilation is None:
         return Build(seconds)
     build = Build(seconds, generated_sha256(compilation), len(compilation.source.encode()))
     if gpu.is_cpu:
         return build
     facts = _facts(compilation, problem, gpu, cuobjdump)
-    for each in facts:
-        if refused := rules.broken(rules.REFUSALS, each):
-            raise DoesNotFit(f"{each.launch.name}: {'; '.join(refused)}")
     return Build(
         build.seconds,
         build.generated_sha256,
         build.generated_bytes,
         None if compilation.cubin is None else len(compilation.cubin),
         tuple(map(_evidence, facts)),
-        tuple(dict.fromkeys(sentence for each in facts for sentence in rules.broken(rules.WARNINGS, each))),
+        tuple(dict.fromkeys(sentence for each in facts for sentence in rules.warnings(each))),
     )
 
 
@@ -47,7 +40,7 @@ def generated_sha256(compilation: Compilation | None) -> str | None:
     return None if compilation is None else hashlib.sha256(compilation.source.encode()).hexdigest()
 
 
-def _facts(compilation: Compilation, problem: Problem, gpu: Gpu, cuobjdump: Path | None) -> list[Facts]:
+def _facts(compilation: Compilation, problem: Problem, gpu: Gpu, cuobjdump: Path | None) -> list[KernelFacts]:
     """Of all kernels, the one that computes first: the most tensor core instructions, then the most of all."""
     usages = ptxas.usage(compilation.log)
     text = None
@@ -71,14 +64,14 @@ def _of_one(
     code: sass.Code | None,
     remarks: tuple[str, ...],
     conflicts: dict[str, tuple[str, ...]],
-) -> Facts:
+) -> KernelFacts:
     limits = occupancy.limits(gpu.arch)
     x, y, z = launch.block
     blocks, limited_by = None, None
     if limits is not None and usage is not None and x * y * z > 0:
         shared_bytes = launch.dynamic_shared_bytes + usage.static_shared_bytes
         blocks, limited_by = occupancy.blocks_per_sm(limits, x * y * z, usage.registers, shared_bytes, usage.barriers)
-    return Facts(
+    return KernelFacts(
         launch=launch,
         arch=gpu.arch,
         limits=limits,
@@ -94,11 +87,11 @@ def _of_one(
     )
 
 
-def _weight(facts: Facts) -> tuple[int, int]:
+def _weight(facts: KernelFacts) -> tuple[int, int]:
     return (sum(facts.code.tensor.values()), facts.code.instructions) if facts.code else (0, 0)
 
 
-def _evidence(facts: Facts) -> KernelEvidence:
+def _evidence(facts: KernelFacts) -> KernelEvidence:
     launch, usage, code = facts.launch, facts.usage, facts.code
     return KernelEvidence(
         name=launch.name,

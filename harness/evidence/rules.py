@@ -1,4 +1,4 @@
-"""The rules: what cannot be launched on an architecture, and what will be slow, each in words and with its source."""
+"""The rules of what makes a kernel slow, each in words and with its source."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -6,17 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.evidence.sass import Code, WarpGroupMma
-from harness.judge.facts.compilation import Launch
-from harness.judge.facts.occupancy import (
-    MAX_CLUSTER,
-    MAX_GRID,
-    MAX_REGISTERS,
-    MAX_THREADS,
-    REGISTERS,
-    Limits,
-    registers_of,
-)
-from harness.judge.facts.ptxas import Usage
+from harness.judge.facts.launchability import Footprint
+from harness.judge.facts.occupancy import MAX_CLUSTER
 
 # Bytes of shared memory that an SM reads in a cycle: 32 banks of 4 (CUDA C++ Programming Guide, "Shared Memory").
 SHARED_BYTES_PER_CYCLE: Final = 128
@@ -29,35 +20,22 @@ MANY_WAVES: Final = 10  # from here on the last wave is less than a tenth
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """All that is known of one kernel; parts are None where the tool that would tell is missing."""
+class KernelFacts(Footprint):
+    """All that is known of one kernel; a part is None if the tool that tells it is missing."""
 
-    launch: Launch
-    arch: str
-    limits: Limits | None
     sms: int | None
     input_bits: int
-    usage: Usage | None
     code: Code | None
     blocks_per_sm: int | None
     limited_by: str | None
     remarks: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
-    compute_bound: bool = True  # by the roofline of the problem, not by what the kernel does
-
-    @property
-    def threads(self) -> int:
-        x, y, z = self.launch.block
-        return x * y * z
+    compute_bound: bool = True  # by the problem's roofline, not by what the kernel does
 
     @property
     def blocks(self) -> int:
         x, y, z = self.launch.grid
         return x * y * z
-
-    @property
-    def shared_bytes(self) -> int:
-        return self.launch.dynamic_shared_bytes + (self.usage.static_shared_bytes if self.usage else 0)
 
     @property
     def waves(self) -> float | None:
@@ -71,74 +49,15 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class WarningRule:
     """``says`` gives the sentences, none where the rule is kept; ``source`` is where it comes from."""
 
     name: str
-    says: Callable[[Facts], Iterator[str]]
+    says: Callable[[KernelFacts], Iterator[str]]
     source: str
 
 
-# What cannot be launched
-
-
-def _threads(facts: Facts) -> Iterator[str]:
-    if facts.threads > MAX_THREADS:
-        yield f"{facts.threads:,} threads a block, {MAX_THREADS:,} at most: make threads smaller"
-
-
-def _shared(facts: Facts) -> Iterator[str]:
-    if facts.limits is not None and facts.shared_bytes > facts.limits.block_shared_bytes:
-        most = facts.limits.block_shared_bytes
-        yield (
-            f"{facts.shared_bytes:,} bytes of shared memory, {facts.arch} has {most:,} for a block, "
-            f"{facts.shared_bytes - most:,} fewer: take fewer stages or a smaller tile"
-        )
-
-
-def _registers(facts: Facts) -> Iterator[str]:
-    if facts.usage is None:
-        return
-    if facts.usage.registers > MAX_REGISTERS:
-        yield f"{facts.usage.registers} registers a thread, {MAX_REGISTERS} at most"
-    taken = registers_of(facts.threads, facts.usage.registers)
-    if facts.threads <= MAX_THREADS and taken > REGISTERS:
-        yield (
-            f"{facts.usage.registers} registers x {facts.threads} threads take {taken:,} registers, "
-            f"an SM has {REGISTERS:,}: take fewer threads or a smaller tile"
-        )
-
-
-def _grid(facts: Facts) -> Iterator[str]:
-    for axis, size, most in zip("xyz", facts.launch.grid, MAX_GRID, strict=True):
-        if not 0 < size <= most:
-            yield f"the grid has {size:,} blocks in {axis}, 1 to {most:,} are possible"
-
-
-def _cluster(facts: Facts) -> Iterator[str]:
-    x, y, z = facts.launch.cluster
-    if x * y * z > MAX_CLUSTER:
-        yield f"a cluster of {x * y * z} blocks, {MAX_CLUSTER} at most"
-    for axis, size, unit in zip("xyz", facts.launch.grid, facts.launch.cluster, strict=True):
-        if unit > 0 and size % unit:
-            yield f"the grid's {size} blocks in {axis} are no multiple of the cluster's {unit}"
-
-
-_SPECIFICATIONS: Final = 'CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"'
-
-REFUSALS: Final = (
-    Rule("threads", _threads, _SPECIFICATIONS),
-    Rule("shared memory", _shared, _SPECIFICATIONS),
-    Rule("registers", _registers, "cuda_occupancy.h, cudaOccMaxBlocksPerSMRegsLimit"),
-    Rule("grid", _grid, _SPECIFICATIONS),
-    Rule("cluster", _cluster, 'CUDA C++ Programming Guide, "Thread Block Clusters"'),
-)
-
-
-# What will be slow
-
-
-def _spills(facts: Facts) -> Iterator[str]:
+def _spills(facts: KernelFacts) -> Iterator[str]:
     usage = facts.usage
     if usage is None:
         return
@@ -151,12 +70,12 @@ def _spills(facts: Facts) -> Iterator[str]:
         yield f"local memory: {usage.stack_bytes:,} bytes a thread, of an array that is indexed at run time"
 
 
-def _ptxas(facts: Facts) -> Iterator[str]:
+def _ptxas(facts: KernelFacts) -> Iterator[str]:
     for remark in facts.remarks:
         yield f"ptxas: {remark}"
 
 
-def _narrow(facts: Facts) -> Iterator[str]:
+def _narrow(facts: KernelFacts) -> Iterator[str]:
     if facts.code is None or not facts.compute_bound:
         return
     for mma in sorted(facts.code.warp_group, key=lambda each: each.n):
@@ -175,7 +94,7 @@ def shared_bytes_per_cycle(mma: WarpGroupMma, input_bits: int) -> float:
     return rows * mma.k * input_bits / 8 / cycles
 
 
-def _older_mma(facts: Facts) -> Iterator[str]:
+def _older_mma(facts: KernelFacts) -> Iterator[str]:
     newer = next(
         (name for arch, name in (("sm_90", "WGMMA"), ("sm_100", "tcgen05.mma")) if facts.arch.startswith(arch)), None
     )
@@ -183,12 +102,12 @@ def _older_mma(facts: Facts) -> Iterator[str]:
         yield f"mma.sync instead of {newer}: the tensor cores of {facts.arch} do not reach their rate by it"
 
 
-def _no_tensor_cores(facts: Facts) -> Iterator[str]:
+def _no_tensor_cores(facts: KernelFacts) -> Iterator[str]:
     if facts.code and not facts.computes and facts.input_bits <= 16:
         yield "no tensor core instruction in the kernel"
 
 
-def _waves(facts: Facts) -> Iterator[str]:
+def _waves(facts: KernelFacts) -> Iterator[str]:
     waves = facts.waves
     if waves is None or facts.sms is None or not facts.computes:
         return
@@ -204,29 +123,31 @@ def _waves(facts: Facts) -> Iterator[str]:
         )
 
 
-def _conflicts(facts: Facts) -> Iterator[str]:
+def _conflicts(facts: KernelFacts) -> Iterator[str]:
     for conflict in facts.conflicts:
         yield f"bank conflicts: {conflict}"
 
 
-def _portable(facts: Facts) -> Iterator[str]:
+def _portable(facts: KernelFacts) -> Iterator[str]:
     x, y, z = facts.launch.cluster
     if 8 < x * y * z <= MAX_CLUSTER:
         yield f"a cluster of {x * y * z} blocks is not portable, and may not be schedulable"
 
 
 WARNINGS: Final = (
-    Rule("spills", _spills, "ptxas --verbose"),
-    Rule("ptxas", _ptxas, "ptxas, its own remarks"),
-    Rule("narrow WGMMA", _narrow, "shared memory's 32 banks of 4 bytes a cycle against the tensor cores' rate"),
-    Rule("mma.sync", _older_mma, "Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024"),
-    Rule("tensor cores", _no_tensor_cores, "the cubin's instructions"),
-    Rule("waves", _waves, "the grid, the SMs of gpus.toml, and the blocks that fit on one"),
-    Rule("bank conflicts", _conflicts, "the addresses in the generated source (banks.py)"),
-    Rule("cluster size", _portable, 'CUDA C++ Programming Guide, "Thread Block Clusters"'),
+    WarningRule("spills", _spills, "ptxas --verbose"),
+    WarningRule("ptxas", _ptxas, "ptxas, its own remarks"),
+    WarningRule("narrow WGMMA", _narrow, "shared memory's 32 banks of 4 bytes a cycle against the tensor cores' rate"),
+    WarningRule(
+        "mma.sync", _older_mma, "Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024"
+    ),
+    WarningRule("tensor cores", _no_tensor_cores, "the cubin's instructions"),
+    WarningRule("waves", _waves, "the grid, the SMs of gpus.toml, and the blocks that fit on one"),
+    WarningRule("bank conflicts", _conflicts, "the addresses in the generated source (banks.py)"),
+    WarningRule("cluster size", _portable, 'CUDA C++ Programming Guide, "Thread Block Clusters"'),
 )
 
 
-def broken(rules: tuple[Rule, ...], facts: Facts) -> list[str]:
-    """What the rules say of a kernel."""
-    return [sentence for rule in rules for sentence in rule.says(facts)]
+def warnings(facts: KernelFacts) -> list[str]:
+    """What will make a kernel slow."""
+    return [sentence for rule in WARNINGS for sentence in rule.says(facts)]

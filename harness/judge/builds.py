@@ -1,4 +1,4 @@
-"""Builds: what is known of compiling an iteration, what need not be compiled again, and how often it may still fail."""
+"""Recorded builds: which compilation a record answers, and how often an iteration may still fail to compile."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -12,14 +12,14 @@ from harness.evidence.evidence import ANALYSIS
 from harness.judge.candidate import Candidate, Rejection
 from harness.records.results import SCHEMA, Build, BuildRecord, Cause, Record, Stage, Status, append_made, read
 
-# What the compilers would say again of the same source; a timeout, a crash, a missing module may be the machine's.
+# Failures that the same source repeats. A timeout, a crash or a missing module may be the machine's fault.
 REPEATABLE: Final = (Cause.COMPILE, Cause.DOES_NOT_FIT)
-# A candidate that did not become a kernel: it takes no iteration number, but one attempt of the budget.
+# Failures that use up one attempt of the iteration's number.
 ATTEMPT: Final = (*REPEATABLE, Cause.LOAD, Cause.TIMEOUT, Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK)
 
 
 def known(candidate: Candidate) -> BuildRecord | None:
-    """The newest record of the same source, for the same architecture by the same compilers."""
+    """The newest record of the same source, architecture and compilers, if a build would repeat it."""
     key = _key(candidate)
     newest = next((each for each in reversed(_history(candidate)) if _same(each, key)), None)
     if newest is None or newest.status is Status.PASSED:
@@ -29,7 +29,7 @@ def known(candidate: Candidate) -> BuildRecord | None:
 
 
 def refuse_exhausted(candidate: Candidate) -> None:
-    """Raise a Rejection where the iteration has used up its attempts, and this source would be one more."""
+    """Raise Rejection if the iteration has used up its attempts and this source would be one more."""
     most = candidate.settings.attempts
     source = (candidate.source_sha256, candidate.families_sha256)
     failed = _failed(candidate)
@@ -43,7 +43,7 @@ def refuse_exhausted(candidate: Candidate) -> None:
 
 
 def evidence(tree: Tree, record: Record) -> Build | None:
-    """What is known of the build behind a record: its own, else that of the same source, built elsewhere."""
+    """The build behind a record: its own, else one of the same source from elsewhere."""
     if record.build is None or record.build.kernels is not None or record.build.generated_sha256 is None:
         return record.build
     source = (record.source_sha256, record.families_sha256)
@@ -53,9 +53,9 @@ def evidence(tree: Tree, record: Record) -> Build | None:
 
 
 def keep(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> tuple[Rejection | None, str | None]:
-    """Record a build that was made now. A failed one becomes an attempt: its name, and a reason that says what is left.
+    """Record a new build. A failed build becomes an attempt: its name, and a reason that says how many are left.
 
-    A kernel that compiles when it is first called, and then fails to, is a failed build too.
+    A kernel that fails to compile at its first call is a failed build too.
     """
     if candidate.stage is Stage.CONTRACT:
         return rejection, None
@@ -101,7 +101,7 @@ def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> Bu
 
 
 def _failed(candidate: Candidate) -> set[tuple[str, str]]:
-    """The different sources of this iteration's number that failed since one last compiled."""
+    """The sources of this iteration's number that failed since the last one that compiled."""
     failed: set[tuple[str, str]] = set()
     for each in _history(candidate):
         if each.number != candidate.iteration.number:
@@ -122,7 +122,7 @@ def _path(tree: Tree, iteration: Iteration) -> Path:
 
 
 def _key(candidate: Candidate) -> dict[str, Any]:
-    """All that the outcome of a build hangs on."""
+    """Everything that decides the outcome of a build."""
     tools = toolchain.find()
     cpu = candidate.gpu.is_cpu
     return {
@@ -137,7 +137,7 @@ def _key(candidate: Candidate) -> dict[str, Any]:
 
 
 def _same(record: BuildRecord, key: dict[str, Any]) -> bool:
-    """A record with instructions counted answers for a machine that cannot count them."""
+    """Whether a record answers this key; one with counted instructions serves a machine that cannot count them."""
     return all(getattr(record, name) == value for name, value in key.items() if name != "disassembler" or value)
 
 

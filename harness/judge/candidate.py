@@ -1,4 +1,4 @@
-"""A candidate: one iteration on its way through the stages, the processes that serve it, and why it may not pass."""
+"""A candidate: one iteration on its way through the stages, with its processes and the reason why it fails."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,22 +7,23 @@ from typing import Final, Self
 from harness.catalog.tree import Iteration
 from harness.errors import InfrastructureError, printable
 from harness.judge import contract
+from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Seated, Trouble
-from harness.judge.processes import Contestant, Ended, Opponent, Referee
+from harness.judge.processes import BaselineProcess, Contestant, Ended, Referee
 from harness.machine.nvml import Device
 from harness.records.results import Build, BuildRecord, Cause, Measurement, Stage, Trial
 
-SEAT_DEADLINE_S: Final = 180.0
+START_DEADLINE_S: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a measurement is made. ``target_half_width`` is relative to the ratio; the budget is of the device's time.
+    """How a measurement is made. ``target_half_width`` is relative to the ratio; ``budget_s`` is device time.
 
-    ``attempts`` is how many sources of one iteration may fail to compile; ``again`` compiles what is recorded already.
+    ``attempts`` is how many sources of one iteration may fail to compile. ``again`` compiles anew what is recorded.
     """
 
     budget_s: float
@@ -37,18 +38,17 @@ class Settings:
 
     @classmethod
     def of(cls, gpu: Gpu, budget_s: float | None = None) -> Self:
-        """As ``bench`` measures on a GPU or a CPU, where rounds and launches are fewer as the budget is smaller."""
-        budget_s = default_budget_s(gpu) if budget_s is None else budget_s
-        return cls(budget_s, rounds_per_placement=3, min_launches=24) if gpu.is_cpu else cls(budget_s)
-
-
-def default_budget_s(gpu: Gpu) -> float:
-    """A GPU's interval is narrow within 3 s; a CPU's hardly ever is, and its pipeline is there to be seen running."""
-    return 1.0 if gpu.is_cpu else 3.0
+        """The settings of ``bench`` on this kind of device."""
+        rules = rules_of(gpu)
+        return cls(
+            rules.budget_s if budget_s is None else budget_s,
+            rounds_per_placement=rules.rounds_per_placement,
+            min_launches=rules.min_launches,
+        )
 
 
 class Rejection(Exception):
-    """The outcome is decided: the iteration does not pass. The reason may quote the contestant, so it is tamed."""
+    """The iteration does not pass. The reason may quote the contestant, so control characters are escaped."""
 
     def __init__(self, cause: Cause, reason: str) -> None:
         self.cause = cause
@@ -58,9 +58,9 @@ class Rejection(Exception):
 
 @dataclass(slots=True)
 class Candidate:
-    """One iteration on its way: what each stage found, so far.
+    """One iteration on its way, with what each stage found so far.
 
-    ``recorded_build`` is the record that its build repeats, so that it is not recorded twice.
+    ``recorded_build`` is the record that its build repeats; a repeated build is not recorded again.
     """
 
     iteration: Iteration
@@ -72,12 +72,12 @@ class Candidate:
     families_sha256: str
     judge_sha256: str
     referees: "Referees"
-    builders: int = 1  # candidates that may build at once, and share the memory
-    launches: bool = True  # False where the evidence of its build is all that is asked for
+    builders: int = 1  # candidates that build at once and share the memory
+    launches: bool = True  # False if only the evidence of its build is wanted
     stage: Stage = Stage.CONTRACT
     terms: contract.Terms | None = None
     contestant: Contestant | None = None
-    opponent: Opponent | None = None
+    baseline: BaselineProcess | None = None
     build: Build | None = None
     recorded_build: BuildRecord | None = None
     verification: tuple[Trial, ...] = ()
@@ -108,18 +108,26 @@ class Candidate:
             launches=launches,
         )
 
+    def hashes_now(self) -> tuple[str, str, str]:
+        """Hashes of source, families and judge as they lie on the disk now."""
+        return (
+            source_sha256(self.iteration.path),
+            families_sha256(self.root, self.iteration.path),
+            judge_sha256.__wrapped__(self.root, self.iteration.problem.operator, self.gpu),
+        )
+
     def abort(self) -> None:
-        """End its contestant's process from another thread; who waits for it is told that it ended."""
+        """End the contestant's process from another thread; the thread that waits for it sees that it ended."""
         contestant = self.contestant
         if contestant is not None:
             contestant.kill()
 
     def leave(self) -> None:
         """End its processes, whatever became of them."""
-        for side in (self.contestant, self.opponent):
+        for side in (self.contestant, self.baseline):
             if side is not None:
                 side.end()
-        self.contestant = self.opponent = None
+        self.contestant = self.baseline = None
 
 
 @dataclass(slots=True)
@@ -132,13 +140,13 @@ class Referees:
     _referee: Referee | None = None
 
     def seat(self, problem: Problem) -> Referee:
-        """The referee of a problem; raises InfrastructureError where it cannot start."""
+        """The referee of a problem. Raises InfrastructureError if it cannot start."""
         if self._referee is not None and self._referee.problem == problem and self._referee.alive:
             return self._referee
         self.leave()
         try:
             self._referee = Referee(self.root, problem, self.gpu)
-            seated = self._referee.hear(Seated | Trouble, SEAT_DEADLINE_S)
+            seated = self._referee.hear(Seated | Trouble, START_DEADLINE_S)
             if isinstance(seated, Trouble):
                 raise Ended(Cause.REFEREE, seated.reason)
         except Ended as ended:

@@ -1,6 +1,6 @@
-"""The contract: what an iteration's source must look like, checked without importing it.
+"""The contract: the form of an iteration's source, checked without importing it.
 
-This is hygiene, not security: it keeps a ladder readable and pinned. The referee is what makes cheating useless.
+The contract is hygiene, not security: it keeps a ladder readable and pinned. The referee makes cheating useless.
 """
 
 import ast
@@ -33,7 +33,7 @@ LIBRARY_CALLS: Final = frozenset(
         "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul",
     }
 )  # fmt: skip
-# Of these a tensor has methods, and nothing in TileLang is called so.
+# Tensors have these methods, and TileLang has none of the same name.
 LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner", "mv"}
 TORCH_NAMES: Final = frozenset({"torch", "F"})
 ITERATION_NAME: Final = re.compile(r"iter[0-9]{3}_[a-z0-9_]+", re.ASCII)
@@ -44,7 +44,7 @@ TUNING_NAME: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a checked iteration says of itself."""
+    """The idea, parent and configuration that a checked iteration states."""
 
     idea: str
     parent: str | None
@@ -53,7 +53,7 @@ class Terms:
 
 @dataclass(eq=False)
 class Breach(Exception):
-    """The first thing that breaks the contract: where, what, and what to do."""
+    """The first breach of the contract: where, what, and what to do."""
 
     line: int
     reason: str
@@ -68,7 +68,7 @@ def check(iteration: Iteration) -> Terms:
         return _check(iteration)
     except SyntaxError as error:
         raise Breach(error.lineno or 0, f"the file does not parse: {error.msg}") from None
-    # Too deep for the parser or for what walks and prints its tree, or a number of thousands of digits.
+    # Nested too deeply for the parser or for walking the tree, or a number of thousands of digits.
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise Breach(0, f"the file cannot be read as Python: {str(error) or 'nested too deeply'}") from None
 
@@ -151,7 +151,7 @@ def _build(module: ast.Module) -> None:
 
 
 def _config(module: ast.Module, *, is_baseline: bool) -> str:
-    """The pinned parameters: module-level CONFIG, or all module-level literals in capitals."""
+    """The pinned parameters: CONFIG at module level, or all literals in capitals there."""
     for node in module.body:
         value = _assigned(node, "CONFIG")
         if value is not None:
@@ -218,7 +218,7 @@ def _repeat(iteration: Iteration) -> None:
 
 
 def constant(module: ast.Module, name: str) -> ast.expr | None:
-    """What a name of an iteration's module, PARENT or CONFIG, is set to."""
+    """The value of PARENT or CONFIG in an iteration's module; None if it has none."""
     for node in module.body:
         if name in _targets(node):
             return _assigned(node, name)
@@ -264,7 +264,7 @@ def _argument(keyword: ast.keyword) -> str:
 
 
 def _is_pinned(value: ast.expr) -> bool:
-    """Made of literals, constants, the problem's own sizes and local names; no call may decide it."""
+    """Whether no call decides the value: literals, constants, sizes of the problem and local names may."""
     return not any(isinstance(node, ast.Call | ast.Await | ast.Yield) for node in ast.walk(value)) or _is_literal(value)
 
 

@@ -1,4 +1,4 @@
-"""Blame: whether an iteration failed by itself, or because the machine under it did."""
+"""Whether an iteration failed by itself, or because the machine under it did."""
 
 import shutil
 import tempfile
@@ -12,48 +12,49 @@ from harness.judge.processes import Contestant
 from harness.machine import nvml
 from harness.records.results import Cause
 
-# Outcomes that a fault of the machine can look like; a wrong result or a trick is never the machine's.
+# A fault of the machine can look like one of these. A wrong result or a trick is never the machine's.
 DOUBTFUL: Final = frozenset(
     {Cause.LOAD, Cause.COMPILE, Cause.RUNTIME, Cause.CRASH, Cause.TIMEOUT, Cause.OUT_OF_DISK, Cause.REFEREE}
 )
-LEAST_FREE_BYTES: Final = 16 << 20
+MIN_FREE_BYTES: Final = 16 << 20
 CONTINUES: Final = "the same command measures it again"
 
 
-class Outcome(Protocol):
-    """What is recorded of something that was judged."""
+class HasCause(Protocol):
+    """A record of something that was judged."""
 
     @property
     def cause(self) -> Cause | None: ...
 
 
-Judged = TypeVar("Judged", bound=Outcome)
+Judged = TypeVar("Judged", bound=HasCause)
 
 
-def may_pass(cause: Cause | None, gpu: Gpu) -> bool:
-    """Whether it can be the machine's fault, for once: another's use of the device, or a build that opens it.
+def is_retried(cause: Cause | None, gpu: Gpu) -> bool:
+    """Whether the machine may be at fault, so that a run judges the iteration once more.
 
-    Or a pair of processes of which one wakes late, as few do on a GPU; on a CPU such are measured several times anyway.
+    A GPU's clock rejection is retried: rarely, one process resumes late after SIGCONT. A CPU's is not, because it has
+    been measured several times already.
     """
     return cause is Cause.REFEREE or (cause is Cause.CLOCK and not gpu.is_cpu)
 
 
 def standing(outcomes: Iterable[Judged], gpu: Gpu) -> Judged | None:
-    """Of outcomes of one thing, newest first, the one that another measurement would only repeat; None without.
+    """The outcome that another measurement would only repeat; ``outcomes`` are of one thing, newest first.
 
-    The machine's faults are none, and what the clock of a GPU rejects is one when it did so twice.
+    Faults of the machine are passed over. A GPU's clock rejection stands only when two came in a row.
     """
     held = (each for each in outcomes if each.cause is not Cause.REFEREE)
     newest, before = next(held, None), next(held, None)
-    if newest is not None and may_pass(newest.cause, gpu) and (before is None or before.cause is not Cause.CLOCK):
+    if newest is not None and is_retried(newest.cause, gpu) and (before is None or before.cause is not Cause.CLOCK):
         return None
     return newest
 
 
-def judge(candidate: Candidate, rejection: Rejection) -> Rejection:
-    """The rejection, or in its place one of what the iteration cannot help, which is tried again.
+def attribute(candidate: Candidate, rejection: Rejection) -> Rejection:
+    """The rejection, or one with Cause.REFEREE if the machine is at fault.
 
-    Raises InfrastructureError where the others would fare no better: the device is gone, or there is no room.
+    Raises InfrastructureError if every other iteration would fail too: the device is gone, or the disk is full.
     """
     if rejection.cause not in DOUBTFUL:
         return rejection
@@ -65,23 +66,23 @@ def judge(candidate: Candidate, rejection: Rejection) -> Rejection:
 
 
 def _died(candidate: Candidate) -> str | None:
-    """Which of the harness's own has died, or has lost its ground."""
-    contestant, opponent = candidate.contestant, candidate.opponent
-    if any(side is not None and side.orphaned for side in (contestant, opponent)):
+    """Which of the harness's own processes or folders is gone."""
+    contestant, baseline = candidate.contestant, candidate.baseline
+    if any(side is not None and side.orphaned for side in (contestant, baseline)):
         return "the forkserver, which all processes of a run come from, was killed"
-    if opponent is not None and not opponent.alive:
-        return f"the baseline's process {opponent.fate()}"
+    if baseline is not None and not baseline.alive:
+        return f"the baseline's process {baseline.fate()}"
     if contestant is not None and not contestant.scratch.is_dir():
         return f"its scratch folder under {tempfile.gettempdir()} was removed while it ran"
     return None
 
 
 def _no_room(contestant: Contestant | None) -> str | None:
-    """Whether the disk of the scratch folders is full, and not by this contestant."""
+    """The complaint if the disk of the scratch folders is full, unless this contestant filled it."""
     folder = tempfile.gettempdir()
-    if contestant is None or shutil.disk_usage(folder).free > LEAST_FREE_BYTES:
+    if contestant is None or shutil.disk_usage(folder).free > MIN_FREE_BYTES:
         return None
     taken_bytes, _ = contestant.scratch_use()
-    if taken_bytes > LEAST_FREE_BYTES:
+    if taken_bytes > MIN_FREE_BYTES:
         return None
     return f"{folder} is full; free some space, or set TMPDIR to a disk with more; then {CONTINUES}"

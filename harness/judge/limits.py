@@ -1,4 +1,4 @@
-"""The limits of a right result, and the words for a wrong one; pure arithmetic, without torch."""
+"""The error limits of a right result, and the complaint about a wrong one; pure arithmetic without torch."""
 
 import math
 from dataclasses import dataclass
@@ -14,34 +14,34 @@ FP8_ROUNDOFF: Final = 2.0**-13  # Hopper's fp8 tensor cores keep about 14 bits o
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ErrorLimits:
     max_abs: float
     rel: float
 
 
-def limits(problem: Problem) -> Limits:
+def limits(problem: Problem) -> ErrorLimits:
     """The largest |error| and the largest ‖C-R‖/‖R‖ of a right result.
 
-    Rounding to the output's dtype leaves a relative RMS error of about 0.43 unit roundoffs (uniform in a binade); half
-    as much again is granted; independent roundings on the way add up by their squares. Summing K terms in the
-    accumulator adds at most about sqrt(K) of its roundoffs (Higham,
-    "Accuracy and Stability of Numerical Algorithms", section 2.8), granted four times.
+    Rounding to the output's dtype leaves a relative RMS error of about 0.43 unit roundoffs (uniform in a binade); the
+    limit is 1.5 times that. Independent roundings add up by their squares. Summing K terms adds at most about sqrt(K)
+    roundoffs of the accumulator (Higham, "Accuracy and Stability of Numerical Algorithms", section 2.8), granted four
+    times.
     """
     accumulator = FP8_ROUNDOFF if problem.input == "float8_e4m3fn" else UNIT_ROUNDOFF[problem.accumulator]
     rounding = 1.5 * 0.43 * UNIT_ROUNDOFF[problem.output] * math.sqrt(problem.roundings)
     summing = 4 * math.sqrt(problem.terms) * accumulator
     if problem.input == "float8_e4m3fn":
-        summing = 4 * accumulator  # relative to the running sum, which the scaling keeps near the output's size
-    return Limits(MAX_ABS_LIMIT[problem.output], rounding + summing)
+        summing = 4 * accumulator  # relative to the running sum, which scaling keeps near the output's size
+    return ErrorLimits(MAX_ABS_LIMIT[problem.output], rounding + summing)
 
 
 def sketch_limit(problem: Problem) -> float:
-    """The largest difference in a sketch of a right output: rounding errors of N random signs, at eight deviations."""
+    """The largest difference in a sketch of a right output: rounding errors of N random signs, eight deviations."""
     return 8 / 1.5 * limits(problem).rel * OUTPUT_SCALE * math.sqrt(problem.output_shape[-1])
 
 
 def complaint(trial: Trial) -> str | None:
-    """What is wrong with a trial's result, in words; None where nothing is."""
+    """The complaint about a trial's result; None if it is right."""
     if trial.max_abs_err is None:
         return f"{trial.name} trial: the output holds values that are not finite (or was not written)"
     if trial.max_abs_limit is None:

@@ -1,83 +1,85 @@
-"""A measurement: paired blocks over many placements, until the interval is narrow enough or the budget ends."""
+"""A measurement: paired blocks over many placements, until the stopping rule ends it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from statistics import median
 from typing import Final
 
 import msgspec
 
 from harness.judge.candidate import Candidate, Rejection
+from harness.judge.facts.device_rules import rules_of
 from harness.judge.messages import Measure, Measured, Pace, Paced
 from harness.judge.referee_client import ask, judge_trials
-from harness.judge.statistics import Estimate, estimate
-from harness.machine.nvml import Monitor
+from harness.judge.statistics import Estimate
+from harness.judge.stopping import NarrowOrSpent, Progress, StoppingRule
+from harness.machine.nvml import Monitor, Telemetry
 from harness.records.results import Block, Cause, Measurement, Trial
 
-MOST_REPACED: Final = 4
-# Others' work on a CPU can make a whole measurement late by the second clock; each one must hold by itself.
-CPU_MEASUREMENTS: Final = 3
+MAX_REPACED: Final = 4
 
 
 def measurements(candidate: Candidate) -> Iterator[Measurement]:
-    """Measure, and measure again as often as the caller wants to see another: once on a GPU, where nobody disturbs."""
-    for _ in range(CPU_MEASUREMENTS if candidate.gpu.is_cpu else 1):
-        yield _measure(candidate)
+    """Measurements of one candidate, as many as the device's rules allow; the caller takes the next if one is late."""
+    for _ in range(rules_of(candidate.gpu).measurements):
+        yield measure(candidate, stopping_rule(candidate))
 
 
-def _measure(candidate: Candidate) -> Measurement:
-    referee = candidate.referees.seat(candidate.iteration.problem)
+def stopping_rule(candidate: Candidate) -> StoppingRule:
     settings = candidate.settings
+    return NarrowOrSpent(settings.target_half_width, settings.budget_s, settings.min_placements, settings.min_launches)
+
+
+def measure(candidate: Candidate, rule: StoppingRule) -> Measurement:
+    """Measure placement by placement until ``rule`` ends it. Raises Rejection."""
+    referee = candidate.referees.seat(candidate.iteration.problem)
     paced: Paced = ask(candidate, referee, Pace(), Paced)
-    blocks: list[Block] = []
-    trials: list[Trial] = []
-    late_ms: list[tuple[float, float]] = []
     untimed = tuple(trial for trial in candidate.verification if trial.name != "timed")
-    seconds = 0.0
-    placements = repaced = 0
+    kept: list[Measured] = []
+    trials: list[Trial] = []
+    repaced = 0
     with Monitor(candidate.device) as monitor:
-        for placement in range(1 << 30):
-            measured: Measured = ask(candidate, referee, Measure(settings.rounds_per_placement, placement), Measured)
+        found: Estimate | None = None
+        placements = count()
+        while found is None:
+            order = Measure(candidate.settings.rounds_per_placement, next(placements))
+            measured: Measured = ask(candidate, referee, order, Measured)
             trials += measured.trials
-            candidate.verification = (*untimed, _worst(trials))
+            candidate.verification = (*untimed, worst(trials))
             judge_trials(measured.trials)
             if not measured.blocks:
                 repaced += 1
-                if repaced > MOST_REPACED:
+                if repaced > MAX_REPACED:
                     raise Rejection(Cause.CLOCK, "its launches take times too different for blocks of equal length")
                 continue
-            blocks += measured.blocks
-            late_ms += measured.late_ms
-            placements += 1
-            seconds += measured.device_s
-            launches = measured.launches
-            if placements < settings.min_placements or len(blocks) * launches < settings.min_launches:
-                continue
-            found = estimate(blocks)
-            if found.half_width <= settings.target_half_width or seconds >= settings.budget_s:
-                break
-    paced = Paced(launches, paced.baseline_launches)
-    measurement = _measurement(candidate, found, paced, blocks, len(trials), seconds, monitor)
-    return with_lateness(measurement, late_ms)
+            kept.append(measured)
+            found = rule(_progress(kept))
+    return _measurement(candidate, found, paced, kept, len(trials), monitor.telemetry())
 
 
-def _worst(trials: list[Trial]) -> Trial:
-    """The timed trial with the largest error, to stand for all of them in the record."""
+def worst(trials: Sequence[Trial]) -> Trial:
+    """The trial with the largest error; a non-finite error, which a trial holds as None, is the largest."""
     return max(trials, key=lambda trial: float("inf") if trial.max_abs_err is None else trial.max_abs_err)
+
+
+def _progress(kept: list[Measured]) -> Progress:
+    blocks = [block for measured in kept for block in measured.blocks]
+    return Progress(blocks, len(kept), kept[-1].launches, sum(measured.device_s for measured in kept))
 
 
 def _measurement(
     candidate: Candidate,
     found: Estimate,
     paced: Paced,
-    blocks: list[Block],
+    kept: list[Measured],
     verified: int,
-    seconds: float,
-    monitor: Monitor,
+    telemetry: Telemetry | None,
 ) -> Measurement:
     problem = candidate.iteration.problem
-    time_ms = median([block.contestant_ms for block in blocks])
-    baseline_ms = median([block.baseline_ms for block in blocks])
-    return Measurement(
+    blocks = [block for measured in kept for block in measured.blocks]
+    time_ms = median(block.contestant_ms for block in blocks)
+    baseline_ms = median(block.baseline_ms for block in blocks)
+    measurement = Measurement(
         timer=candidate.gpu.timer(problem),
         baseline=candidate.referees.baseline,
         ratio=found.ratio,
@@ -89,22 +91,28 @@ def _measurement(
         baseline_ms=baseline_ms,
         baseline_tflops=problem.flops / (baseline_ms * 1e9),
         rounds=len(blocks),
-        placements=len({block.placement for block in blocks}),
-        launches=paced.launches,
+        placements=len(kept),
+        launches=kept[-1].launches,
         baseline_launches=paced.baseline_launches,
         verified_blocks=verified,
-        seconds=round(seconds, 3),
-        blocks=tuple(
-            Block(b.placement, float(f"{b.baseline_ms:.6g}"), float(f"{b.contestant_ms:.6g}")) for b in blocks
-        ),
-        telemetry=monitor.telemetry(),
+        seconds=round(sum(measured.device_s for measured in kept), 3),
+        blocks=tuple(map(_rounded, blocks)),
+        telemetry=telemetry,
     )
+    return with_lateness(measurement, [late for measured in kept for late in measured.late_ms])
 
 
 def with_lateness(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:
-    """Over all blocks at once, as the ratio is: who lies in so many that the ratio moves has moved this too."""
+    """Add the median lateness of baseline and contestant over all blocks, as the ratio is a median.
+
+    A contestant that lies in enough blocks to move the ratio moves this median too.
+    """
     return msgspec.structs.replace(
         measured,
-        baseline_late_ms=round(median([baseline for baseline, _ in late_ms]), 4),
-        late_ms=round(median([contestant for _, contestant in late_ms]), 4),
+        baseline_late_ms=round(median(baseline for baseline, _ in late_ms), 4),
+        late_ms=round(median(contestant for _, contestant in late_ms), 4),
     )
+
+
+def _rounded(block: Block) -> Block:
+    return Block(block.placement, float(f"{block.baseline_ms:.6g}"), float(f"{block.contestant_ms:.6g}"))

@@ -1,4 +1,4 @@
-"""What parent, referee and contestant say to each other: strict, typed, and never pickled."""
+"""The messages between parent, referee and both sides: strict, typed, and never pickled."""
 
 import os
 import select
@@ -17,7 +17,7 @@ _LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Base of all messages; the tag is the class's name."""
+    """Base of all messages; its class's name is the tag."""
 
 
 # contestant -> parent
@@ -32,13 +32,13 @@ class Built(Message, frozen=True):
 
 
 class Broken(Message, frozen=True):
-    """The iteration's own code failed; said by a contestant to its parent or to its referee."""
+    """The iteration's own code failed. A contestant says so to its parent or to its referee."""
 
     cause: Cause
     reason: str
 
 
-# referee -> contestant and opponent
+# referee -> both sides
 
 
 class Prepare(Message, frozen=True):
@@ -53,10 +53,10 @@ class Run(Message, frozen=True):
 
 
 class Inspect(Message, frozen=True):
-    """Say what one launch consists of; bound by Prepare to two sets at least."""
+    """Say what one launch consists of; Prepare must have bound two sets or more."""
 
 
-# contestant and opponent -> referee
+# both sides -> referee
 
 
 class Ready(Message, frozen=True):
@@ -70,11 +70,10 @@ class Ran(Message, frozen=True):
 
 
 class Inspected(Message, frozen=True):
-    """What launches consist of.
+    """What launches consist of; on a CPU only ``operators`` is filled.
 
-    ``kernels`` are the device kernels of one call in a CUDA graph, ``of_two`` how many two calls have; ``compiled``
-    are the kernels that TileLang made in this process; ``operators`` are what one call asked of torch. On a CPU the
-    first three are empty.
+    ``kernels`` are the device kernels of one call in a CUDA graph, and ``of_two`` counts those of two calls.
+    ``compiled`` are the kernels that TileLang made in this process, ``operators`` the torch operators of one call.
     """
 
     kernels: tuple[str, ...]
@@ -95,7 +94,7 @@ class Meet(Message, frozen=True):
 
 
 class Verify(Message, frozen=True):
-    """Run the verification trials; ``library`` where the contestant is the baseline's own call."""
+    """Run the verification trials; ``library`` says that the contestant is the baseline's own call."""
 
     library: bool
 
@@ -105,14 +104,14 @@ class Pace(Message, frozen=True):
 
 
 class Measure(Message, frozen=True):
-    """One placement: draw it anew, and run this many rounds on it."""
+    """Draw a new placement and run this many rounds on it."""
 
     rounds: int
     placement: int
 
 
 class Alone(Message, frozen=True):
-    """The contestant's process is gone: time the baseline once more, without it."""
+    """Time the baseline once more, after the contestant's process has ended."""
 
     rounds: int
 
@@ -121,7 +120,7 @@ class Alone(Message, frozen=True):
 
 
 class Seated(Message, frozen=True):
-    """The referee is ready to meet; ``baseline`` names what contestants are measured against."""
+    """The referee is ready; ``baseline`` is the name of the library's call."""
 
     baseline: str
 
@@ -138,7 +137,8 @@ class Paced(Message, frozen=True):
 class Measured(Message, frozen=True):
     """Raw blocks of one placement, and the trials of its timed outputs.
 
-    ``late_ms`` is by how much each round's blocks, of baseline and contestant, took longer by the referee's clock.
+    ``late_ms`` holds for each round how much longer the baseline's and the contestant's block took by the referee's
+    clock than by the side's own.
     """
 
     blocks: tuple[Block, ...]
@@ -148,14 +148,14 @@ class Measured(Message, frozen=True):
     late_ms: tuple[tuple[float, float], ...]
 
 
-class Baseline(Message, frozen=True):
-    """The baseline's ms per launch, median over rounds without a contestant."""
+class BaselineAlone(Message, frozen=True):
+    """The baseline's ms per launch: the median over rounds without a contestant."""
 
     time_ms: float
 
 
-class Verdict(Message, frozen=True):
-    """The contestant is out: why."""
+class Disqualified(Message, frozen=True):
+    """The contestant is out of the measurement, and why."""
 
     cause: Cause
     reason: str
@@ -178,8 +178,8 @@ def send(connection: Connection, message: Message) -> None:
 def receive(connection: Connection, kinds: Any, deadline_s: float | None = None) -> Any:
     """One message of one of the given kinds (a type or a union).
 
-    Raises msgspec.MsgspecError for anything else, EOFError or OSError where the other end is gone, and Unanswered where
-    there is a deadline and no whole message within it: the other end may send half a message and stop.
+    Raises msgspec.MsgspecError for anything else, and EOFError or OSError if the other end is gone. Raises
+    Unanswered if no whole message comes within the deadline: the other end may send half a message and stop.
     """
     until = None if deadline_s is None else time.monotonic() + deadline_s
     (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size, until))

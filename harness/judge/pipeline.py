@@ -1,4 +1,4 @@
-"""The straight line: contract, build, verify, bench, each a function of what the stage before it returned."""
+"""The four stages, contract, build, verify and bench: each reads what the stage before left in the candidate."""
 
 import random
 from collections.abc import Callable
@@ -11,18 +11,11 @@ from harness.errors import compiler_complaint
 from harness.evidence import evidence, toolchain
 from harness.judge import builds, contract, fault_attribution, plausibility
 from harness.judge.candidate import Candidate, Rejection
-from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.judge.facts.launchability import does_not_fit
 from harness.judge.facts.signature import mismatch
 from harness.judge.measuring import measurements
-from harness.judge.messages import (
-    Alone,
-    Baseline,
-    Broken,
-    Built,
-    Verified,
-    Verify,
-)
-from harness.judge.processes import Contestant, Ended, Opponent
+from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
+from harness.judge.processes import BaselineProcess, Contestant, Ended
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
 from harness.records.results import Build, BuildRecord, Cause, Measurement, Stage
@@ -40,10 +33,9 @@ def check(candidate: Candidate) -> Candidate:
 
 
 def build(candidate: Candidate) -> Candidate:
-    """Start the contestant, which loads the iteration and compiles its kernel, touching no device; gather the evidence.
+    """Start the contestant, which loads the iteration and compiles its kernel without touching a device.
 
-    What is recorded of the same source and the same compilers is not found out again: a failure decides at once, and
-    where no launch follows, so does a success.
+    A record of the same source and compilers stands in for a failed build, and for a passed one if no launch follows.
     """
     candidate.stage = Stage.BUILD
     known = None if candidate.settings.again else builds.known(candidate)
@@ -54,26 +46,30 @@ def build(candidate: Candidate) -> Candidate:
         if known.cause is not None:
             raise Rejection(known.cause, known.reason or "")
         return candidate
+    built = _built(candidate)
+    candidate.build = _evidence(candidate, built, known)
+    if built.tensors is not None:
+        _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
+    return candidate
+
+
+def _built(candidate: Candidate) -> Built:
+    """The contestant's answer."""
     problem = candidate.iteration.problem
     contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu, candidate.builders)
     candidate.contestant = contestant
     try:
-        built = contestant.hear(Built | Broken, candidate.settings.build_deadline_s)
+        built: Built | Broken = contestant.hear(Built | Broken, candidate.settings.build_deadline_s)
     except Ended as ended:
         raise Rejection(ended.cause, f"{ended.reason}{last_words(contestant)}") from None
     if isinstance(built, Broken):
         said = compiler_complaint(contestant.output()) if built.cause is Cause.COMPILE else None
         raise Rejection(built.cause, said or built.reason)
-    candidate.build = _evidence(candidate, built, known)
-    if built.tensors is not None:
-        difference = mismatch(built.tensors, problem)
-        if difference is not None:
-            raise Rejection(Cause.WRONG_PROBLEM, difference)
-    return candidate
+    return built
 
 
 def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> Build:
-    """What the build tells, the record's where it tells the same; refuses what cannot be launched."""
+    """The build evidence, from the record if that would say the same. Rejects a kernel that no launch can run."""
     seconds = round(built.seconds, 3)
     cuobjdump = toolchain.find().cuobjdump
     recorded = known.build if known is not None else None
@@ -81,12 +77,11 @@ def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> 
     if recorded is not None and (same or cuobjdump is None):
         candidate.recorded_build = known
         return msgspec.structs.replace(recorded, seconds=seconds)
-    try:
-        problem, tool = candidate.iteration.problem, cuobjdump.path if cuobjdump else None
-        found = evidence.examine(built.compilation, problem, candidate.gpu, seconds, tool)
-    except evidence.DoesNotFit as refusal:
-        raise Rejection(Cause.DOES_NOT_FIT, str(refusal)) from None
-    # TileLang does not generate the same text each time (names, order); what comes of it is the same, or is recorded.
+    if built.compilation is not None and not candidate.gpu.is_cpu:
+        _reject(Cause.DOES_NOT_FIT, does_not_fit(built.compilation, candidate.gpu.arch))
+    problem, tool = candidate.iteration.problem, cuobjdump.path if cuobjdump else None
+    found = evidence.examine(built.compilation, problem, candidate.gpu, seconds, tool)
+    # TileLang's generated text differs from build to build in names and order; what comes of it does not.
     if recorded is not None and (recorded.kernels, recorded.warnings) == (found.kernels, found.warnings):
         candidate.recorded_build = known
     return found
@@ -97,53 +92,54 @@ def verify(candidate: Candidate) -> Candidate:
     candidate.stage = Stage.VERIFY
     assert candidate.contestant is not None, "verify before build"
     referee = candidate.referees.seat(candidate.iteration.problem)
-    # A new opponent for each contestant: two processes of the same age differ by a thousandth less than others.
-    candidate.opponent = Opponent(candidate.root, candidate.iteration.problem, candidate.gpu)
+    # Each contestant gets a new baseline process: two processes of the same age differ by a thousandth less.
+    candidate.baseline = BaselineProcess(candidate.root, candidate.iteration.problem, candidate.gpu)
     candidate.contestant.resume()
     try:
-        for side in random.sample((candidate.contestant, candidate.opponent), 2):
+        for side in random.sample((candidate.contestant, candidate.baseline), 2):
             side.introduce(referee, candidate.settings.launch_deadline_s)
     except Ended as ended:
         raise Rejection(Cause.REFEREE, ended.reason) from None
     answer = ask(candidate, referee, Verify(library=candidate.iteration.number == 0), Verified)
     candidate.verification = answer.trials
     judge_trials(answer.trials)
-    candidate.contestant.end_children()  # and it can start no others from here on
+    candidate.contestant.end_children()  # from here on it can start no others
     return candidate
 
 
 def bench(candidate: Candidate) -> Candidate:
-    """Paired blocks over many placements, until the interval is narrow enough or the budget ends."""
+    """Paired blocks over many placements, then every check of whether the measurement can be true."""
     candidate.stage = Stage.BENCH
     assert candidate.contestant is not None, "bench before build"
+    problem = candidate.iteration.problem
     for measured in measurements(candidate):
         candidate.measurement = measurement = measured
         late = plausibility.time(measurement, candidate.gpu)
         if late is None:
             break
-    _alone(candidate)
-    _believe(plausibility.speed(measurement, candidate.iteration.problem, candidate.gpu), Cause.ROOFLINE)
-    _believe(late, Cause.CLOCK)
-    if not candidate.gpu.is_cpu:  # where noise would hide it
+    _refuse_strangers(candidate)
+    _reject(Cause.ROOFLINE, plausibility.speed(measurement, problem, candidate.gpu))
+    _reject(Cause.CLOCK, late)
+    if not candidate.gpu.is_cpu:  # a CPU's noise would hide it
         candidate.contestant.end()
-        referee = candidate.referees.seat(candidate.iteration.problem)
-        alone: Baseline = ask(candidate, referee, Alone(ALONE_ROUNDS), Baseline)
+        alone = ask(candidate, candidate.referees.seat(problem), Alone(ALONE_ROUNDS), BaselineAlone)
         candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone.time_ms)
-        _believe(plausibility.baseline(measurement), Cause.SABOTAGE)
-    _unchanged(candidate)
+        _reject(Cause.SABOTAGE, plausibility.baseline(measurement))
+    if candidate.hashes_now() != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
+        raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")
     return candidate
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One stage of the line; those that need no device run ahead of the others."""
+    """One stage; those that need no device run ahead of the others."""
 
     stage: Stage
     work: Callable[[Candidate], Candidate]
     on_device: bool
 
 
-LINE: Final = (
+STEPS: Final = (
     Step(Stage.CONTRACT, check, on_device=False),
     Step(Stage.BUILD, build, on_device=False),
     Step(Stage.VERIFY, verify, on_device=True),
@@ -152,14 +148,14 @@ LINE: Final = (
 
 
 def advance(candidate: Candidate, upto: Stage, *, on_device: bool) -> Rejection | None:
-    """Take a candidate through its stages on or off the device; the first that fails decides the outcome."""
-    last = next(number for number, step in enumerate(LINE) if step.stage is upto)
+    """Take a candidate through its stages on or off the device; the first failure decides the outcome."""
+    last = next(number for number, step in enumerate(STEPS) if step.stage is upto)
     try:
-        for step in LINE[: last + 1]:
+        for step in STEPS[: last + 1]:
             if step.on_device == on_device:
                 candidate = step.work(candidate)
     except Rejection as rejection:
-        return fault_attribution.judge(candidate, rejection)
+        return fault_attribution.attribute(candidate, rejection)
     return None
 
 
@@ -173,26 +169,15 @@ def measured(candidate: Candidate) -> Measurement:
     return candidate.measurement
 
 
-def _believe(wrong: str | None, cause: Cause) -> None:
-    if wrong is not None:
-        raise Rejection(cause, wrong)
+def _reject(cause: Cause, complaint: str | None) -> None:
+    if complaint is not None:
+        raise Rejection(cause, complaint)
 
 
-def _alone(candidate: Candidate) -> None:
-    """Who came to use the device meanwhile has slowed both sides down, and not evenly."""
-    sides = (candidate.contestant, candidate.opponent, candidate.referees.seat(candidate.iteration.problem))
+def _refuse_strangers(candidate: Candidate) -> None:
+    """Reject a measurement beside another process on the device: it slows both sides down, and not evenly."""
+    sides = (candidate.contestant, candidate.baseline, candidate.referees.seat(candidate.iteration.problem))
     others = strangers(candidate.device, {side.pid for side in sides if side is not None})
     if others:
         pids = ", ".join(map(str, others))
         raise Rejection(Cause.REFEREE, f"process {pids} used the device while it was measured; wait until it ends")
-
-
-def _unchanged(candidate: Candidate) -> None:
-    """What was judged must still be what lies on the disk."""
-    now = (
-        source_sha256(candidate.iteration.path),
-        families_sha256(candidate.root, candidate.iteration.path),
-        judge_sha256.__wrapped__(candidate.root, candidate.iteration.problem.operator, candidate.gpu),
-    )
-    if now != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
-        raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")

@@ -1,4 +1,4 @@
-"""Processes: the parent's side of a contestant and of a referee, with deadlines on everything."""
+"""The parent's side of the child processes: starting, talking and ending, each with a deadline."""
 
 import atexit
 import contextlib
@@ -25,7 +25,7 @@ import psutil
 
 from harness.errors import InfrastructureError
 from harness.judge.child import preloading
-from harness.judge.child.entry import Brief, run_contestant, run_opponent, run_referee
+from harness.judge.child.entry import Brief, run_baseline, run_contestant, run_referee
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Meet, Message, Unanswered, receive, send
@@ -36,14 +36,14 @@ from harness.records.results import Cause
 
 POLL_S: Final = 0.2
 LOG_TAIL_BYTES: Final = 2000
-EXIT_UNKNOWN: Final = 255  # multiprocessing's, of a process whose forkserver is gone
+EXIT_UNKNOWN: Final = 255  # multiprocessing's exit code of a process whose forkserver is gone
 
-LONGEST_FOLDER: Final = 50  # characters; the address of a socket may have 107
+LONGEST_FOLDER: Final = 50  # characters; a socket's address may have 107
 UNLIMITED_BYTES: Final = 1 << 62
-SCRATCH_BYTES: Final = 2 << 30  # of one contestant; half of what is free where that is less
+SCRATCH_BYTES: Final = 2 << 30  # of one contestant, or half of the free space if that is less
 SCRATCH_FILES: Final = 10_000
 
-# Who is killed cannot give back what its libraries took, and Python's tracker, a process of its own, would tell a user.
+# Killed children leak semaphores; this silences the warning of Python's resource tracker.
 LEFT_SEMAPHORES: Final = "ignore:resource_tracker:UserWarning"
 _starting: Final = threading.Lock()
 _context: Final = multiprocessing.get_context("forkserver")
@@ -59,12 +59,12 @@ class Ended(Exception):
 
 
 def start_forkserver(gpu: Gpu, device: Device | None) -> None:
-    """Import torch and TileLang once, in a process that later ones are forked from and that touches no device."""
+    """Start the process that all children are forked from; it imports torch and TileLang and touches no device."""
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()  # torch makes this folder, used or not
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()  # torch makes this folder even if unused
     said = os.environ.get("PYTHONWARNINGS", "")
-    if LEFT_SEMAPHORES not in said:  # a tuning starts it before each rung
+    if LEFT_SEMAPHORES not in said:  # a tuning starts the forkserver before each rung
         os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (said, LEFT_SEMAPHORES)))
     if gpu.is_cpu:
         os.environ["OMP_NUM_THREADS"] = "1"
@@ -82,9 +82,9 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
 
 
 class _Popen(popen_forkserver.Popen):
-    """The exit code comes once, through a pipe, and every start of a process asks for that of all others: in turns.
+    """Serialises ``poll()``: only one thread can read the exit code from its pipe.
 
-    Two threads that ask at once would else leave one of them with that of a forkserver that is gone.
+    Every start of a process polls all others. A second thread would read the exit code of a lost forkserver.
     """
 
     def __init__(self, process: BaseProcess) -> None:
@@ -97,7 +97,7 @@ class _Popen(popen_forkserver.Popen):
 
 
 class Process(ForkServerProcess):
-    """A process of the forkserver, watched by several threads."""
+    """A process of the forkserver that several threads may poll."""
 
     @staticmethod
     def _Popen(process: BaseProcess) -> popen_forkserver.Popen:  # noqa: N802  # multiprocessing's own name
@@ -130,7 +130,7 @@ class Worker:
             raise self._ended() from None
 
     def hear(self, kinds: Any, deadline_s: float, beside: "Worker | None" = None) -> Any:
-        """The next message; raises Ended where there is none in time. ``beside`` is held to its memory limit too."""
+        """The next message. Raises Ended if none comes in time. ``beside`` is held to its memory limit meanwhile."""
         until = time.monotonic() + deadline_s
         while True:
             left = until - time.monotonic()
@@ -155,7 +155,7 @@ class Worker:
         return message
 
     def check(self) -> None:
-        """Raise Ended where it takes more than it may."""
+        """Raise Ended if the process exceeds its limits."""
         with contextlib.suppress(psutil.Error):
             used = psutil.Process(self.pid).memory_info().rss
             if used > self._memory_bytes:
@@ -164,7 +164,7 @@ class Worker:
                 )
 
     def pause(self) -> None:
-        """Stop it where it stands, so that it disturbs no measurement before its turn."""
+        """Stop the process, so that it disturbs no measurement before its turn."""
         self._paused = self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -177,23 +177,23 @@ class Worker:
 
     @property
     def orphaned(self) -> bool:
-        """Whether the forkserver, which would know how it ended, is gone."""
+        """Whether the forkserver, which knows how the process ended, is gone."""
         return self.process.exitcode == EXIT_UNKNOWN
 
     def kill(self) -> None:
-        """Kill it with all its process group; from any thread."""
+        """Kill the process and its group, from any thread."""
         self._signal(signal.SIGKILL)
         with contextlib.suppress(OSError):
             self.process.kill()
 
     def end(self) -> None:
-        """Kill it, and wait until it is gone."""
+        """Kill the process and wait until it is gone."""
         self.kill()
         self.process.join(10)
         self.channel.close()
 
     def end_children(self) -> None:
-        """Kill what the process has started."""
+        """Kill every process that this one started."""
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
@@ -211,7 +211,7 @@ class Worker:
         return f"exited with code {code} before it had answered"
 
     def _ended(self) -> Ended:
-        """Raises InfrastructureError where no process could have done better."""
+        """The end of the process; raises InfrastructureError if its imports failed, since every process fails so."""
         if reason := preloading.failure():
             raise InfrastructureError(f"torch or TileLang cannot be imported: {reason}; try make clean, then again")
         return Ended(Cause.CRASH, f"the {self.role} {self.fate()}")
@@ -220,15 +220,15 @@ class Worker:
         try:
             if os.getpgid(self.pid) == self.pid:
                 os.killpg(self.pid, number)
-            else:  # it has not made its own group yet
+            else:  # the process has no group of its own yet
                 os.kill(self.pid, number)
         except (ProcessLookupError, PermissionError):
             return False
         return True
 
 
-class Side(Worker):
-    """A process that launches what the referee orders, over a channel between the two."""
+class SideProcess(Worker):
+    """A process that launches blocks on the referee's orders, over a channel of their own."""
 
     side: Literal["baseline", "contestant"]
 
@@ -239,7 +239,7 @@ class Side(Worker):
             super().__init__(self.side, body, (brief, channel), memory_bytes)
 
     def introduce(self, referee: "Referee", deadline_s: float) -> None:
-        """Give the referee its end of the channel between the two."""
+        """Give the referee its end of the channel."""
         referee.tell(Meet(self.side, self.pid, deadline_s))
         reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
         self._meeting.close()
@@ -249,16 +249,16 @@ class Side(Worker):
         self._meeting.close()
 
 
-class Opponent(Side):
+class BaselineProcess(SideProcess):
     """The process of the baseline."""
 
     side = "baseline"
 
     def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
-        super().__init__(run_opponent, Brief(root, problem, gpu, measuring_core(gpu)), UNLIMITED_BYTES)
+        super().__init__(run_baseline, Brief(root, problem, gpu, measuring_core(gpu)), UNLIMITED_BYTES)
 
 
-class Contestant(Side):
+class Contestant(SideProcess):
     """The process of one iteration."""
 
     side = "contestant"
@@ -271,7 +271,7 @@ class Contestant(Side):
         super().__init__(self.body, brief, memory_limit_bytes(builders))
 
     def resume(self) -> None:
-        """Its turn on the device: what the others share while they build, it may now have alone."""
+        """Give it the device: it may now use the memory that builders shared."""
         self._memory_bytes = memory_limit_bytes()
         super().resume()
 
@@ -284,7 +284,7 @@ class Contestant(Side):
             raise Ended(Cause.OUT_OF_DISK, f"the {self.role} made more than {SCRATCH_FILES:,} files")
 
     def scratch_use(self) -> tuple[int, int]:
-        """Bytes and number of the files in its scratch folder; not counted beyond what it may have."""
+        """Bytes and number of files in its scratch folder, counted up to the limit."""
         size_bytes = files = 0
         for folder, folders, names in os.walk(self.scratch):
             files += len(folders) + len(names)
@@ -296,7 +296,7 @@ class Contestant(Side):
         return size_bytes, files
 
     def output(self) -> str:
-        """The end of what it printed."""
+        """The end of its output."""
         with contextlib.suppress(OSError), (self.scratch / "output.txt").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             return file.read().decode(errors="replace")
@@ -316,7 +316,7 @@ class Referee(Worker):
 
 
 def _choose_folder_of_sockets() -> str:
-    """multiprocessing's own would stay behind when the run is killed, and nobody could tell whose it was."""
+    """A folder that a later run can sweep; multiprocessing's own would stay behind after a kill."""
     config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     if "tempdir" not in config:
         config["tempdir"] = str(make_scratch("s", _folder_of_sockets()))
@@ -330,18 +330,18 @@ def _folder_of_sockets() -> str:
 
 
 def memory_limit_bytes(builders: int = 1) -> int:
-    """Host memory that one contestant may take: half of what there is here; those that build at once share that."""
+    """Host memory of one contestant: half of the machine's, shared by all that build at once."""
     return memory.total_bytes() // 2 // builders
 
 
 def measuring_core(gpu: Gpu) -> int | None:
-    """On ``cpu`` both sides take turns on one core, the last, and leave the first to the parent."""
+    """The core of both sides on ``cpu``: the last, since the parent has the first; None on a GPU."""
     return max(os.sched_getaffinity(0)) if gpu.is_cpu else None
 
 
 @contextlib.contextmanager
 def _hidden_main() -> Iterator[None]:
-    """multiprocessing runs the parent's main file again in a child; an iteration run by hand is that main file."""
+    """Keep multiprocessing from running the parent's main file in a child: by hand, that is an iteration."""
     with _starting:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = types.ModuleType("__main__")

@@ -1,35 +1,35 @@
-"""What the referee of a candidate is asked, and what its answers mean."""
+"""Orders to the referee of a candidate, and the meaning of its answers."""
 
 import time
 from typing import Final, TypeVar
 
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.limits import complaint
-from harness.judge.messages import Message, Trouble, Verdict
+from harness.judge.messages import Disqualified, Message, Trouble
 from harness.judge.processes import Contestant, Ended, Referee
 from harness.records.results import Cause, Trial
 
-ORDER_DEADLINE_S: Final = 300.0  # of the referee, which has deadlines of its own towards both sides
+ORDER_DEADLINE_S: Final = 300.0  # the referee has its own deadlines for both sides
 
 M = TypeVar("M", bound=Message)
 
 
 def ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) -> M:
-    """Give an order and wait for its answer; raises Rejection for any other."""
+    """Give an order and wait for its answer. Raises Rejection for any other answer."""
     assert candidate.contestant is not None
     try:
         referee.tell(order)
-        answer = referee.hear(kind | Verdict | Trouble, ORDER_DEADLINE_S, beside=candidate.contestant)
+        answer = referee.hear(kind | Disqualified | Trouble, ORDER_DEADLINE_S, beside=candidate.contestant)
     except Ended as ended:
-        candidate.referees.leave()  # dead, or still waiting for an answer that will not come
+        candidate.referees.leave()  # it is dead, or waits for an answer that never comes
         cause = ended.cause if ended.cause in (Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK) else Cause.REFEREE
         raise Rejection(cause, ended.reason) from None
     if isinstance(answer, Trouble):
         candidate.referees.leave()
-        full = "OutOfMemory" in answer.reason  # its own buffers were there before: what is new took the rest
-        cause = Cause.OUT_OF_MEMORY if full else Cause.REFEREE
+        # The referee allocated its buffers before the contestant came, so the contestant took the rest.
+        cause = Cause.OUT_OF_MEMORY if "OutOfMemory" in answer.reason else Cause.REFEREE
         raise Rejection(cause, f"the referee gave up: {answer.reason}")
-    if isinstance(answer, Verdict):
+    if isinstance(answer, Disqualified):
         reason = answer.reason
         if answer.cause is Cause.CRASH:
             reason = f"{reason}: the contestant {candidate.contestant.fate()}{last_words(candidate.contestant)}"
@@ -39,7 +39,7 @@ def ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) -
 
 
 def judge_trials(trials: tuple[Trial, ...]) -> None:
-    """Raise Rejection for the first trial whose result is wrong."""
+    """Raise Rejection for the first trial with a wrong result."""
     for trial in trials:
         wrong = complaint(trial)
         if wrong is not None:
@@ -47,7 +47,7 @@ def judge_trials(trials: tuple[Trial, ...]) -> None:
 
 
 def last_words(contestant: Contestant) -> str:
-    """What a process printed last, as the end of a sentence; empty where it was silent."""
-    time.sleep(0.05)  # a dying process's last line may still be on its way
+    """The last line that a process printed, as the end of a sentence; empty if it printed none."""
+    time.sleep(0.05)  # the last line of a dying process may still be on its way
     lines = [line for line in contestant.output().splitlines() if line.strip()]
     return f" (it printed: {lines[-1][:160]})" if lines else ""

@@ -1,4 +1,4 @@
-"""The statistics of a paired measurement: the median of ratios, its interval, and when to stop."""
+"""The statistics of a paired measurement: the median of ratios and its interval."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from harness.records.results import Block
 RESAMPLES: Final = 2000
 CONFIDENCE: Final = 0.95
 # Two processes that run the same kernel on the same buffers differ by a constant that no number of rounds averages
-# out: its 95% half-width, relative, from A/A measurements on an H200 (docs/explanation/measurement.md).
+# out. This is its relative 95% half-width, from A/A measurements on an H200 (docs/explanation/measurement.md).
 PROCESS_HALF_WIDTH: Final = 0.0015
 
 
@@ -33,11 +33,11 @@ class Estimate:
 def estimate(blocks: Sequence[Block], seed: int = 0) -> Estimate:
     """The median ratio over rounds and its two-level bootstrap interval.
 
-    A resample draws placements with replacement, and rounds within each: what varies between placements does not
-    average out over rounds. A percentile interval from few placements is too narrow; it is widened about the ratio to
-    Student's t with n-1 degrees of freedom and by sqrt(n/(n-1)) (Hesterberg, "What Teachers Should Know About the
-    Bootstrap", 2015, section 5.3). PROCESS_HALF_WIDTH is added in quadrature. Needs at least two placements of at
-    least one round each.
+    A resample draws placements with replacement, and rounds within each, because variation between placements does not
+    average out over rounds. A percentile interval from few placements is too narrow. So it is widened about the ratio
+    to Student's t with n-1 degrees of freedom and by sqrt(n/(n-1)) (Hesterberg, "What Teachers Should Know About the
+    Bootstrap", 2015, section 5.3). PROCESS_HALF_WIDTH is added in quadrature. Raises ValueError for fewer than two
+    placements.
     """
     groups: dict[int, list[float]] = {}
     for block in blocks:
@@ -49,7 +49,7 @@ def estimate(blocks: Sequence[Block], seed: int = 0) -> Estimate:
     center = float(np.median(np.concatenate(ratios)))
     random = np.random.default_rng(seed)
     rounds = max(len(group) for group in ratios)
-    # All groups in one array, short ones filled up by resampling them: a draw is then two index arrays.
+    # One array of all groups, the short ones filled up by resampling, makes a draw two index arrays.
     table = np.stack([group if len(group) == rounds else random.choice(group, rounds) for group in ratios])
     chosen = random.integers(0, n, (RESAMPLES, n, 1))
     within = random.integers(0, rounds, (RESAMPLES, n, rounds))

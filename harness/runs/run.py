@@ -113,7 +113,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             spoiled: list[Iteration] = []
             for iteration, made, reused in _carry_out(plan, ordered, environment, reporter):
                 keep(made)
-                if fault_attribution.may_pass(made.cause, plan.gpu) and turn + 1 < TURNS:
+                if fault_attribution.is_retried(made.cause, plan.gpu) and turn + 1 < TURNS:
                     spoiled.append(iteration)
                     reporter.finished(f"{result_line(made)}; once more at the end", advance=False)
                     continue

@@ -47,7 +47,7 @@ class Court:
     def measure(self, path: Path) -> Measurement:
         """What must pass; raises InfrastructureError where it does not."""
         outcome = self.judge(path)
-        if isinstance(outcome, Rejection) and fault_attribution.may_pass(outcome.cause, self.gpu):
+        if isinstance(outcome, Rejection) and fault_attribution.is_retried(outcome.cause, self.gpu):
             outcome = self.judge(path)
         if not isinstance(outcome, Measurement):
             raise InfrastructureError(f"the honest kernel itself is rejected: {outcome}")

@@ -1,4 +1,4 @@
-"""The arena: memory that referee and contestant both map, in which every tensor of a measurement lies."""
+"""The arena: memory that the referee and both sides map; it holds every tensor of a measurement."""
 
 import fcntl
 import math
@@ -19,8 +19,8 @@ Set = tuple[int, ...]  # byte offsets of one set's inputs and, last, its output
 
 LARGE_BYTES: Final = 1 << 20
 PAGE: Final = 2 << 20  # of the device
-LARGE_GRANULE: Final = PAGE  # what the allocator gives to large tensors
-SMALL_GRANULE: Final = 512  # what the allocator gives to small ones
+LARGE_GRANULE: Final = PAGE  # torch's allocator aligns large tensors to this
+SMALL_GRANULE: Final = 512  # and small tensors to this
 SLACK: Final = 1.25
 MOST_PADDING: Final = 64  # granules
 
@@ -31,23 +31,23 @@ def granule(problem: Problem) -> int:
 
 
 def set_bytes(problem: Problem) -> int:
-    """Bytes that one set takes in the arena, each tensor rounded up to the granule."""
+    """Bytes of one set in the arena, with each tensor rounded up to the granule."""
     unit = granule(problem)
     return sum(-(-math.prod(shape) * DTYPE_BYTES[dtype] // unit) * unit for shape, dtype in problem.tensors)
 
 
 def arena_bytes(problem: Problem, sets: int) -> int:
-    """Bytes for this many sets, with room to place them anew; whole pages.
+    """Bytes for this many sets, with room to place them anew, in whole pages.
 
-    On an H200 an arena that ended within a page was mapped so that the first touch of its memory, after each switch
-    between two processes, made a copy 26% slower and a product of 1024 cubed 17%: it has small pages, it seems.
+    On an H200 an arena that ended within a page seemed to get small pages: after each switch between two processes, the
+    first touch made a copy 26% slower and a product of 1024 cubed 17% slower.
     """
     size = int(set_bytes(problem) * sets * SLACK) + 64 * granule(problem)
     return -(-size // PAGE) * PAGE
 
 
 def place(problem: Problem, sets: int, size: int, dice: random.Random) -> tuple[Set, ...]:
-    """Draw a placement: all tensors of all sets in random order, with random gaps, inside ``size`` bytes."""
+    """Draw a placement: all tensors of all sets in random order with random gaps, inside ``size`` bytes."""
     unit = granule(problem)
     lengths = [-(-math.prod(shape) * DTYPE_BYTES[dtype] // unit) for shape, dtype in problem.tensors]
     order = [(each, tensor) for each in range(sets) for tensor in range(len(lengths))]
@@ -64,7 +64,7 @@ def place(problem: Problem, sets: int, size: int, dice: random.Random) -> tuple[
 
 @dataclass(slots=True)
 class Arena:
-    """Shared memory of ``size`` bytes; tensors made from it have storages of their own."""
+    """Shared memory of ``size`` bytes; each tensor made from it has its own storage."""
 
     size: int
     device: torch.device
@@ -85,7 +85,7 @@ class Arena:
 
 @dataclass(slots=True)
 class HostArena(Arena):
-    """A sealed memfd: no name that could be left behind, and nobody can shrink it under the other side."""
+    """A sealed memfd: it leaves no name behind, and no process can shrink it under the other side."""
 
     descriptor: int
     memory: mmap.mmap
@@ -113,7 +113,7 @@ class HostArena(Arena):
 
 @dataclass(slots=True)
 class CudaArena(Arena):
-    """Device memory of its own allocation, shared by CUDA IPC (torch's allocator would keep what a crash left)."""
+    """Device memory by cudaMalloc, shared by CUDA IPC; torch's allocator would keep what a crash left."""
 
     pointer: int
 
@@ -130,7 +130,7 @@ class CudaArena(Arena):
         from cuda.bindings import runtime
 
         torch.cuda.init()
-        # Where a process's code and small buffers lie decides a thousandth; it must not be the same place each time.
+        # The place of a process's code and small buffers changes a time by 0.1%, so it is drawn anew each time.
         _checked(runtime.cudaMalloc((1 + random.SystemRandom().randrange(MOST_PADDING)) * LARGE_GRANULE))
         torch.empty(1, device="cuda")
         handle = runtime.cudaIpcMemHandle_t()
@@ -162,7 +162,7 @@ def receive_arena(connection: Connection, *, cpu: bool) -> Arena:
 
 
 class _Span:
-    """Raw device memory, in the form that ``torch.as_tensor`` takes over without a copy."""
+    """Raw device memory in the form that ``torch.as_tensor`` takes without a copy."""
 
     def __init__(self, pointer: int, size: int) -> None:
         self.__cuda_array_interface__ = {

@@ -1,7 +1,7 @@
-"""The opponent: the process that runs the baseline, under the same orders as the contestant.
+"""The baseline process: it runs the library's call under the same orders as the contestant.
 
-The baseline is not the referee's own: a block then follows the same message and the same switch between processes on
-either side. Run by the referee, it was 0.5 to 1.5% slower than itself in blocks of a CUDA graph.
+The referee does not run the baseline itself: each side's block then follows the same message and the same switch
+between processes. Run by the referee, the baseline was 0.5 to 1.5% slower than itself in blocks of a CUDA graph.
 """
 
 from multiprocessing.connection import Connection
@@ -13,8 +13,8 @@ from harness.judge.child.serve import serve
 from harness.judge.child.setup import settle_confined
 
 
-def opponent(brief: Brief, parent: Connection, referee: Connection) -> None:
-    """Body of the process: one problem's baseline, until the referee hangs up."""
+def baseline(brief: Brief, parent: Connection, referee: Connection) -> None:
+    """Body of the process: it serves one problem until the referee hangs up."""
     with child_body(brief, parent, set_up=settle_confined):
         import baselines
 

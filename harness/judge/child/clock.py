@@ -1,6 +1,6 @@
-"""The clock: one block of launches, timed the same way in the referee and in the contestant.
+"""The clock: it times one block of launches, in the same way for contestant and baseline.
 
-Everything that reads a time is bound when this module is imported, before any iteration is.
+This module binds everything that reads a time when it is imported, before any iteration is loaded.
 """
 
 import time
@@ -21,13 +21,13 @@ _replay: Final = torch.cuda.CUDAGraph.replay
 
 
 class Clock(Protocol):
-    """Holds the calls of a block; ``run`` gives the ms that they took, and returns when the device is idle."""
+    """Holds the calls of a block. ``run`` returns their ms once the device is idle."""
 
     def run(self) -> float: ...
 
 
 class HostClock:
-    """The monotonic clock, for calls that return when their work is done."""
+    """The host's monotonic clock, for calls that return when their work is done."""
 
     def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
         self.lead_in, self.calls = lead_in, calls
@@ -41,7 +41,7 @@ class HostClock:
 
 
 class EventClock:
-    """Device events around the calls; the lead-in keeps the device busy while the host queues the first of them."""
+    """Device events around the calls; the lead-in keeps the device busy while the host queues the first call."""
 
     def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
         self.lead_in, self.calls = lead_in, calls
@@ -57,14 +57,14 @@ class EventClock:
 
 
 class GraphClock:
-    """All calls captured once in a CUDA graph: what a launch costs the host is not in the time."""
+    """All calls captured once in a CUDA graph, so the time excludes the host's cost of a launch."""
 
     def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
         self.lead_in = lead_in
         self.start, self.end = _new_event(), _new_event()
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
-            lead_in()  # what a first call sets up must not be captured
+            lead_in()  # the set-up of a first call must not be captured
         _synchronize()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, stream=stream):
@@ -94,5 +94,5 @@ def _new_event() -> torch.cuda.Event:
 
 def _finish(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
     _wait(end)
-    _synchronize()  # work on other streams too, which the referee's clock then sees
+    _synchronize()  # waits for work on other streams too, so the referee's clock sees it
     return float(_elapsed_ms(start, end))

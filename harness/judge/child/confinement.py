@@ -1,7 +1,7 @@
-"""Confinement: what a process that runs foreign code may still do to the machine, by the kernel's own means.
+"""Confinement of a process that runs foreign code, by Linux's own means: capabilities, Landlock and seccomp.
 
-Needs no privilege, and gives up those that the process has. Where the running Linux lacks a part (Landlock before 5.13,
-signal scopes before 6.12) the rest holds; ``confinement`` says what there is.
+It needs no privilege and drops those that the process has. If the running Linux lacks a part (Landlock before 5.13,
+signal scopes before 6.12), the rest still holds; ``confinement`` says which parts there are.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _TCP: Final = 0b11  # bind, connect: version 4
 _SCOPES: Final = 0b11  # abstract sockets and signals stay within the process and its children: version 6
 
-# Process control that would escape the process group, the core or the judge's eyes: (x86_64, aarch64) numbers.
+# Calls that escape the process group, the core or the referee's clock: their (x86_64, aarch64) numbers.
 _ESCAPES: Final = {
     "setsid": (112, 157),
     "setpgid": (109, 154),
@@ -47,7 +47,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def confine(writable: tuple[Path, ...]) -> None:
-    """Give up privileges, write only beneath ``writable`` and to devices, signal and trace no other process."""
+    """Drop privileges; from now on write only beneath ``writable`` and to devices, and signal and trace no process."""
     for capability in range(_LAST_CAPABILITY + 1):
         _libc.prctl(
             _PR_CAPBSET_DROP, capability, 0, 0, 0
@@ -59,7 +59,7 @@ def confine(writable: tuple[Path, ...]) -> None:
 
 
 def no_more_processes() -> None:
-    """From here on only threads: nothing can be started that the process's own clock does not count."""
+    """Allow no new process from now on: the CPU clock of this process would not count it."""
     machine = _machine()
     if machine is None:
         return
@@ -69,7 +69,7 @@ def no_more_processes() -> None:
         [
             *_denied(_PROCESSES),
             _jump_unless(clone3, 1),
-            _answer(_ENOSYS),  # libc then falls back to clone, whose flags can be seen
+            _answer(_ENOSYS),  # libc then falls back to clone, whose flags a filter can see
             _jump_unless(clone, 4),
             _load(16),  # the low word of the first argument: the flags
             _instruction(0x45, _CLONE_THREAD, 1, 0),  # jset
@@ -80,7 +80,7 @@ def no_more_processes() -> None:
 
 
 def confinement() -> str:
-    """What this machine's Linux offers, in words."""
+    """The parts that this machine's Linux offers, in words."""
     version = landlock_version()
     parts = [f"Landlock version {version}" if version else "no Landlock"]
     if 0 < version < 6:
@@ -90,7 +90,7 @@ def confinement() -> str:
 
 
 def landlock_version() -> int:
-    """0 where the running Linux has none."""
+    """The running Linux's Landlock version; 0 if it has none."""
     return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)))
 
 

@@ -1,4 +1,4 @@
-"""The contestant: the process that runs one iteration's code, builds its kernel, and launches it when told."""
+"""The contestant: the process that loads one iteration, builds its kernel, and launches it on order."""
 
 import importlib.util
 import sys

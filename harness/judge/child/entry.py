@@ -1,4 +1,4 @@
-"""Where a child process begins: importable by the parent, which never imports torch."""
+"""Where each child process begins. The parent imports this module, and never imports torch."""
 
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -10,7 +10,7 @@ from harness.judge.facts.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """All that a child is told. ``path`` and ``scratch`` are the contestant's; ``core`` pins a CPU measurement."""
+    """The instructions of a child. ``path`` and ``scratch`` are the contestant's; ``core`` pins a CPU measurement."""
 
     root: Path
     problem: Problem
@@ -26,10 +26,10 @@ def run_contestant(brief: Brief, referee: Connection, parent: Connection) -> Non
     contestant(brief, parent, referee)
 
 
-def run_opponent(brief: Brief, referee: Connection, parent: Connection) -> None:
-    from harness.judge.child.baseline_process import opponent
+def run_baseline(brief: Brief, referee: Connection, parent: Connection) -> None:
+    from harness.judge.child.baseline_process import baseline
 
-    opponent(brief, parent, referee)
+    baseline(brief, parent, referee)
 
 
 def run_referee(brief: Brief, parent: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Inputs as the referee draws them, for those that run a kernel without one; in a child, since it needs torch."""
+"""Inputs as the referee draws them, for a child that runs a kernel without a referee."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ from harness.judge.facts.problem import Problem
 
 
 def inputs(problem: Problem, device: Any) -> list[Any]:
-    """A tensor for each input of the problem, on a torch device or the one of that name."""
+    """One tensor for each input of the problem, on a torch device or the device of that name."""
     import torch
 
     from harness.judge.child.trials import random_pool

@@ -1,4 +1,4 @@
-"""The kernel of an iteration: what its ``build`` returned, compiled, and called in one way."""
+"""The kernel of an iteration: the result of its ``build``, compiled, with one way to launch it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature
 
 
-class Launch(Protocol):
-    """Enqueue one launch on the given tensors: the inputs and, last, the output."""
+class LaunchCall(Protocol):
+    """Enqueues one launch on the given tensors: the inputs and, last, the output."""
 
     def __call__(self, *tensors: torch.Tensor) -> None: ...
 
@@ -27,33 +27,33 @@ class Launch(Protocol):
 class Kernel:
     """A launchable kernel; ``signature`` is (shape, dtype) of inputs and output, None for a plain callable.
 
-    ``compilation`` is what the parent reads evidence from; None where nothing was compiled.
+    The parent reads the build evidence from ``compilation``, which is None if nothing was compiled.
     """
 
-    launch: Launch
+    launch: LaunchCall
     signature: Signature | None
     compilation: Compilation | None
 
 
 def target_of(gpu: Gpu) -> Any:
-    """The TVM target; named in full, because a bare "cuda" asks the driver, or takes sm_50 where there is none."""
+    """The TVM target with its architecture: a bare "cuda" asks the driver, and without one means sm_50."""
     return tvm.target.Target("c" if gpu.is_cpu else {"kind": "cuda", "arch": gpu.arch})
 
 
 def build_kernel(build: Callable[[Problem], object], problem: Problem, gpu: Gpu, device: torch.device) -> Kernel:
-    """Call an iteration's ``build``, compile what it returned, and keep what the compilers said meanwhile.
+    """Call an iteration's ``build``, compile the result, and keep what the compilers print.
 
-    Where ``build`` names no target it means this one: TileLang would ask the driver, or find none.
+    A ``build`` that names no target means this one.
     """
     with capturing() as made, target_of(gpu):
         return compile_kernel(build(problem), problem, gpu, device, made)
 
 
 def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.device, made: Captured) -> Kernel:
-    """Compile what ``build(problem)`` returned: a Program, a PrimFunc, a compiled JITKernel, or a plain callable.
+    """Compile the result of ``build(problem)``: a Program, a PrimFunc, a compiled JITKernel, or a plain callable.
 
-    An eager ``@tilelang.jit`` function is traced for the problem's tensors, instead of at its first call. Raises
-    TypeError for anything else, and whatever TileLang raises.
+    An eager ``@tilelang.jit`` function is traced now for the problem's tensors, not at its first call. Raises TypeError
+    for anything else, and whatever TileLang raises.
     """
     if isinstance(built, JITImpl):
         built = _traced(built, problem, gpu)
@@ -76,11 +76,11 @@ def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.devi
 
 
 def _traced(function: Any, problem: Problem, gpu: Gpu) -> Program:
-    """The program of an eager ``@tilelang.jit`` function: tensors without data are enough to trace it."""
+    """The program of an eager ``@tilelang.jit`` function, traced with tensors that hold no data."""
     tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for shape, dtype in problem.tensors]
     wanted = sum(each.default is each.empty for each in function.signature.parameters.values())
     with target_of(gpu):
-        prim_func = function.get_tir(*tensors[:wanted])  # one that makes its output takes the inputs alone
+        prim_func = function.get_tir(*tensors[:wanted])  # a function that allocates its output takes only the inputs
     if function.mode != "eager":
         raise TypeError("build() returned a lazy @tilelang.jit function; call it, and return the kernel it gives")
     flags = function.compile_flags or ()
@@ -97,7 +97,7 @@ def _from_compiled(compiled: Any, program: Program, device: torch.device, made: 
     workspaces: list[torch.Tensor] = []
 
     def launch(*tensors: torch.Tensor) -> None:
-        if len(workspaces) < len(program.workspaces):  # on first use: the device is not touched while building
+        if len(workspaces) < len(program.workspaces):  # at the first launch: building touches no device
             workspaces.extend(
                 torch.zeros(each.shape, dtype=getattr(torch, each.dtype), device=device) for each in program.workspaces
             )
@@ -106,8 +106,8 @@ def _from_compiled(compiled: Any, program: Program, device: torch.device, made: 
     return Kernel(launch, tuple(parameters[:tensors]), compilation(compiled, made))
 
 
-def _returning(call: Callable[..., Any]) -> Launch:
-    """A kernel that allocates its output: the copy into the given one is part of what a launch costs."""
+def _returning(call: Callable[..., Any]) -> LaunchCall:
+    """A kernel that allocates its output; a launch includes the copy into the given output."""
 
     def launch(*tensors: torch.Tensor) -> None:
         *inputs, output = tensors

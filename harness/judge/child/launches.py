@@ -1,4 +1,4 @@
-"""What a launch consists of: the kernels that ran and the calls of torch, and whether they are an iteration's own."""
+"""What a launch consists of, kernels and torch operators, and whether all of it is the iteration's own."""
 
 import gc
 import re
@@ -14,7 +14,7 @@ from harness.judge.messages import Inspected
 
 Call = Callable[[], None]
 
-# Making, viewing, filling and copying tensors is no computation.
+# To make, view, fill or copy a tensor is no computation.
 PLAIN_OPERATORS: Final = frozenset(
     {
         "alias", "as_strided", "clone", "copy_", "detach", "empty", "empty_like", "empty_strided", "expand", "fill_",
@@ -28,7 +28,7 @@ _synchronize: Final = torch.cuda.synchronize
 
 
 class _Operators(TorchDispatchMode):
-    """Notes which of torch's operators are called."""
+    """Notes the torch operators that are called."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -40,7 +40,7 @@ class _Operators(TorchDispatchMode):
 
 
 def inspect(calls: Sequence[Call], *, cpu: bool) -> Inspected:
-    """Make the first two calls, watched; raises what a call raises that cannot be captured in a CUDA graph."""
+    """Watch the first two calls. Raises the error of a call that a CUDA graph cannot capture."""
     noted = _Operators()
     with noted:
         calls[0]()
@@ -52,13 +52,13 @@ def inspect(calls: Sequence[Call], *, cpu: bool) -> Inspected:
 
 
 def warm_up() -> None:
-    """What the first watched call imports takes most of a second; this has it done before processes fork."""
+    """Import what the first watched call needs, most of a second, before processes fork."""
     with _Operators():
         torch.empty(1)
 
 
 def complaint_of_launches(found: Inspected, *, cpu: bool) -> str | None:
-    """What an iteration's launch must not contain, in words; None where there is nothing."""
+    """The complaint about a launch that an iteration must not make; None if there is none."""
     called = [name for name in found.operators if name not in PLAIN_OPERATORS]
     if called:
         return f"a launch calls torch's {', '.join(called[:4])}; an iteration computes with its own kernel"
@@ -79,7 +79,7 @@ def complaint_of_launches(found: Inspected, *, cpu: bool) -> str | None:
 
 
 def _compiled() -> tuple[str, ...]:
-    """Names of all kernels that TileLang compiled in this process, wherever they are kept."""
+    """Names of all kernels that TileLang compiled in this process."""
     names: set[str] = set()
     for each in gc.get_objects():
         if type(each) is tilelang.JITKernel:
@@ -88,7 +88,7 @@ def _compiled() -> tuple[str, ...]:
 
 
 def _captured(calls: Sequence[Call]) -> tuple[str, ...]:
-    """The nodes of a CUDA graph of these calls: names of kernels, else the kind of node."""
+    """The nodes of a CUDA graph of these calls: a kernel by its name, any other node by its kind."""
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.graph(graph):
         for call in calls:

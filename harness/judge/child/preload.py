@@ -1,4 +1,4 @@
-"""What the forkserver imports before it forks: seconds of imports once, and no device touched."""
+"""Imported by the forkserver before it forks: seconds of imports, once, that touch no device."""
 
 import gc
 from contextlib import suppress
@@ -13,7 +13,7 @@ import harness.judge.child.referee
 
 torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
-with suppress(ImportError):  # torch without CUDA comes without them
+with suppress(ImportError):  # a CPU build of torch has no CUDA bindings
     from cuda.bindings import driver, runtime  # noqa: F401
 harness.judge.child.launches.warm_up()
-gc.freeze()  # a child need not look through all of this again, nor copy its pages
+gc.freeze()  # children neither scan these objects again nor copy their pages

@@ -1,4 +1,4 @@
-"""What the forkserver is told to import, and nobody else: it does so at once."""
+"""Side-effect module: importing it preloads torch and TileLang. Only the forkserver imports it."""
 
 from harness.judge.child.preloading import preload
 

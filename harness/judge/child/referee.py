@@ -1,4 +1,4 @@
-"""The referee: the trusted process that makes inputs, orders blocks, computes the reference and compares."""
+"""The referee: the trusted process that fills inputs, orders blocks, computes the reference and compares."""
 
 import os
 import random
@@ -19,13 +19,15 @@ from harness.judge.child.body import child_body
 from harness.judge.child.contents import Contents, Look
 from harness.judge.child.entry import Brief
 from harness.judge.child.launches import complaint_of_launches
-from harness.judge.child.side import Out, Side
+from harness.judge.child.side import Out, ServedSide
+from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.limits import complaint, sketch_limit
 from harness.judge.messages import (
     Alone,
-    Baseline,
+    BaselineAlone,
+    Disqualified,
     Measure,
     Measured,
     Meet,
@@ -34,7 +36,6 @@ from harness.judge.messages import (
     Paced,
     Seated,
     Trouble,
-    Verdict,
     Verified,
     Verify,
     receive,
@@ -42,14 +43,10 @@ from harness.judge.messages import (
 )
 from harness.records.results import Block, Cause, Trial
 
-BLOCK_MS: Final = 5.0  # short and in random order: longer blocks see the power controller move within them
-WARM_UP_S: Final = {True: 0.1, False: 0.3}  # by "is a CPU"
+BLOCK_MS: Final = 5.0  # short, because the power controller moves within longer blocks
 WARM_UP_LAUNCHES: Final = 10
 PACING_ROUNDS: Final = 3
-ARENA_BYTES: Final = {True: 256 << 20, False: 6 << 30}
 CPU_LAUNCHES: Final = 512
-# By "is a CPU", of the baseline's: a kernel that is this much faster than when it was paced is paced anew.
-SHORTEST_BLOCK: Final = {True: 0.5, False: 0.8}
 
 
 def referee(brief: Brief, parent: Connection) -> None:
@@ -66,7 +63,7 @@ def referee(brief: Brief, parent: Connection) -> None:
 
 
 class _Bench:
-    """One problem on one device: arena, contents, both sides, dice."""
+    """One problem on one device: the arena, its contents, and both sides."""
 
     def __init__(self, problem: Problem, gpu: Gpu) -> None:
         import baselines
@@ -74,21 +71,22 @@ class _Bench:
         self.baseline = baselines.library(problem).name
         self.problem, self.gpu = problem, gpu
         self.timer = gpu.timer(problem)
+        self.rules = rules_of(gpu)
         self.dice = random.Random(os.urandom(16))
-        self.sides: dict[str, Side] = {}
-        # One launch, one set: no timed launch of a block sees the inputs of another.
-        self.capacity = min(_most_launches(problem, gpu), max(1, ARENA_BYTES[gpu.is_cpu] // set_bytes(problem) - 1))
+        self.sides: dict[str, ServedSide] = {}
+        # Each timed launch of a block has its own set of inputs.
+        self.capacity = min(_most_launches(problem, gpu), max(1, self.rules.arena_bytes // set_bytes(problem) - 1))
         self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
-        self.bell = torch.zeros(1, device=self.arena.device)
+        self.idle_probe = torch.zeros(1, device=self.arena.device)
         self.generator = torch.Generator(self.arena.device)
         self.generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
 
     def meet(self, order: Meet, parent: Connection) -> None:
         channel = Connection(reduction.recv_handle(parent))
-        if order.side in self.sides:  # of the pair before
+        if order.side in self.sides:  # from the pair before
             self.sides.pop(order.side).channel.close()
-        self.sides[order.side] = Side(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
-        with suppress(OSError):  # a side that is gone already is found out at its first order
+        self.sides[order.side] = ServedSide(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
+        with suppress(OSError):  # a side that is gone fails at its first order
             self.arena.send(channel, order.pid)
 
     def obey(self, order: Verify | Pace | Measure | Alone) -> Message:
@@ -103,16 +101,14 @@ class _Bench:
                 case Alone():
                     return self._alone(order)
         except Out as out:
-            return Verdict(out.cause, out.reason)
+            return Disqualified(out.cause, out.reason)
 
     # Verification: untimed launches on scaled random data, on integers, and on random data in the same buffers.
 
     def _verify(self, order: Verify) -> Verified:
         side = self.sides["contestant"]
         contents = self._place(2)
-        for each in self.dice.sample(
-            list(self.sides.values()), 2
-        ):  # who loads its code first must not be always the same
+        for each in self.dice.sample(list(self.sides.values()), 2):  # neither side always loads its code first
             contents.refresh()
             each.prepare(contents.placement, self.gpu.plain_timer)
             self._run(each)
@@ -134,7 +130,7 @@ class _Bench:
         return Verified(tuple(found))
 
     def _compare(self, name: str, look: Look) -> Trial:
-        """The output of one set against the reference, computed from inputs that the referee kept."""
+        """Compare one output with the reference of the inputs that the referee kept."""
         if not look.inputs_held:
             raise Out(Cause.INPUT_CHANGED, f"{name} trial: the inputs are not what they were before the launch")
         expected = trials.reference(self.problem, look.inputs)
@@ -147,8 +143,8 @@ class _Bench:
     def _pace(self) -> Paced:
         """Choose the launches per block of each side, and warm both up.
 
-        Blocks of both sides last equally long: under a power cap the clocks fall within a block, and a block that is
-        one launch of 28 longer showed a kernel 0.1% slower than itself.
+        Blocks of both sides last equally long, because under a power cap clocks fall within a block. A block that was
+        one launch in 28 longer showed a kernel 0.1% slower than itself.
         """
         baseline, contestant = self.sides["baseline"], self.sides["contestant"]
         contents = self._place(2)
@@ -156,7 +152,7 @@ class _Bench:
         for side in self.dice.sample((baseline, contestant), 2):
             side.prepare(contents.placement, self.gpu.plain_timer)
             side.launches = self._launches(min(self._run(side) for _ in range(3)))
-        for _ in range(2 if self.timer == "graph" else 1):  # the first estimate of a graph holds the host's time too
+        for _ in range(2 if self.timer == "graph" else 1):  # a graph's first estimate includes the host's time
             contents = self._draw()
             rounds = [self._round(contents, 0).block for _ in range(PACING_ROUNDS)]
             baseline_ms = median(block.baseline_ms for block in rounds)
@@ -164,7 +160,7 @@ class _Bench:
             block_ms = baseline.launches * baseline_ms
             contestant.launches = self._launches(median(block.contestant_ms for block in rounds), block_ms)
         contents = self._draw()
-        until = time.perf_counter() + WARM_UP_S[self.gpu.is_cpu]
+        until = time.perf_counter() + self.rules.warm_up_s
         launched = 0
         while time.perf_counter() < until or launched < WARM_UP_LAUNCHES:
             self._round(contents, 0)
@@ -172,10 +168,10 @@ class _Bench:
         return Paced(contestant.launches, baseline.launches)
 
     def _measure(self, order: Measure) -> Measured:
-        """Rounds on one newly drawn placement: both sides in random order, one timed output verified."""
+        """Rounds on one new placement, each with both sides in random order; one timed output is verified."""
         started = time.perf_counter()
         contents = self._draw()
-        self._round(contents, order.placement)  # the first touch of a placement is not measured
+        self._round(contents, order.placement)  # not measured: it touches the placement first
         contestant = self.sides["contestant"]
         checked = self.dice.randrange(order.rounds)
         rounds = [
@@ -197,21 +193,18 @@ class _Bench:
         )
 
     def _too_short(self, blocks: list[Block]) -> bool:
-        """Pace anew what was slow only while it was paced: shorter blocks are cooler ones, and would flatter."""
+        """Pace anew a contestant that was slow only while it was paced: a shorter block is cooler and flatters it."""
         baseline, contestant = self.sides["baseline"], self.sides["contestant"]
         launch_ms = median(block.contestant_ms for block in blocks)
         block_ms = baseline.launches * median(block.baseline_ms for block in blocks)
         launches = self._launches(launch_ms, block_ms)
-        if (
-            contestant.launches * launch_ms >= SHORTEST_BLOCK[self.gpu.is_cpu] * block_ms
-            or launches <= contestant.launches
-        ):
+        if contestant.launches * launch_ms >= self.rules.shortest_block * block_ms or launches <= contestant.launches:
             return False
         contestant.launches = launches
         return True
 
-    def _alone(self, order: Alone) -> Baseline:
-        """The baseline's time when the contestant's process is gone, at the same rhythm of copies and blocks."""
+    def _alone(self, order: Alone) -> BaselineAlone:
+        """The baseline's time after the contestant's process ended, at the same rhythm of copies and blocks."""
         self.sides.pop("contestant").channel.close()
         side = self.sides["baseline"]
         contents = self._draw()
@@ -220,14 +213,13 @@ class _Bench:
             contents.refresh()
             times_ms.append(self._run(side) / side.launches)
             contents.look(side.launches, None, [])
-        return Baseline(median(times_ms))
+        return BaselineAlone(median(times_ms))
 
     def _round(self, contents: Contents, placement: int, checked: int | None = None) -> "_Round":
         """One block of each side, in random order.
 
-        Before each, all inputs are new and all outputs NaN: nothing can be replayed. Both sides are treated alike to
-        the last copy, and comparing waits until both have run: what heats the chip must not precede one side more
-        often than the other.
+        Before each block all inputs are new and all outputs NaN, so nothing can be replayed. Comparing waits until both
+        sides have run: work that heats the chip must not precede one side more often than the other.
         """
         taken_ms: dict[str, float] = {}
         looks: dict[str, Look] = {}
@@ -254,7 +246,7 @@ class _Bench:
         trial = None if checked is None else self._compare("timed", look)
         return _Round(Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial)
 
-    def _run(self, side: Side) -> float:
+    def _run(self, side: ServedSide) -> float:
         self._synchronize()
         try:
             elapsed_ms = side.run()
@@ -266,11 +258,11 @@ class _Bench:
             raise
 
     def _until_idle_ms(self) -> float:
-        """How long the device takes to serve the referee: what a side left behind when it answered is in the way."""
+        """How long the device takes to serve the referee; work that a side left behind delays it."""
         if self.gpu.is_cpu:
             return 0.0
         began = time.perf_counter()
-        self.bell.zero_()
+        self.idle_probe.zero_()
         self._synchronize()
         return (time.perf_counter() - began) * 1e3
 
@@ -297,7 +289,7 @@ class _Bench:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """``late_ms``: by how much each side's block took longer by the second clock."""
+    """``late_ms`` is how much longer each side's block took by the referee's clock than by its own."""
 
     block: Block
     late_ms: dict[str, float]
@@ -305,6 +297,6 @@ class _Round:
 
 
 def _most_launches(problem: Problem, gpu: Gpu) -> int:
-    """Launches of the fastest kernel that the roofline allows, in one block."""
+    """The launches in one block of the fastest kernel that the roofline allows."""
     floor_ms = gpu.floor_ms(problem)
     return round(BLOCK_MS / floor_ms) + 1 if floor_ms > 0 else CPU_LAUNCHES

@@ -1,4 +1,4 @@
-"""The serving loop: launch blocks when the referee says so; the same code for the contestant and for the baseline."""
+"""The serving loop, the same for contestant and baseline: launch blocks when the referee orders them."""
 
 from functools import partial
 from multiprocessing.connection import Connection
@@ -27,7 +27,7 @@ from harness.records.results import Cause
 
 
 def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
-    """Answer the referee until it hangs up, or until the kernel breaks."""
+    """Answer the referee until it hangs up or the kernel breaks."""
     try:
         arena = receive_arena(referee, cpu=brief.gpu.is_cpu)
     except RuntimeError as error:  # the device has no room for one more context
@@ -42,7 +42,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
         order = receive(referee, Prepare | Inspect | Run)
         try:
             if isinstance(order, Prepare):
-                clock = None  # a graph holds on to memory until it is gone
+                clock = None  # frees the memory that a graph holds
                 calls = [partial(kernel.launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
                 clock = CLOCKS[order.timer](calls[0], calls[1:])
                 answer = Ready()
@@ -51,7 +51,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
             else:
                 assert clock is not None, "Run before Prepare"
                 answer = Ran(clock.run())
-                if not ran:  # what is compiled at the first call is compiled now
+                if not ran:  # a kernel that compiles at its first call has compiled by now
                     no_more_processes()
                 ran = True
         except (MemoryError, torch.OutOfMemoryError) as error:
@@ -62,7 +62,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """The part of an exception that a person needs, in one line."""
+    """An exception in one line: its type, and its most telling line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} (line {error.lineno})"

@@ -1,4 +1,4 @@
-"""How a child process settles: its own group, its core, its limits; gone when the parent is."""
+"""The set-up of a child process: its group, core and limits, and its end with the parent."""
 
 import ctypes
 import os
@@ -22,11 +22,11 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def settle(brief: Brief) -> None:
-    """What every child does first."""
+    """The set-up of every child."""
     os.setsid()
-    # A child inherits the end of the pipe that keeps the forkserver alive; one that hangs would keep it so.
+    # A child inherits the end of a pipe that keeps the forkserver alive. A child that hangs must not.
     os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
-    # The forkserver is the parent here; it ends with the run, however that ends.
+    # The forkserver is the parent here, and ends with the run in every case.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -38,20 +38,20 @@ def settle(brief: Brief) -> None:
 
 
 def settle_confined(brief: Brief) -> None:
-    """For both sides alike: what one pays for its confinement, the other pays too."""
+    """The set-up of both sides: what confinement costs one, it costs the other."""
     settle(brief)
     confine((brief.scratch,) if brief.scratch != Path() else ())
 
 
 def settle_in_scratch(brief: Brief) -> None:
-    """For code that is not trusted: output to a file, a folder of its own, no cache that another could have written."""
+    """The set-up for untrusted code: its own folder, its output in a file, no cache that another wrote."""
     settle_confined(brief)
     os.chdir(brief.scratch)
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, output), (2, output)):
         os.dup2(source, target)
-    tempfile.tempdir = None  # what the forkserver has found out already
+    tempfile.tempdir = None  # the forkserver has cached its own
     for variable in ("TMPDIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[variable] = str(brief.scratch)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))

@@ -1,4 +1,4 @@
-"""A side as the referee sees it: a process that stands still but for its own turns, and is timed by two clocks."""
+"""A side as the referee sees it: a process that runs only in its own turns and is timed by two clocks."""
 
 import math
 import os
@@ -32,7 +32,7 @@ _CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as 
 
 
 class Out(Exception):
-    """The contestant is out of the race."""
+    """The contestant is out of the measurement."""
 
     def __init__(self, cause: Cause, reason: str) -> None:
         super().__init__(reason)
@@ -41,11 +41,11 @@ class Out(Exception):
 
 
 @dataclass(slots=True)
-class Side:
+class ServedSide:
     """Baseline or contestant: a channel with a deadline on every answer.
 
-    The process, and all of its group, is stopped except between an order and its answer: it cannot work ahead while
-    the inputs are filled, and cannot disturb the other side's block.
+    The process and its group are stopped except between an order and its answer. A side cannot work ahead while inputs
+    are filled, nor disturb the other side's block.
     """
 
     name: str
@@ -65,17 +65,17 @@ class Side:
         return answer
 
     def run(self) -> float:
-        """One block; ms by its own clock."""
+        """Run one block; ms by the side's own clock."""
         answer: Ran = self._ask(Run(), Ran)
         if not 0 < answer.elapsed_ms < math.inf:
             raise Out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
         return answer.elapsed_ms
 
     def late_ms(self, elapsed_ms: float) -> float:
-        """How much longer the last block took by the second clock than its own says, its lead-in allowed for.
+        """How much longer the last block took by the referee's clock than by its own, with the lead-in allowed for.
 
-        On a CPU the second clock counts what the process has used. Others use the core too, and all that they use is
-        room for a lie; there the wall's clock is asked as well, which may be later by what a busy machine makes it.
+        On a CPU the referee's clock counts the process's CPU time, which leaves room for a lie where others use the
+        core too. So the wall clock counts as well, with an allowance for a busy machine.
         """
         claimed_ms = elapsed_ms * (1 + 1 / self.launches)
         late_ms = self.spent_ms - claimed_ms
@@ -100,7 +100,7 @@ class Side:
             raise Out(Cause.CRASH, "the process answered with something that is no answer") from None
         finally:
             self.stop()
-        if isinstance(answer, Broken):  # before its clock is read: who breaks may be gone already
+        if isinstance(answer, Broken):  # before its clock is read, since a broken process may be gone
             raise Out(answer.cause, answer.reason)
         self.spent_ms = (self._now() - started) * 1e3
         self.passed_ms = (time.perf_counter() - began) * 1e3
@@ -111,7 +111,7 @@ class Side:
             os.killpg(self.pid, number)
 
     def _now(self) -> float:
-        """The second clock, out of the process's own reach: the wall's, or on a CPU what all its threads have used."""
+        """The referee's clock, out of the process's reach: wall time, or on a CPU the CPU time of all its threads."""
         if not self.cpu:
             return time.perf_counter()
         try:

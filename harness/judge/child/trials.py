@@ -1,4 +1,4 @@
-"""The trials: the inputs and the reference of a verification, and how an output is compared."""
+"""The trials of a verification: inputs, reference, and comparison of an output."""
 
 import math
 from typing import Final
@@ -11,11 +11,11 @@ from harness.operators import OPERATORS
 from harness.records.results import Trial
 
 NOTHING: Final = 2.0**-100
-FACTOR_SPREAD: Final = 1 / 6  # wide enough to miss one in the wrong place, narrow enough for the output's scale
+FACTOR_SPREAD: Final = 1 / 6  # wide enough to show a factor in the wrong place, narrow enough for the output's scale
 
 
 def random_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
-    """Fresh values for the input at ``position``, of its dtype, shape [elements]: scaled normal, factors uniform."""
+    """Fresh values for the input at ``position``, shape [elements]: scaled normal; factors are uniform."""
     dtype, scale = getattr(torch, problem.input_dtypes[position]), problem.scales[position]
     wide = torch.float32 if dtype == torch.float8_e4m3fn else dtype
     values = torch.empty(elements, dtype=wide, device=dice.device)
@@ -25,12 +25,12 @@ def random_pool(problem: Problem, position: int, elements: int, dice: torch.Gene
 
 
 def fill_exact(problem: Problem, inputs: list[torch.Tensor], dice: torch.Generator) -> None:
-    """Fill with values for which the output's rounded ones are unique."""
+    """Fill the inputs with values that have one right output after rounding."""
     OPERATORS[problem.operator].fill_exact(inputs, dice)
 
 
 def reference(problem: Problem, inputs: list[torch.Tensor]) -> torch.Tensor:
-    """The operator in a wider dtype than its output's: float32 (TF32 off) for 16-bit outputs, float64 for float32."""
+    """The operator in a wider dtype than the output's: float32 without TF32 for 16-bit outputs, else float64."""
     wide = torch.float64 if problem.output == "float32" else torch.float32
     result = OPERATORS[problem.operator].reference(*(each.to(wide) for each in inputs))
     assert isinstance(result, torch.Tensor)
@@ -38,7 +38,7 @@ def reference(problem: Problem, inputs: list[torch.Tensor]) -> torch.Tensor:
 
 
 def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
-    """Measure an output against the reference; a non-finite output has no error but infinity."""
+    """Compare an output with the reference. The error of a non-finite output is None."""
     bounds = limits(problem)
     error = (output.to(expected.dtype) - expected).abs_()
     max_abs = float(error.max())
@@ -49,9 +49,9 @@ def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.T
 
 
 def compare_exact(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
-    """The exact trial: the output must be the reference rounded to its dtype, bit for bit.
+    """The exact trial: the output must equal the rounded reference bit for bit.
 
-    Where the operator says of its values to what they are exact, what is left of a zero counts as zero.
+    An operator with ``exact_in`` is rounded to that dtype first, and its values below NOTHING count as zero.
     """
     exact_in = OPERATORS[problem.operator].exact_in
     dtype = getattr(torch, exact_in) if exact_in and output.dtype == torch.float32 else output.dtype
@@ -63,16 +63,16 @@ def compare_exact(name: str, problem: Problem, output: torch.Tensor, expected: t
 
 
 def sketch(problem: Problem, inputs: list[torch.Tensor], output: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    """How far a sketch of the output is from one of the inputs, a vector; NaN where the output has one."""
+    """The difference of the output's sketch and the inputs' sketch, a vector; NaN where the output is NaN."""
     of_output, of_inputs = OPERATORS[problem.operator].sketch(inputs, output, dice, _times)
     difference: torch.Tensor = (of_output - of_inputs).abs_()
     return difference
 
 
 def _times(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
-    """A matrix in its own dtype times a float32 vector, in float32, without a float32 copy where the device can.
+    """A matrix times a float32 vector, in float32; on a GPU without a float32 copy of a 16-bit matrix.
 
-    A 16-bit dtype holds the vector as the sum of two columns, to twice its precision.
+    Two 16-bit columns hold the vector as their sum, to twice the precision of one.
     """
     if matrix.dtype not in (torch.bfloat16, torch.float16) or matrix.device.type != "cuda":
         return matrix.float() @ vector

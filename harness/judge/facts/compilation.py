@@ -1,4 +1,4 @@
-"""What a contestant hands over of a compiled kernel: its source, its cubin, and how it will be launched."""
+"""A compiled kernel as a contestant hands it over: source, cubin, and launch geometry."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ Dimensions = tuple[int, int, int]
 
 
 class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One device kernel and the geometry it is launched with: x, y, z of blocks, of threads, of blocks a cluster."""
+    """One device kernel with x, y, z of its grid in blocks, its block in threads, its cluster in blocks."""
 
     name: str
     grid: Dimensions
@@ -22,7 +22,7 @@ class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Compilation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One compiled kernel; ``cubin`` is None where it was made by other means than nvcc, or is too large to send."""
+    """One compiled program; ``cubin`` is None if nvcc did not make it, or if it is too large to send."""
 
     source: str
     launches: tuple[Launch, ...] = ()
@@ -31,5 +31,5 @@ class Compilation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def kernel_names(source: str) -> tuple[str, ...]:
-    """The kernels of a generated CUDA source, each once, in its order; a declaration and its definition are one."""
+    """The kernels of a generated CUDA source in order, each once, though declared and defined."""
     return tuple(dict.fromkeys(match["name"] for match in _KERNEL.finditer(source)))

@@ -1,6 +1,6 @@
-"""The hashes that say whether a result still holds: of an iteration, of the families it uses, and of what judged it.
+"""The hashes that tell whether a result is stale: of an iteration, of its families, and of its judge.
 
-What stands beside them unused, another family, another operator, takes no part: adding one makes nothing stale.
+An unused family or operator is in no hash, so adding one makes nothing stale.
 """
 
 import ast
@@ -28,7 +28,7 @@ def source_sha256(path: Path) -> str:
 
 
 def families_sha256(root: Path, path: Path) -> str:
-    """Hash of the modules under kernels/ that a file uses, directly or through another."""
+    """Hash of the modules under kernels/ that a file imports, directly or through another."""
     return _digest(root, sorted(_closure(root, path, FAMILIES)))
 
 
@@ -48,17 +48,17 @@ def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
 
 
 def baseline_module(root: Path, operator: str) -> Path | None:
-    """The module that holds an operator's baseline, the function of its name; None where there is none."""
+    """The module with an operator's baseline, a function of the operator's name; None if there is none."""
     return next(iter(_defining(root / BASELINES, operator)), None)
 
 
 def baseline_name(module: Path) -> str:
-    """The baseline's name, which its module has: ``torch_matmul`` holds those of ``torch.matmul``."""
+    """The baseline's name, from its module's: ``torch_matmul`` stands for ``torch.matmul``."""
     return module.stem.replace("_", ".", 1)
 
 
 def _defining(package: Path, name: str) -> list[Path]:
-    """The modules of a package that define a name at their top."""
+    """The modules of a package that define a function of this name at their top."""
     return [
         path
         for path in sorted(package.glob("*.py"))
@@ -82,19 +82,19 @@ def _imports(root: Path, path: Path, package: str) -> Iterator[Path]:
     place = path.parent.relative_to(root).parts if path.is_relative_to(root) else None
     for each in _imported(_read(path), place):
         if each.module[: package.count("/") + 1] == tuple(package.split("/")):
-            if package == FAMILIES:  # the others' only register what there is
+            if package == FAMILIES:  # other packages' __init__ files only register modules
                 yield from _packages(root, each.module)
             yield from _resolved(root, each.module, each.name)
 
 
 @lru_cache(maxsize=1024)
 def _imported(source: bytes, place: tuple[str, ...] | None) -> tuple[Imported, ...]:
-    """What a module imports; ``place`` is the package that relative imports start from, None outside the tree."""
+    """The imports of a module; ``place`` is the package for relative imports, None outside the checkout."""
     return tuple(each for each in imports(_parse(source), place or ()) if place is not None or not each.relative)
 
 
 def _packages(root: Path, module: tuple[str, ...]) -> Iterator[Path]:
-    """The ``__init__`` of each package on the way that does something when it is run."""
+    """The ``__init__`` files on the way that do more than define, import and name constants."""
     for depth in range(1, len(module) + 1):
         init = root.joinpath(*module[:depth]) / "__init__.py"
         if init.is_file() and not _is_inert(_parsed(init)):
@@ -102,7 +102,7 @@ def _packages(root: Path, module: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _resolved(root: Path, module: tuple[str, ...], name: str | None, via: frozenset[Path] = frozenset()) -> list[Path]:
-    """The files that a name comes from, most often one; a package that only passes it on is passed over."""
+    """The files that define a name, most often one; a package that only re-exports it is skipped."""
     path = root.joinpath(*module)
     if path.with_suffix(".py").is_file():
         return [path.with_suffix(".py")]
@@ -111,7 +111,7 @@ def _resolved(root: Path, module: tuple[str, ...], name: str | None, via: frozen
         return []
     if name is None or name == "*":
         return [init]
-    for node in _parsed(init).body:  # as Python does, the package's own names before its modules
+    for node in _parsed(init).body:  # like Python, look at the package's own names before its modules
         if isinstance(node, ast.ImportFrom):
             for each in imports_of(node, module):
                 found = _resolved(root, each.module, each.name, via | {init}) if each.bound == name else []
@@ -123,7 +123,7 @@ def _resolved(root: Path, module: tuple[str, ...], name: str | None, via: frozen
 
 
 def _is_inert(tree: ast.Module) -> bool:
-    """Whether running a module does nothing but define, import, and name constants."""
+    """Whether running a module only defines, imports, and names constants."""
     return all(
         isinstance(node, _INERT)
         or (isinstance(node, ast.Expr | ast.AnnAssign) and _is_literal(node.value))

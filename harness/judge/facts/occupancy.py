@@ -20,7 +20,7 @@ MAX_CLUSTER: Final = 16  # blocks; above 8 the size is not portable
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SmLimits:
     """Of one SM: blocks, threads, bytes of shared memory, named barriers; and bytes that one block may opt in to."""
 
     blocks: int
@@ -32,16 +32,16 @@ class Limits:
 
 _KIB: Final = 1024
 _LIMITS: Final = {
-    "80": Limits(32, 2048, 164 * _KIB, 163 * _KIB, 64),
-    "86": Limits(16, 1536, 100 * _KIB, 99 * _KIB, 16),
-    "89": Limits(24, 1536, 100 * _KIB, 99 * _KIB, 24),
-    "90": Limits(32, 2048, 228 * _KIB, 227 * _KIB, 64),
-    "100": Limits(32, 2048, 228 * _KIB, 227 * _KIB, 64),
-    "120": Limits(24, 1536, 100 * _KIB, 99 * _KIB, 24),
+    "80": SmLimits(32, 2048, 164 * _KIB, 163 * _KIB, 64),
+    "86": SmLimits(16, 1536, 100 * _KIB, 99 * _KIB, 16),
+    "89": SmLimits(24, 1536, 100 * _KIB, 99 * _KIB, 24),
+    "90": SmLimits(32, 2048, 228 * _KIB, 227 * _KIB, 64),
+    "100": SmLimits(32, 2048, 228 * _KIB, 227 * _KIB, 64),
+    "120": SmLimits(24, 1536, 100 * _KIB, 99 * _KIB, 24),
 }
 
 
-def limits(arch: str) -> Limits | None:
+def limits(arch: str) -> SmLimits | None:
     """Of an architecture such as ``sm_90a``; None for one that is not known here."""
     return _LIMITS.get(arch.removeprefix("sm_").rstrip("af"))
 
@@ -52,7 +52,9 @@ def registers_of(threads: int, registers: int) -> int:
     return warps * _up(registers * WARP, REGISTER_UNIT)
 
 
-def blocks_per_sm(most: Limits, threads: int, registers: int, shared_bytes: int, barriers: int = 0) -> tuple[int, str]:
+def blocks_per_sm(
+    most: SmLimits, threads: int, registers: int, shared_bytes: int, barriers: int = 0
+) -> tuple[int, str]:
     """How many blocks fit on an SM, and by what they are limited: registers, shared memory, threads, …
 
     ``shared_bytes`` is what the block asks for, static and dynamic; the system's own part is added here.

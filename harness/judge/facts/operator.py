@@ -1,4 +1,4 @@
-"""What the harness must know of an operator: shapes, work, scale and a reference."""
+"""The description of an operator: shapes, work, scale and reference."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Shape = tuple[int, ...]
 Times = Callable[[Any, Any], Any]  # an accurate matrix-vector product
 Sketch = Callable[[Sequence[Any], Any, Any, Times], tuple[Any, Any]]
 
-OUTPUT_SCALE: Final = 0.25  # standard deviation of the output: at this scale absolute limits mean something
+OUTPUT_SCALE: Final = 0.25  # standard deviation of the output, which absolute limits refer to
 FACTOR_DTYPE: Final = "float32"
 
 
@@ -18,17 +18,17 @@ class Operator:
     """One operator.
 
     ``dims`` names the dimensions in the shape key's order. ``inputs`` and ``output`` give the row-major shapes for
-    given dimensions, ``flops`` the useful operations, ``terms`` how many products one output element sums,
-    ``roundings`` how many values of 16 bits or less stand between the inputs and the output, itself included.
-    ``scales`` are the standard deviations of the inputs that give an output of OUTPUT_SCALE. ``factors`` are the
-    positions of inputs that scale others: positive, of FACTOR_DTYPE whatever the problem's is, and their ``scales`` are
-    what they are around. ``multiples`` names pairs of dimensions of which the first is a multiple of the second.
+    given dimensions, ``flops`` the useful operations, ``terms`` the products that one output element sums.
+    ``roundings`` counts the values of 16 bits or less between inputs and output, the output included. ``scales`` are
+    the standard deviations of inputs that give an output of OUTPUT_SCALE. ``factors`` are the positions of inputs that
+    scale others: positive, of FACTOR_DTYPE, and centred on their ``scales``. ``multiples`` names pairs of dimensions;
+    the first is a multiple of the second.
 
     ``reference`` takes and returns torch tensors of one wide dtype. ``fill_exact(inputs, dice)`` fills the inputs so
-    that the output's rounded values are unique (to ``exact_in``, where that is coarser than the output's dtype).
-    ``sketch(inputs, output, dice, times)`` gives two vectors that are equal where the output is right, at the cost of
-    reading each tensor about once. ``dice`` is a torch.Generator. The parent imports operators without torch: what
-    needs it, imports it.
+    that the rounded output has one right value (rounded to ``exact_in`` if that is coarser than the output's dtype).
+    ``sketch(inputs, output, dice, times)`` gives two vectors that agree where the output is right, and reads each
+    tensor about once. ``dice`` is a torch.Generator. The parent imports operators without torch, so a function that
+    needs torch imports it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A problem, an operator with its dtypes and dimensions, and the one parser of its shape key."""
+"""A problem: an operator with dtypes and dimensions, and the only parser of its shape key."""
 
 import math
 import re
@@ -9,14 +9,14 @@ from harness.errors import UsageError
 from harness.judge.facts.operator import FACTOR_DTYPE
 from harness.operators import OPERATORS, Operator
 
-# Token in a shape key -> dtype name, as torch and TileLang both spell it.
+# Token in a shape key -> dtype name of torch and TileLang.
 DTYPES: Final = {
     "bf16": "bfloat16",
     "fp16": "float16",
     "f32": "float32",
     "e4m3": "float8_e4m3fn",
 }
-# Dtypes of an output: in 8 bits its rounding alone is larger than any limit that would see an error.
+# Dtypes of an output. The rounding of an 8-bit output exceeds every limit that could show an error.
 OUTPUTS: Final = tuple(token for token in DTYPES if token != "e4m3")
 ACCUMULATORS: Final = {"fp32": "float32"}
 DTYPE_BYTES: Final = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
@@ -31,11 +31,11 @@ _DTYPES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is to be computed.
+    """One problem.
 
-    ``matmul`` is row-major A[M,K] · B[K,N]; ``linear`` is A[M,K] · W[N,K]ᵀ; both write C[M,N].
-    ``input``, ``accumulator`` and ``output`` are dtype names of torch (``bfloat16``); ``dims`` follows the
-    shape key's order, so ``M, N, K = problem.dims``. Factors, as the scales of 8-bit inputs, are float32 beside any.
+    ``matmul`` is row-major A[M,K] · B[K,N]; ``linear`` is A[M,K] · W[N,K]ᵀ; both write C[M,N]. ``input``,
+    ``accumulator`` and ``output`` are dtype names of torch (``bfloat16``). ``dims`` follows the shape key's order, so
+    ``M, N, K = problem.dims``. Factors, such as the scales of 8-bit inputs, are always float32.
     """
 
     operator: str
@@ -60,7 +60,7 @@ class Problem:
 
     @property
     def input_dtypes(self) -> tuple[str, ...]:
-        """Of each input: the shape key's, but of factors their own."""
+        """Dtype of each input: the shape key's, or FACTOR_DTYPE for a factor."""
         factors = self._operator.factors
         return tuple(FACTOR_DTYPE if position in factors else self.input for position in range(len(self.inputs)))
 
@@ -79,12 +79,12 @@ class Problem:
 
     @property
     def roundings(self) -> int:
-        """Values of the output's precision between the inputs and the output, itself included."""
+        """Roundings to the output's precision between inputs and output, the last one included."""
         return self._operator.roundings
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Standard deviation of each input; of factors, what they are around."""
+        """Standard deviation of each input; the centre of each factor."""
         return self._operator.scales(self.dims)
 
     @property
@@ -106,7 +106,7 @@ class Problem:
 
 
 def parse_shape_key(key: str) -> Problem:
-    """Parse a shape key; raises UsageError that names the part that is wrong."""
+    """Parse a shape key. Raises UsageError that names the wrong part."""
     parts = key.split("_")
     if len(parts) != 3:
         raise UsageError(f"shape key '{key}' does not have the form {_FORM}")
@@ -139,6 +139,6 @@ def parse_shape_key(key: str) -> Problem:
         output=DTYPES[match["output"]] if match["output"] else source,
         dims=tuple(map(int, sizes)),
     )
-    if problem.shape_key != key:  # one problem, one key: the output's dtype is written only where it differs
+    if problem.shape_key != key:  # one key for each problem: the output's dtype is written only if it differs
         raise UsageError(f"shape key '{key}' is written {problem.shape_key}")
     return problem

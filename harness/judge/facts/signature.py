@@ -1,4 +1,4 @@
-"""The parameters of a compiled kernel, held against the problem's tensors."""
+"""Whether a compiled kernel's parameters match the problem's tensors."""
 
 from harness.judge.facts.problem import Problem
 
@@ -6,7 +6,7 @@ Signature = tuple[tuple[tuple[int, ...], str], ...]  # (shape, dtype) of the inp
 
 
 def mismatch(signature: Signature, problem: Problem) -> str | None:
-    """How a kernel's parameters differ from the problem's tensors, in words; None where they are the same."""
+    """The first difference between a kernel's parameters and the problem's tensors; None if there is none."""
     if len(signature) != len(problem.tensors):
         return f"the kernel takes {len(signature)} tensors, {problem} has {len(problem.tensors)}"
     for position, (have, want) in enumerate(zip(signature, problem.tensors, strict=True)):

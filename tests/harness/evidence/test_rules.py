@@ -1,13 +1,14 @@
-"""What cannot be launched is refused at the very limit, and what will be slow is said in words."""
+"""Each warning says what makes a kernel slow."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from harness.evidence.rules import REFUSALS, WARNINGS, Facts, broken, shared_bytes_per_cycle
+from harness.evidence.rules import WARNINGS, KernelFacts, shared_bytes_per_cycle, warnings
 from harness.evidence.sass import Code, WarpGroupMma
 from harness.judge.facts.compilation import Launch
+from harness.judge.facts.launchability import refusals
 from harness.judge.facts.occupancy import limits
 from harness.judge.facts.ptxas import Usage
 
@@ -15,7 +16,7 @@ LAUNCH = Launch("main_kernel", (264, 1, 1), (384, 1, 1), (1, 1, 1), 196_608)
 WIDE = WarpGroupMma(64, 256, 16, False)
 
 
-def facts(arch: str = "sm_90a", launch: dict[str, Any] | None = None, **changes: Any) -> Facts:
+def facts(arch: str = "sm_90a", launch: dict[str, Any] | None = None, **changes: Any) -> KernelFacts:
     fields: dict[str, Any] = {
         "launch": msgspec.structs.replace(LAUNCH, **launch or {}),
         "arch": arch,
@@ -27,37 +28,11 @@ def facts(arch: str = "sm_90a", launch: dict[str, Any] | None = None, **changes:
         "blocks_per_sm": 1,
         "limited_by": "shared memory",
     }
-    return Facts(**fields | changes)
+    return KernelFacts(**fields | changes)
 
 
 def test_a_kernel_that_fits_is_neither_refused_nor_warned_of() -> None:
-    assert broken(REFUSALS, facts()) == broken(WARNINGS, facts()) == []
-
-
-@pytest.mark.parametrize(
-    ("launch", "registers", "says"),
-    [
-        ({"block": (1024, 1, 1)}, 64, None),
-        ({"block": (1025, 1, 1)}, 32, "1,025 threads a block, 1,024 at most"),
-        ({"block": (32, 32, 2)}, 16, "2,048 threads a block"),
-        ({"dynamic_shared_bytes": 231_424}, 168, None),
-        (
-            {"dynamic_shared_bytes": 231_425},
-            168,
-            "232,449 bytes of shared memory, sm_90a has 232,448 for a block, 1 fewer",
-        ),
-        ({"block": (512, 1, 1)}, 128, None),
-        ({"block": (512, 1, 1)}, 129, "129 registers x 512 threads take 69,632 registers, an SM has 65,536"),
-        ({"grid": (1, 65_536, 1)}, 32, "the grid has 65,536 blocks in y, 1 to 65,535 are possible"),
-        ({"grid": (0, 1, 1)}, 32, "the grid has 0 blocks in x"),
-        ({"grid": (131, 1, 1), "cluster": (2, 1, 1)}, 32, "131 blocks in x are no multiple of the cluster's 2"),
-        ({"cluster": (32, 1, 1), "grid": (64, 1, 1)}, 32, "a cluster of 32 blocks, 16 at most"),
-    ],
-)
-def test_a_launch_is_refused_just_above_a_limit(launch: dict[str, Any], registers: int, says: str | None) -> None:
-    refused = broken(REFUSALS, facts(launch=launch, usage=Usage(registers, 0, 0, 0, 1024, 1)))
-    assert len(refused) == (says is not None)
-    assert says is None or says in refused[0]
+    assert refusals(facts()) == warnings(facts()) == []
 
 
 @pytest.mark.parametrize(
@@ -83,13 +58,13 @@ def test_a_launch_is_refused_just_above_a_limit(launch: dict[str, Any], register
     ],
 )
 def test_what_will_be_slow_is_said_once(changes: dict[str, Any], says: str) -> None:
-    (warning,) = broken(WARNINGS, facts(**changes))
+    (warning,) = warnings(facts(**changes))
     assert warning.startswith(says)
 
 
 def test_narrow_tiles_are_no_trouble_where_memory_is_what_limits() -> None:
     narrow = Code(9, {"HGMMA.64x64x16.F32.BF16": 8}, frozenset({WarpGroupMma(64, 64, 16, False)}))
-    assert broken(WARNINGS, facts(code=narrow, compute_bound=False)) == []
+    assert warnings(facts(code=narrow, compute_bound=False)) == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +72,7 @@ def test_narrow_tiles_are_no_trouble_where_memory_is_what_limits() -> None:
     [(119, False), (118, True), (128, False), (256, False), (238, False), (230, True), (1400, False)],
 )
 def test_waves_are_warned_of_from_a_tenth_that_is_lost(grid: int, warned: bool) -> None:
-    assert bool(broken(WARNINGS, facts(launch={"grid": (grid, 1, 1)}))) == warned
+    assert bool(warnings(facts(launch={"grid": (grid, 1, 1)}))) == warned
 
 
 @pytest.mark.parametrize(
@@ -119,8 +94,8 @@ def test_what_a_wgmma_asks_of_shared_memory(
 
 def test_nothing_is_claimed_of_what_no_tool_told() -> None:
     unknown = facts(usage=None, code=None, blocks_per_sm=None, limits=None, sms=None)
-    assert broken(REFUSALS, unknown) == broken(WARNINGS, unknown) == []
+    assert refusals(unknown) == warnings(unknown) == []
 
 
 def test_every_rule_has_a_source() -> None:
-    assert all(rule.source for rule in (*REFUSALS, *WARNINGS))
+    assert all(rule.source for rule in WARNINGS)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.judge.child.side import Out, Side
+from harness.judge.child.side import Out, ServedSide
 from harness.judge.messages import LARGEST_BYTES, Broken, Prepare, Ran, Ready, Unanswered, receive, send
 from harness.records.results import Cause
 
@@ -84,7 +84,7 @@ def test_garbage_is_refused_and_nothing_else(garbage: bytes) -> None:
 def test_a_time_that_is_none_puts_a_side_out(pair: Pair, elapsed_ms: float) -> None:
     ours, theirs = pair
     send(theirs, Ran(elapsed_ms))
-    side = Side("contestant", ours, _ended_process(), 5.0, cpu=False)
+    side = ServedSide("contestant", ours, _ended_process(), 5.0, cpu=False)
     with pytest.raises(Out, match="is said to have taken") as out:
         side.run()
     assert out.value.cause is Cause.CLOCK
@@ -99,7 +99,7 @@ def _ended_process() -> int:
     return pid
 
 
-class Leaving(Side):
+class Leaving(ServedSide):
     """A side whose process is gone as soon as it has answered."""
 
     def stop(self) -> None:

@@ -36,7 +36,7 @@ candidate.Referees.seat = seat_and_kill
 """
 KILL_BASELINE = """
 import os, harness.judge.pipeline as pipeline
-class Mortal(pipeline.Opponent):
+class Mortal(pipeline.BaselineProcess):
     made = 0
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -46,19 +46,19 @@ class Mortal(pipeline.Opponent):
         super().introduce(*arguments)
         if self.number == 2:
             os.kill(self.pid, 9)
-pipeline.Opponent = Mortal
+pipeline.BaselineProcess = Mortal
 """
 KILL_FORKSERVER = """
 import os, harness.judge.pipeline as pipeline
 from multiprocessing import forkserver
-class Watched(pipeline.Opponent):
+class Watched(pipeline.BaselineProcess):
     made = 0
     def introduce(self, *arguments):
         super().introduce(*arguments)
         Watched.made += 1
         if Watched.made == 2:
             os.kill(forkserver._forkserver._forkserver_pid, 9)
-pipeline.Opponent = Watched
+pipeline.BaselineProcess = Watched
 """
 REMOVE_SCRATCH = """
 import shutil, harness.judge.pipeline as pipeline
@@ -265,9 +265,9 @@ def test_a_device_that_no_longer_answers_ends_the_run(monkeypatch: pytest.Monkey
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", gone)
     candidate = a_candidate(tmp_path)
     with pytest.raises(InfrastructureError, match="NVIDIA H200 does not answer any more .*see dmesg"):
-        fault_attribution.judge(candidate, Rejection(Cause.RUNTIME, "CUDA error"))
+        fault_attribution.attribute(candidate, Rejection(Cause.RUNTIME, "CUDA error"))
     wrong = Rejection(Cause.WRONG_RESULT, "max_abs_err=3")
-    assert fault_attribution.judge(candidate, wrong) is wrong
+    assert fault_attribution.attribute(candidate, wrong) is wrong
 
 
 def test_a_device_that_answers_or_cannot_say_is_not_blamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_device_that_answers_or_cannot_say_is_not_blamed(monkeypatch: pytest.M
     crashed = Rejection(Cause.CRASH, "exited with code 3")
     for answer in (unsaid, lambda _: None):
         monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", answer)
-        assert fault_attribution.judge(a_candidate(tmp_path), crashed) is crashed
+        assert fault_attribution.attribute(a_candidate(tmp_path), crashed) is crashed
 
 
 def a_candidate(root: Path) -> Candidate:
