@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from harness.records.results import Measurement, Record, Status
+from harness.records.base import Status
+from harness.records.results import Measurement, Record
 
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
 # Two chips of one model give the same kernel another ratio to the library: of the nineteen pairs of H200s that share 40

@@ -11,10 +11,12 @@ from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
-from harness.records.playoffs import PlayOff, Standing
+from harness.records.base import Cause, Environment, Stage, Status
+from harness.records.playoffs import PlayOff, PlayOffEntry
 from harness.records.profiles import ProfileRecord
 from harness.records.profiles import newest as newest_profile
-from harness.records.results import Cause, Environment, Measurement, Record, Stage, Status, read
+from harness.records.results import Measurement, Record
+from harness.records.store import read
 from harness.runs import copy_bandwidth
 
 NOT_MEASURED: Final = "not measured"
@@ -227,14 +229,14 @@ def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
     return board
 
 
-def _played(row: Row, held: PlayOff, standing: Standing) -> bool:
+def _played(row: Row, held: PlayOff, standing: PlayOffEntry) -> bool:
     """Whether a row is of the very code, judge and kind of machine that played."""
     assert row.environment is not None and row.timer is not None
     unchanged = row.source_sha256 == standing.source_sha256 and not {"source", "family"} & set(row.stale)
     return unchanged and held.applies(row.environment, row.timer)
 
 
-def _in_order(first: dict[tuple[str, str], Row], standings: dict[tuple[str, str], Standing]) -> Iterator[Row]:
+def _in_order(first: dict[tuple[str, str], Row], standings: dict[tuple[str, str], PlayOffEntry]) -> Iterator[Row]:
     """Who is not behind for sure shares the first rank."""
     rank = 1
     for position, (name, standing) in enumerate(((n, s) for n, s in standings.items() if n in first), start=1):

@@ -4,7 +4,6 @@ import math
 import random
 import statistics
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -19,9 +18,10 @@ from harness.judge.processes import start_forkserver
 from harness.judge.statistics import student_t
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.records.base import SCHEMA, now
 from harness.records.environment import describe
-from harness.records.playoffs import PlayOff, Standing
-from harness.records.results import SCHEMA, Measurement
+from harness.records.playoffs import PlayOff, PlayOffEntry
+from harness.records.results import Measurement
 from harness.runs.run import alone
 
 ROUNDS: Final = 8
@@ -59,7 +59,7 @@ def hold(
             referees.leave()
     return PlayOff(
         schema=SCHEMA,
-        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        recorded_at=now(),
         gpu=gpu.key,
         shape_key=leaders[0].shape_key,
         timer=timer,
@@ -68,7 +68,7 @@ def hold(
     )
 
 
-def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[Standing, ...]:
+def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[PlayOffEntry, ...]:
     """The order by geometric mean, each with its distance from the first."""
     order = sorted(ratios, key=lambda each: -statistics.fmean(map(math.log, ratios[each])))
     first = [math.log(ratio) for ratio in ratios[order[0]]]
@@ -77,7 +77,7 @@ def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[Standing, .
         behind = [ahead - math.log(ratio) for ahead, ratio in zip(first, ratios[each], strict=True)]
         center, half = interval(behind)
         found.append(
-            Standing(
+            PlayOffEntry(
                 model=each.model,
                 iteration=each.name,
                 source_sha256=source_sha256(each.path),

@@ -11,8 +11,8 @@ from harness.boards.leaderboard import Board, Row
 from harness.catalog.tree import Selection, Tree
 from harness.judge import contract
 from harness.judge.facts.import_reader import imports_of
+from harness.records.base import Status
 from harness.records.published import Publication, Winner
-from harness.records.results import Status
 
 WRAPPER: Final = "kernels.compiled.compiled"  # takes what goes to the compiler beside the family's own levers
 TO_THE_COMPILER: Final = ("pass_configs", "compile_flags")

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -21,8 +20,10 @@ from harness.errors import InfrastructureError, UsageError
 from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.hashes import BASELINES, FAMILIES, JUDGE, OPERATORS
 from harness.machine import files
+from harness.records.base import SCHEMA, BaseRecord, now
 from harness.records.environment import CONTENTS
-from harness.records.results import SCHEMA, Record, append, read
+from harness.records.results import Record
+from harness.records.store import append, read
 
 PARTS: Final = ("harness", "kernels", "baselines")
 # What may have decided a record, now and in older commits.
@@ -49,11 +50,9 @@ print(source_sha256(path), families_sha256(root, path), judge)
 """
 
 
-class Reproduction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Reproduction(BaseRecord, frozen=True):
     """A record measured again; ``agrees`` where the quotient's interval holds 1. ``source`` is where its code was."""
 
-    schema: Literal[1]
-    recorded_at: str
     original: str
     source: str
     again: Record
@@ -147,7 +146,7 @@ def judge(found: Found, measured: Record) -> Reproduction:
     compared = comparison.compare(found.record, measured)
     return Reproduction(
         schema=SCHEMA,
-        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        recorded_at=now(),
         original=found.record.id,
         source=found.source,
         again=measured,

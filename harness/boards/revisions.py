@@ -9,7 +9,8 @@ from typing import Final
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.machine import files
-from harness.records.results import Record, decode, read
+from harness.records.results import Record
+from harness.records.store import decode, read
 
 LAST: Final = "last"
 PREVIOUS: Final = "previous"

@@ -10,8 +10,8 @@ from harness.boards.comparison import Comparison, Verdict
 from harness.boards.leaderboard import Board, Row
 from harness.catalog.tree import Selection
 from harness.errors import UsageError
+from harness.records.base import Status
 from harness.records.playoffs import PlayOff
-from harness.records.results import Status
 
 HEADERS: Final = (
     "rank",

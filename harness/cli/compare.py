@@ -13,7 +13,8 @@ from harness.cli.app import app, emit
 from harness.cli.options import Choice, Manner, check_least
 from harness.errors import ExitCode, UsageError
 from harness.machine.progress import console, reporting
-from harness.records.results import Record, append
+from harness.records.results import Record
+from harness.records.store import append
 
 
 @app.command

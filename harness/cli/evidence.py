@@ -5,7 +5,7 @@ from harness.cli.options import Building, Choice
 from harness.cli.stages import carry_out
 from harness.errors import ExitCode
 from harness.evidence import report
-from harness.records.results import Stage
+from harness.records.base import Stage
 
 
 @app.command

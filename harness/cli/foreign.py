@@ -17,7 +17,7 @@ from harness.extras.foreign.audit import audit as carry_out
 from harness.extras.foreign.audit import summary
 from harness.extras.foreign.bench import ForeignPlan, bench
 from harness.machine.progress import console
-from harness.records.results import Cause, Status
+from harness.records.base import Cause, Status
 
 
 @app.command

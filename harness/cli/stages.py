@@ -9,7 +9,7 @@ from harness.cli.notebook import print_boards
 from harness.cli.options import Building, Choice, Manner
 from harness.errors import ExitCode, UsageError
 from harness.machine.progress import console, reporting
-from harness.records.results import Stage
+from harness.records.base import Stage
 from harness.runs.run import Plan, Results, run
 
 

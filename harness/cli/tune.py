@@ -24,7 +24,7 @@ from harness.extras.tune.run import tune as carry_out
 from harness.extras.tune.space import frozen, named_family, own_family, words
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
-from harness.records.results import read
+from harness.records.store import read
 
 _JUDGED: Final = (Manner.budget, Manner.deadline, Manner.attempts)
 

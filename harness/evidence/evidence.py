@@ -10,7 +10,7 @@ from harness.judge.facts import occupancy, ptxas
 from harness.judge.facts.compilation import Compilation, Launch
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
-from harness.records.results import Build, KernelEvidence
+from harness.records.builds import Build, KernelEvidence
 
 ANALYSIS: Final = 1  # raise it when a figure changes its meaning: what is recorded is then found out anew
 

@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 from tabulate import tabulate
 
-from harness.records.results import Build, KernelEvidence, Record
+from harness.records.builds import Build, KernelEvidence
+from harness.records.results import Record
 
 HEADERS: Final = (
     "iteration",

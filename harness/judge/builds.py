@@ -1,6 +1,5 @@
 """Recorded builds: which compilation a record answers, and how often an iteration may still fail to compile."""
 
-from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +9,10 @@ from harness.catalog.tree import Iteration, Tree
 from harness.evidence import toolchain
 from harness.evidence.evidence import ANALYSIS
 from harness.judge.candidate import Candidate, Rejection
-from harness.records.results import SCHEMA, Build, BuildRecord, Cause, Record, Stage, Status, append_made, read
+from harness.records.base import SCHEMA, Cause, Stage, Status, now
+from harness.records.builds import Build, BuildRecord
+from harness.records.results import Record
+from harness.records.store import append_made, read
 
 # Failures that the same source repeats. A timeout, a crash or a missing module may be the machine's fault.
 REPEATABLE: Final = (Cause.COMPILE, Cause.DOES_NOT_FIT)
@@ -82,7 +84,7 @@ def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> Bu
         taken = sum(each.attempt is not None for each in read(path, BuildRecord)[0])
         return BuildRecord(
             schema=SCHEMA,
-            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            recorded_at=now(),
             gpu=iteration.gpu,
             shape_key=iteration.shape_key,
             model=iteration.model,

@@ -14,7 +14,9 @@ from harness.judge.facts.problem import Problem
 from harness.judge.messages import Seated, Trouble
 from harness.judge.processes import BaselineProcess, Contestant, Ended, Referee
 from harness.machine.nvml import Device
-from harness.records.results import Build, BuildRecord, Cause, Measurement, Stage, Trial
+from harness.records.base import Cause, Stage
+from harness.records.builds import Build, BuildRecord
+from harness.records.results import Measurement, Trial
 
 START_DEADLINE_S: Final = 180.0
 

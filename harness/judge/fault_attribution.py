@@ -10,7 +10,7 @@ from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.gpu import Gpu
 from harness.judge.processes import Contestant
 from harness.machine import nvml
-from harness.records.results import Cause
+from harness.records.base import Cause
 
 # A fault of the machine can look like one of these. A wrong result or a trick is never the machine's.
 DOUBTFUL: Final = frozenset(

@@ -14,7 +14,8 @@ from harness.judge.referee_client import ask, judge_trials
 from harness.judge.statistics import Estimate
 from harness.judge.stopping import NarrowOrSpent, Progress, StoppingRule
 from harness.machine.nvml import Monitor, Telemetry
-from harness.records.results import Block, Cause, Measurement, Trial
+from harness.records.base import Cause
+from harness.records.results import BlockPair, Measurement, Trial
 
 MAX_REPACED: Final = 4
 
@@ -114,5 +115,5 @@ def with_lateness(measured: Measurement, late_ms: list[tuple[float, float]]) -> 
     )
 
 
-def _rounded(block: Block) -> Block:
-    return Block(block.placement, float(f"{block.baseline_ms:.6g}"), float(f"{block.contestant_ms:.6g}"))
+def _rounded(block: BlockPair) -> BlockPair:
+    return BlockPair(block.placement, float(f"{block.baseline_ms:.6g}"), float(f"{block.contestant_ms:.6g}"))

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from harness.judge.facts.compilation import Compilation
-from harness.records.results import Block, Cause, Trial
+from harness.records.base import Cause
+from harness.records.results import BlockPair, Trial
 
 LARGEST_BYTES: Final = 1 << 24
 _LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it
@@ -141,7 +142,7 @@ class Measured(Message, frozen=True):
     clock than by the side's own.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockPair, ...]
     trials: tuple[Trial, ...]
     launches: int
     device_s: float

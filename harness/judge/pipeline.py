@@ -18,7 +18,9 @@ from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified
 from harness.judge.processes import BaselineProcess, Contestant, Ended
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
-from harness.records.results import Build, BuildRecord, Cause, Measurement, Stage
+from harness.records.base import Cause, Stage
+from harness.records.builds import Build, BuildRecord
+from harness.records.results import Measurement
 
 ALONE_ROUNDS: Final = 6
 

@@ -32,7 +32,7 @@ from harness.judge.messages import Meet, Message, Unanswered, receive, send
 from harness.machine import memory
 from harness.machine.files import make_scratch, sweep
 from harness.machine.nvml import Device
-from harness.records.results import Cause
+from harness.records.base import Cause
 
 POLL_S: Final = 0.2
 LOG_TAIL_BYTES: Final = 2000

@@ -7,7 +7,8 @@ from harness.judge.candidate import Candidate, Rejection
 from harness.judge.limits import complaint
 from harness.judge.messages import Disqualified, Message, Trouble
 from harness.judge.processes import Contestant, Ended, Referee
-from harness.records.results import Cause, Trial
+from harness.records.base import Cause
+from harness.records.results import Trial
 
 ORDER_DEADLINE_S: Final = 300.0  # the referee has its own deadlines for both sides
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from harness.records.results import Block
+from harness.records.results import BlockPair
 
 RESAMPLES: Final = 2000
 CONFIDENCE: Final = 0.95
@@ -30,7 +30,7 @@ class Estimate:
         return (self.high - self.low) / (2 * self.ratio)
 
 
-def estimate(blocks: Sequence[Block], seed: int = 0) -> Estimate:
+def estimate(blocks: Sequence[BlockPair], seed: int = 0) -> Estimate:
     """The median ratio over rounds and its two-level bootstrap interval.
 
     A resample draws placements with replacement, and rounds within each, because variation between placements does not

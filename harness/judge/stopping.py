@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.judge.statistics import Estimate, estimate
-from harness.records.results import Block
+from harness.records.results import BlockPair
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What is measured so far: the blocks of all placements, launches per block, seconds of device time."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[BlockPair]
     placements: int
     launches: int
     seconds: float

@@ -12,7 +12,7 @@ from harness.catalog.gpus import key_of
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import judge_sha256, source_sha256
 from harness.machine.nvml import Device
-from harness.records.results import Environment
+from harness.records.base import Environment
 
 IMAGE_VARIABLE: Final = "TILEBENCH_IMAGE"
 CONTENTS: Final = "contents:"  # what an image is known by where nobody told its ID

@@ -1,16 +1,14 @@
-"""Standings: what a play-off found, and how it orders the rows of a leaderboard."""
-
-from typing import Literal
+"""Records of play-offs: the order of a problem's leaders, measured in turns."""
 
 import msgspec
 
-from harness.records.results import Environment
+from harness.records.base import Environment, ProblemRecord
 
 
-class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One leader: its ratio to the library in each round, and how far behind the first it is.
+class PlayOffEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One leader: its ratio to the library in each round, and its distance from the first.
 
-    ``behind`` is the first's ratio over its own, the geometric mean over rounds; ``low`` and ``high`` bound its 95%
+    ``behind`` is the first's ratio over its own, the geometric mean over rounds. ``low`` and ``high`` bound its 95%
     interval.
     """
 
@@ -24,21 +22,14 @@ class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: float
 
 
-class PlayOff(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One play-off of one problem, the first of it first."""
+class PlayOff(ProblemRecord, frozen=True):
+    """One play-off of one problem; ``standings`` begin with the first."""
 
-    schema: Literal[1]
-    recorded_at: str
-    gpu: str
-    shape_key: str
     timer: str
     environment: Environment
-    standings: tuple[Standing, ...]
+    standings: tuple[PlayOffEntry, ...]
 
     def applies(self, environment: Environment, timer: str) -> bool:
-        """Whether rows of this environment and timer may be ordered by it."""
-        same = (self.environment.rank_key, self.environment.judge_sha256) == (
-            environment.rank_key,
-            environment.judge_sha256,
-        )
-        return same and self.timer == timer
+        """Whether it may order rows of this environment and timer."""
+        ours = (self.environment.rank_key, self.environment.judge_sha256, self.timer)
+        return ours == (environment.rank_key, environment.judge_sha256, timer)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Literal
 
 import msgspec
 
-from harness.records.results import Environment
+from harness.records.base import Environment, IterationRecord
 
 
-class Outcome(StrEnum):
+class ProfileOutcome(StrEnum):
     PROFILED = "profiled"  # its kernels' counters were read
     TIMED = "timed"  # its kernels' names and durations only: the counters were not to be had
     REFUSED = "refused"  # what ran is not what was to be profiled, or its result is wrong
@@ -65,20 +64,13 @@ class KernelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duration_us: float
 
 
-class ProfileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProfileRecord(IterationRecord, frozen=True):
     """One profile. ``metrics`` are ncu's, in base units, of the kernel that took longest; ``ideas`` are ranked.
 
     ``csv_sha256`` is of the report beside it, ``seconds`` says where the profile's own time went.
     """
 
-    schema: Literal[1]
-    recorded_at: str
-    gpu: str
-    shape_key: str
-    model: str
-    iteration: str
-    number: int
-    outcome: Outcome
+    outcome: ProfileOutcome
     source_sha256: str
     families_sha256: str
     environment: Environment
@@ -91,9 +83,9 @@ class ProfileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limiter: str | None = None
     evidence: tuple[str, ...] = ()
     ideas: tuple[Idea, ...] = ()
-    metrics: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = msgspec.field(default_factory=dict)
     csv_sha256: str | None = None
-    seconds: dict[str, float] = {}
+    seconds: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 def newest(
@@ -104,7 +96,7 @@ def newest(
         each
         for each in profiles
         if each.iteration == iteration
-        and each.outcome is Outcome.PROFILED
+        and each.outcome is ProfileOutcome.PROFILED
         and each.source_sha256 == source_sha256
         and each.families_sha256 == families_sha256
     ]

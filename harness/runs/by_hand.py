@@ -10,7 +10,8 @@ from harness.cli.app import guarded
 from harness.errors import ExitCode
 from harness.judge.candidate import Settings
 from harness.machine.progress import Quiet
-from harness.records.results import Record, Stage, Status
+from harness.records.base import Stage, Status
+from harness.records.results import Record
 from harness.runs import companion_files
 from harness.runs.run import Plan, run
 

@@ -7,7 +7,9 @@ from typing import Final
 
 from harness.catalog.tree import Iteration, Tree
 from harness.machine import files
-from harness.records.results import Record, Status, read
+from harness.records.base import Status
+from harness.records.results import Record
+from harness.records.store import read
 
 _HEAD: Final = """\
 #!/usr/bin/env bash

@@ -10,7 +10,8 @@ from harness.authoring import scaffold
 from harness.catalog.tree import Iteration, Tree
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
-from harness.records.results import Measurement, Record, read
+from harness.records.results import Measurement, Record
+from harness.records.store import read
 
 OPERATOR: Final = "copy"
 ROW: Final = 1024  # elements

@@ -1,7 +1,8 @@
 """One iteration's outcome in one line, as a run prints it."""
 
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.results import Record, Status
+from harness.records.base import Status
+from harness.records.results import Record
 from harness.runs.copy_bandwidth import bandwidth_gbs
 
 

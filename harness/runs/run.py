@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 from harness.catalog.tree import Iteration, Misplaced, Tree
@@ -20,18 +19,10 @@ from harness.judge.processes import start_forkserver
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter
+from harness.records.base import SCHEMA, Cause, Environment, Stage, Status, now
 from harness.records.environment import describing
-from harness.records.results import (
-    SCHEMA,
-    BaselineRecord,
-    Cause,
-    Environment,
-    Record,
-    Stage,
-    Status,
-    append,
-    read,
-)
+from harness.records.results import BaselineRecord, Record
+from harness.records.store import append, read
 from harness.runs import companion_files, copy_bandwidth
 from harness.runs.result_line import result_line
 from harness.runs.run_ahead import run_ahead
@@ -215,7 +206,7 @@ def _record(candidate: Candidate, rejection: Rejection | None, environment: Envi
     iteration, terms = candidate.iteration, candidate.terms
     return Record(
         schema=SCHEMA,
-        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        recorded_at=now(),
         gpu=iteration.gpu,
         shape_key=iteration.shape_key,
         model=iteration.model,

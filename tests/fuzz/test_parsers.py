@@ -21,8 +21,10 @@ from harness.judge.facts import ptxas
 from harness.judge.facts.compilation import kernel_names
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.nvml import Device
+from harness.records.builds import BuildRecord
 from harness.records.profiles import ProfileRecord
-from harness.records.results import BaselineRecord, BuildRecord, Record, append, read
+from harness.records.results import BaselineRecord, Record
+from harness.records.store import append, read
 from harness.runs import companion_files
 from tests.harness.checkout import ROOT
 from tests.harness.examples import record

@@ -16,7 +16,8 @@ from typing import Any, Final
 import psutil
 
 from harness.catalog.tree import Tree
-from harness.records.results import Record, read
+from harness.records.results import Record
+from harness.records.store import read
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SAMPLES: Final = ROOT / "tests" / "samples"

@@ -2,18 +2,9 @@
 
 from typing import Any, Final
 
-from harness.records.results import (
-    SCHEMA,
-    BaselineRecord,
-    Block,
-    Build,
-    Environment,
-    Measurement,
-    Record,
-    Stage,
-    Status,
-    Trial,
-)
+from harness.records.base import SCHEMA, Environment, Stage, Status
+from harness.records.builds import Build
+from harness.records.results import BaselineRecord, BlockPair, Measurement, Record, Trial
 
 ENVIRONMENT: Final = Environment(
     gpu="cpu",
@@ -46,7 +37,7 @@ def measurement(low: float, high: float, **changes: Any) -> Measurement:
         "baseline_launches": 5,
         "verified_blocks": 2,
         "seconds": 0.1,
-        "blocks": (Block(0, 1.0, 1.0), Block(1, 1.0, 1.0)),
+        "blocks": (BlockPair(0, 1.0, 1.0), BlockPair(1, 1.0, 1.0)),
     }
     return Measurement(**fields | changes)
 

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +21,10 @@ from harness.judge.processes import start_forkserver
 from harness.machine.interruption import heed
 from harness.machine.nvml import Device, released
 from harness.machine.progress import Reporter, reporting
+from harness.records.base import Cause, Environment, Status, now
 from harness.records.environment import describing
-from harness.records.results import Cause, Environment, Record, Status, append, read
+from harness.records.results import Record
+from harness.records.store import append, read
 from harness.runs.run import Plan, alone, run
 
 FINDER: Final = ("find.py", "calls.py", "scratch_tree.py", "itself.py")  # what an outcome hangs on, beside the judge
@@ -156,7 +157,7 @@ class _Course:
     def _keep(self, entry: Entry, reporter: Reporter, **outcome: Any) -> None:
         record = ForeignRecord(
             schema=1,
-            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            recorded_at=now(),
             gpu=self.plan.gpu.key,
             shape_key=entry.shape_key,
             model=entry.model,

@@ -13,7 +13,7 @@ from harness.extras.foreign import results
 from harness.extras.foreign.entries import Entry
 from harness.extras.foreign.record import Basis, ForeignRecord
 from harness.machine.progress import console
-from harness.records.results import Environment, Status
+from harness.records.base import Environment, Status
 
 HEADERS = (
     "rank",

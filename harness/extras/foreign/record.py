@@ -2,12 +2,13 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from harness.catalog.tree import Tree
-from harness.records.results import Build, Cause, Environment, Measurement, Stage, Status, Trial
+from harness.records.base import Cause, Environment, LadderRecord, Stage, Status
+from harness.records.builds import Build
+from harness.records.results import Measurement, Trial
 
 
 class Basis(StrEnum):
@@ -25,7 +26,7 @@ class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tflops: float | None
 
 
-class ForeignRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ForeignRecord(LadderRecord, frozen=True):
     """The outcome of one foreign script in one run.
 
     ``script`` is its file's name without ``.py``, ``tree`` the name of the folder that was given. ``sources_sha256`` is
@@ -33,11 +34,6 @@ class ForeignRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     self-reported has a ``reason`` why it could not be judged, and no measurement.
     """
 
-    schema: Literal[1]
-    recorded_at: str
-    gpu: str
-    shape_key: str
-    model: str
     script: str
     number: int
     tree: str

@@ -8,7 +8,7 @@ from harness.extras.profile.case import parse_config
 from harness.judge import contract
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.records.profiles import Idea, ProfileRecord, newest
-from harness.records.results import read
+from harness.records.store import read
 
 
 def untried(tree: Tree, parent: Iteration, ideas: Sequence[Idea]) -> tuple[Idea, ...]:

@@ -23,7 +23,8 @@ from harness.judge.facts.compilation import kernel_names
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.machine import files
-from harness.records.results import Cause, Trial
+from harness.records.base import Cause
+from harness.records.results import Trial
 
 if TYPE_CHECKING:
     import torch

@@ -20,9 +20,11 @@ from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import cores, files
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.records.base import Environment, Stage, Status
 from harness.records.environment import describing
-from harness.records.profiles import Outcome, ProfileRecord, newest
-from harness.records.results import Environment, Record, Stage, Status, append, read
+from harness.records.profiles import ProfileOutcome, ProfileRecord, newest
+from harness.records.results import Record
+from harness.records.store import append, read
 from harness.runs.run import Plan, alone, run
 from harness.runs.run_ahead import run_ahead
 
@@ -55,9 +57,9 @@ class Profiles:
     @property
     def exit_code(self) -> ExitCode:
         outcomes = {record.outcome for record in self.records}
-        if self.remedy is not None or Outcome.FAILED in outcomes:
+        if self.remedy is not None or ProfileOutcome.FAILED in outcomes:
             return ExitCode.INFRASTRUCTURE
-        return ExitCode.REJECTED if Outcome.REFUSED in outcomes else ExitCode.PASSED
+        return ExitCode.REJECTED if ProfileOutcome.REFUSED in outcomes else ExitCode.PASSED
 
 
 def leaders(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[Iteration, ...]:
@@ -109,7 +111,7 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
             if complaint is None:
                 ready.append(iteration)
             else:
-                keep(session.failed(iteration, Outcome.REFUSED, complaint))
+                keep(session.failed(iteration, ProfileOutcome.REFUSED, complaint))
         with alone(plan.tree, plan.gpu, plan.device):
             for record in in_lanes(ready, session, ncu, results, reporter):
                 keep(record)
@@ -188,9 +190,9 @@ def _profile_one(session: Session, ncu: Ncu | None, results: Profiles, iteration
                 results.remedy = str(refused)  # the driver would refuse the others too
         return session.time(iteration)
     except Refusal as refusal:
-        return session.failed(iteration, Outcome.REFUSED, str(refusal))
+        return session.failed(iteration, ProfileOutcome.REFUSED, str(refusal))
     except InfrastructureError as error:
-        return session.failed(iteration, Outcome.FAILED, str(error))
+        return session.failed(iteration, ProfileOutcome.FAILED, str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +27,8 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import files
 from harness.machine.nvml import Device
-from harness.records.profiles import KernelTime, Outcome, ProfileRecord
-from harness.records.results import SCHEMA, Environment
+from harness.records.base import SCHEMA, Environment, now
+from harness.records.profiles import KernelTime, ProfileOutcome, ProfileRecord
 
 CRASH_CHARACTERS: Final = 160
 
@@ -74,7 +73,7 @@ class Session:
             partial.unlink(missing_ok=True)
         return msgspec.structs.replace(
             blank,
-            outcome=Outcome.PROFILED,
+            outcome=ProfileOutcome.PROFILED,
             profiler=ncu.name,
             csv_sha256=sha256(text.encode()).hexdigest(),
             **_times(started, launched, [KernelTime(each.kernel, round(each.duration_us, 3)) for each in kernels]),
@@ -90,22 +89,22 @@ class Session:
         kernels = fallback.read(trace)
         self._check(iteration, blank, launched, [each.name for each in kernels])
         times = _times(started, launched, kernels)
-        return msgspec.structs.replace(blank, outcome=Outcome.TIMED, profiler=fallback.PROFILER, **times)
+        return msgspec.structs.replace(blank, outcome=ProfileOutcome.TIMED, profiler=fallback.PROFILER, **times)
 
-    def failed(self, iteration: Iteration, outcome: Outcome, reason: str) -> ProfileRecord:
+    def failed(self, iteration: Iteration, outcome: ProfileOutcome, reason: str) -> ProfileRecord:
         return msgspec.structs.replace(self.blank(iteration), outcome=outcome, reason=reason)
 
     def blank(self, iteration: Iteration) -> ProfileRecord:
         """The record of an iteration's present source, without findings."""
         return ProfileRecord(
             schema=SCHEMA,
-            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            recorded_at=now(),
             gpu=iteration.gpu,
             shape_key=iteration.shape_key,
             model=iteration.model,
             iteration=iteration.name,
             number=iteration.number,
-            outcome=Outcome.FAILED,
+            outcome=ProfileOutcome.FAILED,
             source_sha256=source_sha256(iteration.path),
             families_sha256=families_sha256(self.tree.root, iteration.path),
             environment=self.environment(iteration.problem.operator),

@@ -1,13 +1,13 @@
 """A profile in words, for a terminal."""
 
-from harness.records.profiles import Outcome, ProfileRecord
+from harness.records.profiles import ProfileOutcome, ProfileRecord
 
 
 def line(record: ProfileRecord, *, reused: bool = False) -> str:
     """The outcome of one profile in one line."""
     name = f"{record.shape_key} {record.model} {record.iteration}"
     tail = "  (recorded before)" if reused else ""
-    if record.outcome in (Outcome.REFUSED, Outcome.FAILED):
+    if record.outcome in (ProfileOutcome.REFUSED, ProfileOutcome.FAILED):
         return f"{record.outcome:<9} {name}: {record.reason}{tail}"
     kernels = " + ".join(f"{kernel.name} {kernel.duration_us:.4g} µs" for kernel in record.kernels)
     return f"{record.outcome:<9} {name}: {_bound(record)}, {kernels}{tail}"
@@ -28,7 +28,7 @@ def verdict(record: ProfileRecord) -> str:
 
 
 def _bound(record: ProfileRecord) -> str:
-    if record.outcome is Outcome.TIMED:
+    if record.outcome is ProfileOutcome.TIMED:
         return "no counters"
     if record.bound is None:
         return "bound unknown"

@@ -16,9 +16,12 @@ from harness.extras.report.difference import Line, Setting, lines, settings
 from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.records.base import Environment, Status
+from harness.records.builds import Build, BuildRecord
 from harness.records.profiles import ProfileRecord
 from harness.records.profiles import newest as newest_profile
-from harness.records.results import Build, BuildRecord, Environment, Record, Status, read
+from harness.records.results import Record
+from harness.records.store import read
 
 LONGEST_SOURCE_BYTES: Final = 100_000
 

@@ -7,7 +7,7 @@ from typing import Final
 from harness.catalog import gpus
 from harness.extras.profile.figures import FIGURES
 from harness.extras.report.gather import Entry, Report, Shape, Sheet
-from harness.records.profiles import Outcome, ProfileRecord
+from harness.records.profiles import ProfileOutcome, ProfileRecord
 
 DATASHEET: Final = "datasheet"
 REACHED: Final = "reached here"
@@ -91,7 +91,7 @@ def _points(sheet: Sheet) -> Iterator[Point]:
 
 def dram_bytes(profile: ProfileRecord | None) -> float | None:
     """What ncu counted from and to device memory; None where it did not count, or counted nothing."""
-    if profile is None or profile.outcome is not Outcome.PROFILED:
+    if profile is None or profile.outcome is not ProfileOutcome.PROFILED:
         return None
     moved = [profile.metrics.get(FIGURES[name].metric) for name in ("dram_read_bytes", "dram_write_bytes")]
     counted = sum(each.value for each in moved if each) if all(moved) else 0.0

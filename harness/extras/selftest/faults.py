@@ -17,7 +17,7 @@ from harness.extras.selftest.scratch_tree import GOOD, LIBRARY
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device, used_bytes
 from harness.machine.progress import Reporter
-from harness.records.results import Status
+from harness.records.base import Status
 
 SAMPLES: Final = "tests/samples/bad_on_gpu"
 HONEST: Final = "compiled_by_itself"

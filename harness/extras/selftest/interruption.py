@@ -13,7 +13,8 @@ from harness.catalog.tree import Selection, Tree
 from harness.errors import ExitCode
 from harness.extras.selftest.scratch import checkout, processes, scratch_folder, start
 from harness.machine.progress import Reporter
-from harness.records.results import Record, read
+from harness.records.results import Record
+from harness.records.store import read
 
 SETTLE_S: Final = 5.0
 LONGEST_S: Final = 600.0

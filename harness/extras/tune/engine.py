@@ -17,8 +17,9 @@ from harness.extras.tune.survey import Entry, Surveyed
 from harness.judge.child.entry import Brief
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.machine.progress import reporting
+from harness.records.base import Cause, Environment
 from harness.records.environment import describe
-from harness.records.results import Cause, Environment, append
+from harness.records.store import append
 from harness.runs.run import alone
 
 ENGINE = "tilelang"

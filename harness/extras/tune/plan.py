@@ -1,7 +1,6 @@
 """What to tune and how, and what earlier calls left of the same problem."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from harness.catalog.tree import Tree
@@ -12,7 +11,8 @@ from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.machine.nvml import Device
-from harness.records.results import Cause, Environment, Status, read
+from harness.records.base import Cause, Environment, Status, now
+from harness.records.store import read
 
 ENGINE: Final = "tilebench"
 
@@ -55,7 +55,7 @@ class TunePlan:
         """What is kept of a candidate that was timed without the judge: a latency, or a cause."""
         return Trial(
             schema=1,
-            recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            recorded_at=now(),
             gpu=self.gpu.key,
             shape_key=self.problem.shape_key,
             model=self.model,

@@ -18,7 +18,7 @@ from typing import Final
 
 from harness.judge.candidate import Settings
 from harness.judge.statistics import Estimate, estimate
-from harness.records.results import Block
+from harness.records.results import BlockPair
 
 # What screen and race may disagree on, at the worst, beyond what they were seen to; by "is a CPU".
 NEAR: Final = {True: 1.15, False: 1.01}
@@ -55,15 +55,15 @@ RUNGS: Final = (Rung(4, 3), Rung(8, 6, full=True))
 EXHAUSTIVE: Final = RUNGS[-1:]  # every candidate like an iteration: what a race is compared with
 
 # Measures candidates on a rung, one after another; None for one that failed.
-Measure = Callable[[int, Sequence[Key]], Iterator[tuple[Key, Sequence[Block] | None]]]
+Measure = Callable[[int, Sequence[Key]], Iterator[tuple[Key, Sequence[BlockPair] | None]]]
 
 
-def joined(measurements: Iterable[Sequence[Block]]) -> tuple[Block, ...]:
+def joined(measurements: Iterable[Sequence[BlockPair]]) -> tuple[BlockPair, ...]:
     """The blocks of several measurements of one candidate, their placements kept apart."""
-    blocks: list[Block] = []
+    blocks: list[BlockPair] = []
     for measured in measurements:
         after = max((block.placement for block in blocks), default=-1) + 1
-        blocks += (Block(after + each.placement, each.baseline_ms, each.contestant_ms) for each in measured)
+        blocks += (BlockPair(after + each.placement, each.baseline_ms, each.contestant_ms) for each in measured)
     return tuple(blocks)
 
 
@@ -72,7 +72,7 @@ class Field:
     """Who is in the race, who is out, and what is known of each."""
 
     left: list[Key]
-    blocks: dict[Key, Sequence[Block]] = field(default_factory=dict)
+    blocks: dict[Key, Sequence[BlockPair]] = field(default_factory=dict)
     estimates: dict[Key, Estimate] = field(default_factory=dict)
     failed: list[Key] = field(default_factory=list)
     dropped: list[Key] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Field:
         measured = [key for key in self.left if key in self.estimates]
         return max(measured, key=lambda key: self.estimates[key].ratio, default=None)
 
-    def add(self, key: Key, fresh: Sequence[Block] | None) -> None:
+    def add(self, key: Key, fresh: Sequence[BlockPair] | None) -> None:
         """Take in one candidate's blocks of a rung; its placements are new ones."""
         if fresh is None:
             self.failed.append(key)

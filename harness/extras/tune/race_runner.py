@@ -13,7 +13,9 @@ from harness.extras.tune.survey import Entry
 from harness.judge import fault_attribution
 from harness.judge.child.entry import Brief
 from harness.machine.nvml import released
-from harness.records.results import Block, Environment, Record, Status, append
+from harness.records.base import Environment, Status
+from harness.records.results import BlockPair, Record
+from harness.records.store import append
 from harness.runs.run import Plan, run
 
 
@@ -85,7 +87,7 @@ class Course:
         """The outcome that counts; None where another measurement is due: a machine's fault is held against nobody."""
         return fault_attribution.standing(reversed(self.known.get((key, rung), ())), self.plan.gpu)
 
-    def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
+    def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[BlockPair] | None]]:
         """One rung through the judge; what is known of it already is not measured again."""
         waiting = [key for key in keys if self._standing(key, rung) is None]
         self.reused += len(keys) - len(waiting)

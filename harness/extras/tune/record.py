@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -12,23 +12,19 @@ from harness.catalog.tree import Tree
 from harness.extras.tune.race import joined
 from harness.extras.tune.space import frozen, text
 from harness.judge.statistics import Estimate, estimate
-from harness.records.results import Block, Cause, Environment, Measurement, Record, Status
+from harness.records.base import Cause, Environment, LadderRecord, Status
+from harness.records.results import BlockPair, Measurement, Record
 
 SCREEN: Final = -1  # the rung before a race: timed together with all others, unverified
 
 
-class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Trial(LadderRecord, frozen=True):
     """One candidate on one rung of a race, or under TileLang's autotuner, which has no rungs and gives a latency.
 
     ``race`` counts the races of a problem under one model's name; ``families_sha256`` is of the modules under kernels/
     that the candidate imports.
     """
 
-    schema: Literal[1]
-    recorded_at: str
-    gpu: str
-    shape_key: str
-    model: str
     engine: str
     race: int
     rung: int
@@ -48,14 +44,9 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.family} {text(self.config)}"
 
 
-class Pick(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Pick(LadderRecord, frozen=True):
     """The outcome of one tuning: what it pinned, against how many, and which others tie with it."""
 
-    schema: Literal[1]
-    recorded_at: str
-    gpu: str
-    shape_key: str
-    model: str
     engine: str
     race: int
     family: str
@@ -82,7 +73,7 @@ class Standing:
     """
 
     trial: Trial
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockPair, ...]
     estimate: Estimate | None
     screened_ms: float | None = None
     likely: float | None = None

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from harness.catalog.tree import Iteration, Tree
 from harness.evidence import toolchain
@@ -18,8 +17,9 @@ from harness.judge.facts.hashes import families_sha256
 from harness.judge.processes import start_forkserver
 from harness.judge.statistics import Estimate
 from harness.machine.progress import reporting
+from harness.records.base import Status, now
 from harness.records.environment import describe
-from harness.records.results import Status, append
+from harness.records.store import append
 from harness.runs.run import alone
 
 
@@ -119,7 +119,7 @@ def keep_pick(
         iteration = pin.pin(plan.tree, plan.problem, plan.gpu, plan.model, winner, idea, plan.parent)
     tuned.pick = Pick(
         schema=1,
-        recorded_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        recorded_at=now(),
         gpu=plan.gpu.key,
         shape_key=plan.problem.shape_key,
         model=plan.model,

@@ -19,7 +19,7 @@ from harness.judge.messages import Message
 from harness.judge.processes import Ended, Worker, memory_limit_bytes
 from harness.machine import cores
 from harness.machine.interruption import heed
-from harness.records.results import Cause
+from harness.records.base import Cause
 from harness.runs.run_ahead import run_ahead
 
 SPARE_CORES: Final = 2  # for the parent, and for whose turn it is

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from harness.errors import UsageError
 from harness.extras.tune.record import SCREEN, Pick, Standing, Trial, standings
 from harness.extras.tune.space import constant, text, words
-from harness.records.results import Status
+from harness.records.base import Status
 
 PICTURES: Final = (".svg", ".png")
 

@@ -15,7 +15,7 @@ from harness.judge.child.kernel import Kernel, build_kernel
 from harness.judge.child.serve import explain, serve
 from harness.judge.child.setup import settle_in_scratch
 from harness.judge.messages import Broken, Built, send
-from harness.records.results import Cause
+from harness.records.base import Cause
 
 
 def contestant(brief: Brief, parent: Connection, referee: Connection) -> None:

@@ -41,7 +41,8 @@ from harness.judge.messages import (
     receive,
     send,
 )
-from harness.records.results import Block, Cause, Trial
+from harness.records.base import Cause
+from harness.records.results import BlockPair, Trial
 
 BLOCK_MS: Final = 5.0  # short, because the power controller moves within longer blocks
 WARM_UP_LAUNCHES: Final = 10
@@ -192,7 +193,7 @@ class _Bench:
             late_ms=tuple((each.late_ms["baseline"], each.late_ms["contestant"]) for each in rounds),
         )
 
-    def _too_short(self, blocks: list[Block]) -> bool:
+    def _too_short(self, blocks: list[BlockPair]) -> bool:
         """Pace anew a contestant that was slow only while it was paced: a shorter block is cooler and flatters it."""
         baseline, contestant = self.sides["baseline"], self.sides["contestant"]
         launch_ms = median(block.contestant_ms for block in blocks)
@@ -244,7 +245,7 @@ class _Bench:
                 f"over {sketch_limit(self.problem):.3g}",
             )
         trial = None if checked is None else self._compare("timed", look)
-        return _Round(Block(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial)
+        return _Round(BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial)
 
     def _run(self, side: ServedSide) -> float:
         self._synchronize()
@@ -291,7 +292,7 @@ class _Bench:
 class _Round:
     """``late_ms`` is how much longer each side's block took by the referee's clock than by its own."""
 
-    block: Block
+    block: BlockPair
     late_ms: dict[str, float]
     trial: Trial | None
 

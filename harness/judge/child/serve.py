@@ -23,7 +23,7 @@ from harness.judge.messages import (
     receive,
     send,
 )
-from harness.records.results import Cause
+from harness.records.base import Cause
 
 
 def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:

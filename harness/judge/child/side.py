@@ -25,7 +25,7 @@ from harness.judge.messages import (
     receive,
     send,
 )
-from harness.records.results import Cause
+from harness.records.base import Cause
 
 BUSY: Final = 0.3
 _CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as clock_getcpuclockid makes it

@@ -15,7 +15,9 @@ from harness.boards import revisions
 from harness.boards.comparison import Verdict, compare, pair, quotient
 from harness.catalog.tree import Tree
 from harness.judge.statistics import estimate
-from harness.records.results import Block, Cause, Record, Stage, Status, append, read
+from harness.records.base import Cause, Stage, Status
+from harness.records.results import BlockPair, Record
+from harness.records.store import append, read
 from tests.harness.checkout import ROOT, Checkout, one_line
 from tests.harness.examples import ENVIRONMENT, baseline_record, measurement, record
 
@@ -27,7 +29,7 @@ def measured(speed: float, dice: np.random.Generator, **changes: Any) -> Record:
     """A record of a kernel ``speed`` times as fast as the library: noisy blocks, and what differs between processes."""
     process = dice.normal(0, process_deviation())
     blocks = tuple(
-        Block(placement, 1.0, float(np.exp(dice.normal(0, NOISE) + process)) / speed)
+        BlockPair(placement, 1.0, float(np.exp(dice.normal(0, NOISE) + process)) / speed)
         for placement in range(PLACEMENTS)
         for _ in range(ROUNDS)
     )

@@ -11,7 +11,8 @@ import pytest
 
 from harness.boards import exports
 from harness.catalog.tree import Tree
-from harness.records.results import KernelEvidence, append
+from harness.records.builds import KernelEvidence
+from harness.records.store import append
 from tests.harness.checkout import ROOT, Checkout
 from tests.harness.examples import record
 

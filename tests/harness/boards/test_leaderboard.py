@@ -11,7 +11,9 @@ from harness.boards.tables import leaderboard as table
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
-from harness.records.results import Cause, Environment, Record, Stage, Status, append
+from harness.records.base import Cause, Environment, Stage, Status
+from harness.records.results import Record
+from harness.records.store import append
 from tests.harness.examples import ENVIRONMENT, measurement, record
 
 SHAPE = "matmul_f32fp32_8x8x8"

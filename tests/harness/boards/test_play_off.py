@@ -13,7 +13,7 @@ from harness.boards.play_off import interval, stand
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.records.playoffs import PlayOff
-from harness.records.results import append, read
+from harness.records.store import append, read
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import SHAPE as SMALL
 from tests.harness.checkout import Checkout, one_line

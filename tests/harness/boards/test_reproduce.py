@@ -10,7 +10,7 @@ import pytest
 from harness.boards.reproduction import Found, Reproduction, again
 from harness.errors import UsageError
 from harness.records.environment import CONTENTS
-from harness.records.results import read
+from harness.records.store import read
 from tests.harness.checkout import BUDGET, MODEL, ROOT, SCALAR, SHAPE, Checkout, one_line
 from tests.harness.examples import ENVIRONMENT, record
 

@@ -18,7 +18,8 @@ from docker.types import DeviceRequest
 from harness.container import engine as engines
 from harness.container import sandbox
 from harness.records.environment import IMAGE_VARIABLE
-from harness.records.results import Record, read
+from harness.records.results import Record
+from harness.records.store import read
 from tests.harness.container.machine import USER, Engine, Host
 
 SHAPE = "matmul_f32fp32_256x256x256"

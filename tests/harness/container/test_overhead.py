@@ -13,7 +13,8 @@ import pytest
 from docker.models.images import Image
 
 from harness.catalog.tree import Tree
-from harness.records.results import Record, read
+from harness.records.results import Record
+from harness.records.store import read
 from tests.harness.container.machine import Host
 
 SHAPE = "matmul_f32fp32_256x256x256"

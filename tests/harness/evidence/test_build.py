@@ -12,7 +12,8 @@ import pytest
 from harness.catalog import gpus
 from harness.evidence import toolchain
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.results import BuildRecord, read
+from harness.records.builds import BuildRecord
+from harness.records.store import read
 from tests.harness.checkout import MODEL, SAMPLES, Checkout, one_line
 
 SHAPE = "matmul_bf16fp32_1024x1024x1024"

@@ -11,7 +11,9 @@ from harness.evidence import toolchain
 from harness.evidence.toolchain import Tool, Toolchain
 from harness.judge import builds
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
-from harness.records.results import Build, BuildRecord, Cause, Stage, Status, read
+from harness.records.base import Cause, Stage, Status
+from harness.records.builds import Build, BuildRecord
+from harness.records.store import read
 
 SHAPE = "matmul_bf16fp32_512x512x512"
 TOOLS = Toolchain(Tool(Path("nvcc"), "13.0.88"), Tool(Path("cuobjdump"), "13.5.37"), "g++")

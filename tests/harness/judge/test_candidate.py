@@ -15,7 +15,7 @@ from harness.extras.selftest import agreement, sensitivity
 from harness.judge.candidate import Candidate, Referees, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.machine.progress import Quiet
-from harness.records.results import Stage
+from harness.records.base import Stage
 from harness.runs import by_hand
 from tests.harness.checkout import BASELINE, SHAPE
 

@@ -9,7 +9,7 @@ from harness.catalog import gpus
 from harness.judge import plausibility
 from harness.judge.measuring import with_lateness
 from harness.judge.statistics import estimate
-from harness.records.results import Block
+from harness.records.results import BlockPair
 from tests.harness.examples import measurement
 
 PLACEMENTS, ROUNDS, LAUNCHES = 8, 6, 21
@@ -32,7 +32,7 @@ def test_lies_in_chosen_blocks_do_not_pay(placements: float, everywhere: float) 
                 truth_ms = HONEST_MS * dice.gauss(1, 0.005)
                 said_ms = truth_ms * CLAIM if dice.random() < share else truth_ms
                 hidden_ms = LAUNCHES * (truth_ms - said_ms)
-                blocks.append(Block(placement, BASELINE_MS * dice.gauss(1, 0.005), said_ms))
+                blocks.append(BlockPair(placement, BASELINE_MS * dice.gauss(1, 0.005), said_ms))
                 late_ms.append((dice.uniform(-0.1, 0.1), hidden_ms + dice.uniform(-0.1, 0.1)))
         time_ms = median(block.contestant_ms for block in blocks)
         measured = measurement(1, 1, time_ms=time_ms, launches=LAUNCHES)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.judge.child.side import Out, ServedSide
 from harness.judge.messages import LARGEST_BYTES, Broken, Prepare, Ran, Ready, Unanswered, receive, send
-from harness.records.results import Cause
+from harness.records.base import Cause
 
 Pair = tuple[Connection, Connection]
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.judge.candidate import Settings
 from harness.judge.statistics import PROCESS_HALF_WIDTH, estimate, student_t
-from harness.records.results import Block
+from harness.records.results import BlockPair
 
 # 97.5% quantiles of Student's t; NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 7: 2.365, 10: 2.228, 20: 2.086, 30: 2.042, 100: 1.984}
@@ -19,7 +19,7 @@ def test_student_t_is_the_tables(degrees: int, quantile: float) -> None:
 
 def measure(
     dice: random.Random, truth: float, placements: int, rounds: int, between: float, within: float, processes: float = 0
-) -> list[Block]:
+) -> list[BlockPair]:
     """A paired measurement of ``truth``, shifted by the pair of processes, each placement and each round."""
     blocks = []
     constant = dice.gauss(0, processes)
@@ -28,7 +28,7 @@ def measure(
         for number in range(rounds):
             clock = 1 + 0.05 * number / rounds  # both sides see it
             ratio = truth * (1 + shift + dice.gauss(0, within))
-            blocks.append(Block(placement, clock * truth, clock * truth / ratio))
+            blocks.append(BlockPair(placement, clock * truth, clock * truth / ratio))
     return blocks
 
 
@@ -74,25 +74,25 @@ def test_more_rounds_of_the_same_placements_do_not_help() -> None:
 
 
 def test_the_ratio_is_the_baselines_time_over_the_contestants() -> None:
-    found = estimate([Block(placement, 3.0, 2.0) for placement in range(4)])
+    found = estimate([BlockPair(placement, 3.0, 2.0) for placement in range(4)])
     assert found.ratio == 1.5
     assert found.low < 1.5 < found.high
 
 
 def test_no_interval_is_narrower_than_what_two_processes_differ_by() -> None:
-    steady = [Block(placement, 3.0, 2.0) for placement in range(40) for _ in range(6)]
+    steady = [BlockPair(placement, 3.0, 2.0) for placement in range(40) for _ in range(6)]
     assert estimate(steady).half_width == pytest.approx(PROCESS_HALF_WIDTH)
     assert Settings(budget_s=1).target_half_width > PROCESS_HALF_WIDTH, "no measurement could be stable"
 
 
 def test_an_outlier_moves_the_median_little() -> None:
     blocks = measure(random.Random(1), 1.0, 8, 6, 0.001, 0.001)
-    spoiled = [*blocks[:-1], Block(7, 100.0, 1.0)]
+    spoiled = [*blocks[:-1], BlockPair(7, 100.0, 1.0)]
     assert estimate(spoiled).ratio == pytest.approx(estimate(blocks).ratio, abs=0.001)
 
 
 def test_placements_need_not_have_equally_many_rounds() -> None:
-    blocks = [Block(placement, 1.0, 1.0) for placement in range(4) for _ in range(placement + 1)]
+    blocks = [BlockPair(placement, 1.0, 1.0) for placement in range(4) for _ in range(placement + 1)]
     assert estimate(blocks).ratio == 1.0
 
 
@@ -101,7 +101,7 @@ def test_the_same_blocks_give_the_same_interval() -> None:
     assert estimate(blocks) == estimate(blocks)
 
 
-@pytest.mark.parametrize("blocks", [[], [Block(0, 1.0, 1.0)] * 10])
-def test_one_placement_has_no_interval(blocks: list[Block]) -> None:
+@pytest.mark.parametrize("blocks", [[], [BlockPair(0, 1.0, 1.0)] * 10])
+def test_one_placement_has_no_interval(blocks: list[BlockPair]) -> None:
     with pytest.raises(ValueError, match="at least two"):
         estimate(blocks)

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.judge.stopping import NarrowOrSpent, Progress
-from harness.records.results import Block
+from harness.records.results import BlockPair
 
 RULE = NarrowOrSpent(target_half_width=0.01, budget_s=1.0, min_placements=4, min_launches=20)
 
@@ -11,7 +11,7 @@ RULE = NarrowOrSpent(target_half_width=0.01, budget_s=1.0, min_placements=4, min
 def progress(placements: int, spread: float = 0.0, launches: int = 5, seconds: float = 0.1) -> Progress:
     """Two rounds a placement, whose ratios lie ``spread`` apart."""
     ratios = [1.0 + spread * (number % 2) for number in range(2 * placements)]
-    blocks = [Block(number // 2, ratio, 1.0) for number, ratio in enumerate(ratios)]
+    blocks = [BlockPair(number // 2, ratio, 1.0) for number, ratio in enumerate(ratios)]
     return Progress(blocks, placements, launches, seconds)
 
 

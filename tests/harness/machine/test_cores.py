@@ -16,7 +16,7 @@ from harness.judge.facts.problem import parse_shape_key
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory
 from harness.machine.progress import Quiet
-from harness.records.results import Stage
+from harness.records.base import Stage
 from harness.runs import run
 from tests.harness.checkout import ROOT
 

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InfrastructureError
-from harness.records.results import BaselineRecord, Block, Cause, Record, Stage, Status, append, read
+from harness.records.base import Cause, Stage, Status
+from harness.records.results import BaselineRecord, BlockPair, Record
+from harness.records.store import append, read
 from tests.harness.examples import baseline_record, measurement, record
 
 
@@ -104,7 +106,7 @@ def test_records_that_cannot_be_read_or_written_are_an_error_that_names_the_file
 
 
 def append_many(path: Path, model: str, count: int) -> None:
-    blocks = tuple(Block(placement, 1.5, 2.5) for placement in range(1000))  # longer than a buffer, as real ones are
+    blocks = tuple(BlockPair(placement, 1.5, 2.5) for placement in range(1000))  # longer than a buffer
     for number in range(count):
         append(path, record(model=model, number=number, measurement=measurement(1.0, 1.1, blocks=blocks)))
 

@@ -15,7 +15,8 @@ from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Quiet
-from harness.records.results import Cause, Record, Stage
+from harness.records.base import Cause, Stage
+from harness.records.results import Record
 from harness.runs import run
 from tests.harness.checkout import ROOT
 from tests.harness.examples import record

@@ -13,7 +13,8 @@ import pytest
 
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.judge.child.confinement import landlock_version
-from harness.records.results import Cause, Stage, Status, read
+from harness.records.base import Cause, Stage, Status
+from harness.records.store import read
 from tests.harness.checkout import SAMPLES, SHAPE, Checkout, one_line, until
 
 MODEL = "somebody"

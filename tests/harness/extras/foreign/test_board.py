@@ -9,7 +9,7 @@ from harness.catalog.tree import Selection
 from harness.extras.foreign.board import boards
 from harness.extras.foreign.entries import entries
 from harness.extras.foreign.record import Basis, ForeignRecord
-from harness.records.results import Status
+from harness.records.base import Status
 from tests.harness.checkout import SHAPE
 from tests.harness.examples import ENVIRONMENT
 

@@ -13,7 +13,8 @@ from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.judge.child.contestant import load
 from harness.judge.child.kernel import target_of
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.results import Status, read
+from harness.records.base import Status
+from harness.records.store import read
 from tests.harness.checkout import SAMPLES, Checkout
 
 SHAPE = "matmul_bf16fp32_2048x2048x2048"

@@ -6,7 +6,7 @@ from harness.catalog.tree import Iteration, Selection, Tree
 from harness.extras.profile import ideas
 from harness.extras.profile.ideas import suggested, untried
 from harness.records.profiles import ProfileRecord
-from harness.records.results import read
+from harness.records.store import read
 from tests.harness.checkout import ROOT
 
 TREE = Tree(ROOT)

@@ -19,8 +19,8 @@ from harness.extras.profile.launch import Job, Launched
 from harness.extras.profile.report import ReportError
 from harness.judge.facts.compilation import kernel_names
 from harness.judge.facts.problem import parse_shape_key
+from harness.records.base import Cause
 from harness.records.profiles import KernelTime
-from harness.records.results import Cause
 from kernels.gemm import stream_k
 from tests.harness.checkout import SCALAR, Checkout, until
 

@@ -21,8 +21,8 @@ from harness.extras.profile.session import Refusal, Session
 from harness.judge.candidate import Settings
 from harness.judge.facts.hashes import source_sha256
 from harness.machine.progress import Quiet
-from harness.records.profiles import Bound, Confidence, Idea, KernelTime, Outcome, ProfileRecord
-from harness.records.results import append, read
+from harness.records.profiles import Bound, Confidence, Idea, KernelTime, ProfileOutcome, ProfileRecord
+from harness.records.store import append, read
 from tests.harness.checkout import BASELINE, MODEL, SHAPE, Checkout, one_line
 
 STOCK = '''"""The kernel of the first example."""
@@ -59,7 +59,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         table.write_text("figures")
         return msgspec.structs.replace(
             session.blank(iteration),
-            outcome=Outcome.PROFILED,
+            outcome=ProfileOutcome.PROFILED,
             kernels=(KernelTime("main_kernel", 12.5),),
             bound=Bound.MEMORY,
             confidence=Confidence.HIGH,
@@ -157,7 +157,7 @@ def test_what_is_not_verified_is_verified_first(checkout: Checkout, counting: li
     assert counting == ["iter001_tiles_of_16"]
     assert results.exit_code is ExitCode.REJECTED
     found = {record.iteration: record for record in profiles(checkout)}
-    assert found["iter002_wrong"].outcome is Outcome.REFUSED
+    assert found["iter002_wrong"].outcome is ProfileOutcome.REFUSED
     assert (found["iter002_wrong"].reason or "").startswith("verify: random trial: max_abs_err=")
     assert (found["iter003_tuned"].reason or "").startswith("contract: line 3: import of 'tilelang.autotuner'")
     assert len(checkout.records()) == 2, "what was verified on the way is recorded too"
@@ -180,7 +180,7 @@ def test_refused_counters_leave_names_durations_and_one_remedy(
 
     def time(session: Session, iteration: Iteration) -> ProfileRecord:
         kernels = (KernelTime("main_kernel", 9.5),)
-        return msgspec.structs.replace(session.blank(iteration), outcome=Outcome.TIMED, kernels=kernels)
+        return msgspec.structs.replace(session.blank(iteration), outcome=ProfileOutcome.TIMED, kernels=kernels)
 
     monkeypatch.setattr(Session, "count", refuse)
     monkeypatch.setattr(Session, "time", time)
@@ -188,7 +188,7 @@ def test_refused_counters_leave_names_durations_and_one_remedy(
     assert tried == ["iter001_tiles_of_16"], "once is enough"
     assert results.exit_code is ExitCode.INFRASTRUCTURE
     assert results.remedy == "the driver refuses its counters"
-    assert [record.outcome for record in profiles(benched)] == [Outcome.TIMED, Outcome.TIMED]
+    assert [record.outcome for record in profiles(benched)] == [ProfileOutcome.TIMED, ProfileOutcome.TIMED]
     assert "no counters, main_kernel 9.5 µs" in words.line(profiles(benched)[0])
     assert set(bounds(benched).values()) == {None}
 
@@ -206,7 +206,7 @@ def test_a_failure_is_recorded_and_does_not_stop_the_others(
     monkeypatch.setattr(Session, "count", sometimes)
     results = profile(plan(benched, "iter001", "iter002"), Quiet())
     assert results.exit_code is ExitCode.REJECTED
-    assert [record.outcome for record in profiles(benched)] == [Outcome.REFUSED, Outcome.PROFILED]
+    assert [record.outcome for record in profiles(benched)] == [ProfileOutcome.REFUSED, ProfileOutcome.PROFILED]
 
 
 def test_a_profile_is_reused_while_nothing_changed(benched: Checkout, counting: list[str]) -> None:

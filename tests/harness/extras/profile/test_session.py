@@ -21,7 +21,7 @@ from harness.extras.profile.ncu import CountersRefused, Ncu, NcuError, NcuMissin
 from harness.extras.profile.report import ReportError
 from harness.extras.profile.session import Refusal, Session
 from harness.records.environment import describing
-from harness.records.profiles import Bound, Outcome, ProfileRecord
+from harness.records.profiles import Bound, ProfileOutcome, ProfileRecord
 from tests.harness.checkout import ROOT, SCALAR, Checkout, until
 from tests.harness.extras.profile.reports import SHAPE, STOCK, STOCK_CONFIG, changed, rows, text
 
@@ -80,7 +80,7 @@ def session(tree: Tree, tmp_path: Path) -> Session:
 
 def test_a_profile(iteration: Iteration, session: Session, fake: Fake, tree: Tree, tmp_path: Path) -> None:
     record = session.count(iteration, require())
-    assert (record.outcome, record.bound, record.limiter) == (Outcome.PROFILED, Bound.COMPUTE, "tensor pipe")
+    assert (record.outcome, record.bound, record.limiter) == (ProfileOutcome.PROFILED, Bound.COMPUTE, "tensor pipe")
     assert [(kernel.name, kernel.duration_us) for kernel in record.kernels] == [("main_kernel", 200.512)]
     assert record.profiler == "ncu 2025.3.1.0"
     assert record.metrics["gpu__time_duration.sum"].unit == "s"

@@ -12,8 +12,11 @@ from harness.catalog.tree import Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.statistics import estimate
 from harness.machine.nvml import Moment
+from harness.records.base import Status
+from harness.records.builds import BuildRecord
 from harness.records.profiles import ProfileRecord
-from harness.records.results import BuildRecord, Measurement, R, Record, Status, append, read
+from harness.records.results import Measurement, Record
+from harness.records.store import R, append, read
 from tests.harness.checkout import CODE, ROOT
 
 GPU: Final = "h200"

@@ -21,7 +21,7 @@ from harness.extras.report import figures, page, palette, pictures, plots, rows
 from harness.extras.report.difference import lines, settings
 from harness.extras.report.gather import Report, gather
 from harness.extras.report.roofline import DATASHEET, REACHED, roofline
-from harness.records.results import Block
+from harness.records.results import BlockPair
 from tests.harness.checkout import ROOT
 from tests.harness.extras.report.notebook import GPU, HOSTILE, MODEL, SHAPE, Notebook, every_state, measurement
 
@@ -187,7 +187,7 @@ def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
         "tflops": 0.0,
         "baseline_ms": 0.0,
         "baseline_tflops": 0.0,
-        "blocks": (Block(0, 0.0, 0.0),),
+        "blocks": (BlockPair(0, 0.0, 0.0),),
     }
     odd = msgspec.structs.replace(measurement(1.0), **nothing)
     path = notebook.write(1, "odd")

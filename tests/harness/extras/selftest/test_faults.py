@@ -16,7 +16,7 @@ from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import nvml
 from harness.machine.nvml import Device, strangers
-from harness.records.results import Cause, Status
+from harness.records.base import Cause, Status
 from tests.harness.checkout import BUDGET, MODEL, SCALAR, SHAPE, Checkout, one_line
 
 LADDER = ["iter000_torch_matmul", "iter001_tiles_of_8", "iter002_tiles_of_16", "iter003_tiles_of_32"]

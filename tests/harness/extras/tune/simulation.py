@@ -9,7 +9,7 @@ import numpy as np
 from harness.extras.tune.race import RUNGS, Field, Rung, race
 from harness.judge.candidate import Settings
 from harness.judge.statistics import estimate
-from harness.records.results import Block
+from harness.records.results import BlockPair
 
 # Relative standard deviations of the ratio between rounds, placements, processes: docs/explanation/measurement.md.
 ROUNDS, PLACEMENTS, PROCESSES = 0.006, 0.001, 0.0007
@@ -30,21 +30,21 @@ class Simulated:
     starts: int = 0
     rungs: Sequence[Rung] = field(default=RUNGS)
 
-    def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block]]]:
+    def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[BlockPair]]]:
         for key in keys:
             yield key, self.blocks(key, self.rungs[rung])
 
-    def blocks(self, key: str, rung: Rung) -> list[Block]:
+    def blocks(self, key: str, rung: Rung) -> list[BlockPair]:
         """One measurement: a new process, new placements; a full one until its interval is narrow."""
         self.starts += 1
         process = self._off(PROCESSES)
-        made: list[Block] = []
+        made: list[BlockPair] = []
         placement = 0
         while True:
             off = self._off(PLACEMENTS)
             for _ in range(rung.rounds):
                 ratio = self.truth[key] * process * off * self._off(ROUNDS)
-                made.append(Block(placement, 1.0, 1.0 / ratio))
+                made.append(BlockPair(placement, 1.0, 1.0 / ratio))
             placement += 1
             if placement < rung.placements:
                 continue

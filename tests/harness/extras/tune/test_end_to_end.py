@@ -8,7 +8,8 @@ import pytest
 
 from harness.extras.tune.record import SCREEN, Pick, Trial, picks_path, trials_path
 from harness.judge import contract
-from harness.records.results import Status, read
+from harness.records.base import Status
+from harness.records.store import read
 from tests.harness.checkout import Checkout, one_line, until
 
 SHAPE = "matmul_f32fp32_64x64x64"

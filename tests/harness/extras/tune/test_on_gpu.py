@@ -6,7 +6,8 @@ import pytest
 
 from harness.catalog.gpus import detect, find
 from harness.extras.tune.record import Pick, Trial, picks_path, trials_path
-from harness.records.results import Status, read
+from harness.records.base import Status
+from harness.records.store import read
 from tests.harness.checkout import Checkout
 
 SHAPE = "matmul_bf16fp32_2048x2048x2048"

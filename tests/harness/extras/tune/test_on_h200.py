@@ -11,7 +11,8 @@ from harness.judge.candidate import Settings
 from harness.judge.facts.hashes import families_sha256, judge_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Quiet
-from harness.records.results import Record, Stage, Status
+from harness.records.base import Stage, Status
+from harness.records.results import Record
 from harness.runs.run import Plan, run
 from tests.harness.checkout import ROOT
 

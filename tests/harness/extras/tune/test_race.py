@@ -7,7 +7,7 @@ import pytest
 
 from harness.extras.tune.race import FEW, RUNGS, Field, Rung, race
 from harness.judge.candidate import Settings
-from harness.records.results import Block
+from harness.records.results import BlockPair
 from tests.harness.extras.tune.simulation import FULL, Simulated, cut_by_rank, field_of
 
 SEEDS = range(12)
@@ -89,18 +89,18 @@ def test_a_field_of_few_starts_on_the_last_rung() -> None:
 
 def test_blocks_of_several_rungs_keep_their_placements_apart() -> None:
     field = Field(["one"])
-    field.add("one", [Block(0, 1.0, 1.0), Block(1, 1.0, 1.1)])
-    field.add("one", [Block(0, 1.0, 1.2), Block(1, 1.0, 1.3)])
+    field.add("one", [BlockPair(0, 1.0, 1.0), BlockPair(1, 1.0, 1.1)])
+    field.add("one", [BlockPair(0, 1.0, 1.2), BlockPair(1, 1.0, 1.3)])
     assert [block.placement for block in field.blocks["one"]] == [0, 1, 2, 3]
     assert field.estimates["one"].ratio == pytest.approx(np.median([1 / t for t in (1.0, 1.1, 1.2, 1.3)]))
 
 
 def test_one_that_fails_on_a_later_rung_is_out() -> None:
-    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
+    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[BlockPair] | None]]:
         for key in keys:
             fails = key == "flaky" and rung == 1
             time_ms = 2.0 if key in MANY_SLOW else 1.0
-            yield key, None if fails else [Block(place, 1.0, time_ms + 0.001 * place) for place in range(4)]
+            yield key, None if fails else [BlockPair(place, 1.0, time_ms + 0.001 * place) for place in range(4)]
 
     finish = race(["flaky", "sound", "also", *MANY_SLOW], measure)
     assert finish.failed == ["flaky"] and sorted(finish.left) == ["also", "sound"]

@@ -19,7 +19,9 @@ from harness.extras.tune.survey import Entry
 from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Reporter
-from harness.records.results import Cause, Record, Stage, Status, read
+from harness.records.base import Cause, Stage, Status
+from harness.records.results import Record
+from harness.records.store import read
 from harness.runs.run import Plan
 from tests.harness.examples import ENVIRONMENT, measurement, record
 

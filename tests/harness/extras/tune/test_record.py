@@ -15,7 +15,8 @@ from harness.extras.tune.record import Trial, standings
 from harness.extras.tune.survey import Entry
 from harness.judge import contract
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.results import Block, Cause, Measurement, Status
+from harness.records.base import Cause, Status
+from harness.records.results import BlockPair, Measurement
 from tests.harness.examples import ENVIRONMENT, measurement
 
 FAMILY = "kernels.cpu.register_blocked"
@@ -23,7 +24,7 @@ FAMILIES = {FAMILY: "families"}
 
 
 def measured(ratio: float, placements: int = 4) -> Measurement:
-    blocks = tuple(Block(place, 1.0, 1.0 / (ratio + 0.001 * (place % 2))) for place in range(placements))
+    blocks = tuple(BlockPair(place, 1.0, 1.0 / (ratio + 0.001 * (place % 2))) for place in range(placements))
     return measurement(ratio, ratio + 0.001, blocks=blocks)
 
 

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from harness.catalog.tree import Tree
 from harness.extras.tune.race import LEAST, Measure, Rung, race
 from harness.extras.tune.record import SCREEN, Trial, standings, trials_path
-from harness.records.results import Block, Cause, Status, read
+from harness.records.base import Cause, Status
+from harness.records.results import BlockPair
+from harness.records.store import read
 from tests.harness.checkout import ROOT, Checkout
 from tests.harness.extras.tune.simulation import Simulated, field_of
 from tests.harness.extras.tune.test_end_to_end import CHOICE, trials
@@ -104,10 +106,10 @@ def test_who_is_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> Non
     assert tuned.leftovers() == [] and tuned.processes() == []
 
 
-def replayed(model: str, race_number: int, engine: str, shape_key: str) -> dict[str, list[Block]]:
+def replayed(model: str, race_number: int, engine: str, shape_key: str) -> dict[str, list[BlockPair]]:
     """All blocks of each candidate that a race on an H200 measured."""
     path = trials_path(Tree(ROOT), "h200", shape_key, model)
-    blocks: dict[str, list[Block]] = {}
+    blocks: dict[str, list[BlockPair]] = {}
     for trial in read(path, Trial)[0]:
         if (trial.engine, trial.race) == (engine, race_number) and trial.measurement:
             held = blocks.setdefault(trial.key, [])
@@ -140,7 +142,7 @@ def test_replayed_on_an_h200_it_spares_most_and_changes_nothing(
     assert len(blocks) == raced
     asked: list[str] = []
 
-    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
+    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[BlockPair] | None]]:
         for key in keys:
             asked.append(key)
             yield key, blocks[key]
@@ -156,11 +158,11 @@ def test_replayed_on_an_h200_it_spares_most_and_changes_nothing(
 def measured(truth: Mapping[str, float | None], asked: list[str]) -> Measure:
     """A judge without noise: the ratio of each, None of one that is wrong."""
 
-    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Block] | None]]:
+    def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[BlockPair] | None]]:
         for key in keys:
             ratio = truth[key]
             asked.append(key)
-            yield key, None if ratio is None else [Block(place, 1.0, 1.0 / ratio) for place in range(4)]
+            yield key, None if ratio is None else [BlockPair(place, 1.0, 1.0 / ratio) for place in range(4)]
 
     return measure
 

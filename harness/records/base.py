@@ -1,0 +1,121 @@
+"""What all records share: schema, time, problem, iteration, environment, and the words for an outcome."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, Literal
+
+import msgspec
+
+SCHEMA: Final = 1
+
+
+def now() -> str:
+    """The time of a record: ISO 8601, UTC, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Status(StrEnum):
+    PASSED = "passed"
+    REJECTED = "rejected"  # judged, and wrong: contract, result, or a trick
+    FAILED = "failed"  # not judged: it did not compile, crashed, hung, or ran out of memory
+
+
+class Stage(StrEnum):
+    CONTRACT = "contract"
+    BUILD = "build"
+    VERIFY = "verify"
+    BENCH = "bench"
+
+
+class Cause(StrEnum):
+    """Why an iteration did not pass."""
+
+    CONTRACT = "contract"
+    LOAD = "load"
+    COMPILE = "compile"
+    DOES_NOT_FIT = "does_not_fit"  # it compiled, but no launch on this architecture can work
+    ATTEMPTS = "attempts"  # its retry budget is used up
+    WRONG_PROBLEM = "wrong_problem"
+    WRONG_RESULT = "wrong_result"
+    INPUT_CHANGED = "input_changed"
+    FOREIGN_KERNEL = "foreign_kernel"
+    CLOCK = "clock"
+    SABOTAGE = "sabotage"
+    ROOFLINE = "roofline"
+    SOURCE_CHANGED = "source_changed"
+    RUNTIME = "runtime"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    OUT_OF_DISK = "out_of_disk"
+    REFEREE = "referee"  # the machine or the harness failed: a later run tries again
+
+    @property
+    def status(self) -> Status:
+        return Status.FAILED if self in _NOT_JUDGED else Status.REJECTED
+
+
+_NOT_JUDGED: Final = frozenset(
+    {
+        *(Cause.LOAD, Cause.COMPILE, Cause.DOES_NOT_FIT, Cause.ATTEMPTS, Cause.RUNTIME, Cause.CRASH),
+        *(Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK, Cause.REFEREE),
+    }
+)
+
+
+class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a record was made.
+
+    ``image`` is the container's ID or the hash of its contents. ``forced`` marks a key that is not the device's.
+    """
+
+    gpu: str
+    device: str
+    device_uuid: str
+    driver: str
+    python: str
+    torch: str
+    tilelang: str
+    tvm_ffi: str
+    judge_sha256: str
+    image: str | None = None
+    forced: bool = False
+
+    @property
+    def rank_key(self) -> tuple[str, ...]:
+        """Records with the same key may be ranked together."""
+        return (self.device, self.torch, self.tilelang, self.image or "", str(self.forced))
+
+    def line(self) -> str:
+        forced = f" forced as {self.gpu}" if self.forced else ""
+        image = f", image {self.image[:19]}" if self.image else ""
+        return (
+            f"{self.device}{forced}, driver {self.driver}, torch {self.torch}, tilelang {self.tilelang}, "
+            f"Python {self.python}{image}"
+        )
+
+
+# The order of the fields is the order in JSON, and a record's id is a hash of its JSON: never reorder them.
+
+
+class BaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: Literal[1]
+    recorded_at: str
+
+
+class ProblemRecord(BaseRecord, frozen=True):
+    """A record of one problem under one GPU key."""
+
+    gpu: str
+    shape_key: str
+
+
+class LadderRecord(ProblemRecord, frozen=True):
+    """A record of one model's work on a problem."""
+
+    model: str
+
+
+class IterationRecord(LadderRecord, frozen=True):
+    iteration: str
+    number: int

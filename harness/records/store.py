@@ -1,0 +1,91 @@
+"""JSON Lines files of records: appended whole, read strictly, never changed."""
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from harness.errors import InfrastructureError, explained, printable
+from harness.records.base import SCHEMA
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class _Schema(msgspec.Struct):
+    schema: int
+
+
+def append(path: Path, record: R) -> None:
+    """Append one whole line, on the disk when this returns. Raises InfrastructureError."""
+    append_made(path, lambda: record)
+
+
+def append_made(path: Path, make: Callable[[], R]) -> R:
+    """Append what ``make`` returns, such as a record with the file's next number, under the file's lock."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            record = make()
+            line = msgspec.json.encode(record) + b"\n"
+            size = file.tell()
+            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                line = b"\n" + line  # a torn last line stays torn, and stays alone
+            _write_whole(file.fileno(), line)
+    except OSError as error:
+        raise InfrastructureError(f"{path}: the record cannot be written: {explained(error)}") from error
+    return record
+
+
+def _write_whole(descriptor: int, line: bytes) -> None:
+    """Put the whole line on the disk, or none of it where there is no room."""
+    size = os.fstat(descriptor).st_size
+    try:
+        while line:
+            line = line[os.write(descriptor, line) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
+def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
+    """All records of a file, and a complaint with its number for each line that is not a record."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        raise InfrastructureError(f"{path}: the records cannot be read: {explained(error)}") from error
+    return decode(content, kind, str(path))
+
+
+def decode(content: bytes, kind: type[R], name: str) -> tuple[list[R], list[str]]:
+    """``read``, of a file's content; ``name`` stands in the complaints."""
+    lines = content.split(b"\n")
+    decoder = msgspec.json.Decoder(kind)
+    records: list[R] = []
+    problems: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            records.append(decoder.decode(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            fault = "torn last line" if number == len(lines) else _fault(line)
+            problems.append(printable(f"{name}:{number}: {fault}, ignored ({error})"))
+    return records, problems
+
+
+def _fault(line: bytes) -> str:
+    """Why a whole line is not a record of this version."""
+    try:
+        schema = msgspec.json.decode(line, type=_Schema).schema
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "not a record"
+    if schema == SCHEMA:
+        return f"not a record, though of schema {SCHEMA}"
+    return f"made by a tilebench of schema {schema}, and this one reads schema {SCHEMA}"
