@@ -13,7 +13,8 @@ from typing import Final
 
 from harness.authoring import ladders
 from harness.authoring.ladders import Draft
-from harness.catalog import gpus
+from harness.catalog import gpus, names
+from harness.catalog.names import LAST_NUMBER
 from harness.catalog.tree import Iteration, Selection, Tree, check_model
 from harness.errors import UsageError
 from harness.extras.profile.ideas import suggested
@@ -26,12 +27,8 @@ from harness.runs import companion_files
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
 DEFAULT_TAG: Final = "next_idea"
 MODEL: Final = "tilebench"  # who tuned the starter ladders
-LAST_NUMBER: Final = 999
 WIDTH: Final = 120
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
-
-_TAG: Final = re.compile(r"[a-z][a-z0-9_]{1,30}", re.ASCII)
-_NUMBER: Final = re.compile(r"(?:iter)?([0-9]{1,3})", re.ASCII)
 
 # Every iteration that tilebench writes has this form; ruff leaves it as it is.
 _TEMPLATE: Final = """\
@@ -77,8 +74,8 @@ def new(
     """
     gpu, problem = gpus.find(gpu_key), parse_shape_key(shape)
     check_model(model)
-    if tag is not None and _TAG.fullmatch(tag) is None:
-        raise UsageError(f"tag '{tag}' does not match {_TAG.pattern}; name the idea in it, as in four_stages")
+    if tag is not None and re.fullmatch(names.TAG, tag, re.ASCII) is None:
+        raise UsageError(f"tag '{tag}' does not match {names.TAG}; name the idea in it, as in four_stages")
     folder = _folder(tree, gpu, problem, model)
     where = tree.short(folder)
     with _alone(tree):
@@ -89,7 +86,7 @@ def new(
             raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
         chosen = suggested(tree, base, idea)
         tag = tag or (chosen.tag if chosen else DEFAULT_TAG)
-        says = chosen.sentence if chosen else PLACEHOLDER.format(name=f"iter{number:03d}_{tag}")
+        says = chosen.sentence if chosen else PLACEHOLDER.format(name=names.name_of(number, tag))
         if base is not None and base.number > 0:
             source = _taken_over(base, says, chosen.config if chosen else {}, tree.short(base.path))
             return _write(tree, folder, number, tag, source).path
@@ -304,8 +301,7 @@ def _present(tree: Tree, folder: Path, gpu: Gpu, problem: Problem, model: str) -
 
 def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:
     """The iteration of a folder that a person's name means."""
-    number = _NUMBER.fullmatch(name)
-    found = [each for each in present if (each.number == int(number[1]) if number else each.name == name)]
+    found = [each for each in present if each.name == name or each.number == names.short_number(name)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -316,7 +312,7 @@ def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:
 
 def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iteration:
     """A new file, never over one that is there, and its build and run scripts."""
-    iteration = tree.parse(folder / f"iter{number:03d}_{tag}.py")
+    iteration = tree.parse(folder / f"{names.name_of(number, tag)}.py")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with iteration.path.open("x", encoding="utf-8") as file:

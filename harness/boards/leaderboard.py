@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from harness.catalog import gpus
+from harness.catalog import gpus, names
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
@@ -61,7 +61,7 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def is_baseline(self) -> bool:
         """Whether it is iter000, the library."""
-        return int(self.iteration[4:7]) == 0
+        return names.is_library(self.iteration)
 
     @property
     def is_ahead(self) -> bool:

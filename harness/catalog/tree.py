@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol
 
+from harness.catalog import names
 from harness.errors import UsageError
 from harness.judge.facts.problem import Problem, parse_shape_key
 
-_FILE: Final = re.compile(r"iter(?P<number>[0-9]{3})_(?P<tag>[a-z][a-z0-9_]{1,30})\.py", re.ASCII)
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
-_FORM: Final = "tuning/<gpu>/tilelang/srcs/<shape_key>/<model>/iter<NNN>_<tag>.py"
+_FORM: Final = f"tuning/<gpu>/tilelang/srcs/<shape_key>/<model>/{names.FORM}.py"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,11 @@ class Iteration:
 
     @property
     def name(self) -> str:
-        return f"iter{self.number:03d}_{self.tag}"
+        return names.name_of(self.number, self.tag)
+
+    @property
+    def ordinal(self) -> str:
+        return names.ordinal(self.number)
 
     @property
     def shape_key(self) -> str:
@@ -84,14 +88,11 @@ class Selection:
         """Whether a file that is no iteration could be one that was meant; ``parts`` are its path below ``srcs/``."""
         if any(wanted is not None and wanted not in parts[:-1] for wanted in (self.shape, self.model)):
             return False
-        return self.iteration is None or re.match(rf"iter0*{self._number}(?![0-9])", parts[-1]) is not None
+        return self.iteration is None or names.resembles(parts[-1], self._number)
 
     @cached_property
     def _number(self) -> int:
-        match = re.fullmatch(r"(?:iter)?([0-9]{1,3})(?:_[a-z0-9_]*)?", self.iteration or "")
-        if match is None:
-            raise UsageError(f"iteration '{self.iteration}' is not a number such as 3, 003 or iter003")
-        return int(match[1])
+        return names.number_of(self.iteration or "")
 
     def check(self) -> None:
         """Raise UsageError where a part cannot name anything."""
@@ -145,15 +146,15 @@ class Tree:
         if len(parts) != 6 or parts[1:3] != ("tilelang", "srcs"):
             raise UsageError(f"{self.short(path)}: not an iteration; its path must be {_FORM}")
         gpu, _, _, shape_key, model, file = parts
-        match = _FILE.fullmatch(file)
-        if match is None:
-            raise UsageError(f"{self.short(path)}: the file name is not iter<NNN>_<tag>.py, tag [a-z][a-z0-9_]{{1,30}}")
+        named = names.parsed(file.removesuffix(".py")) if file.endswith(".py") else None
+        if named is None:
+            raise UsageError(f"{self.short(path)}: the file name is not {names.FORM}.py, tag {names.TAG}")
         try:
             check_model(model)
             problem = parse_shape_key(shape_key)
         except UsageError as error:
             raise UsageError(f"{self.short(path)}: {error}") from None
-        return Iteration(path, gpu, problem, model, int(match["number"]), match["tag"])
+        return Iteration(path, gpu, problem, model, *named)
 
     def scan(self, gpu: str, selection: Selection) -> tuple[list[Iteration], list[Misplaced]]:
         """All iterations of a GPU key that the selection takes, in ladder order, and the files that are none."""
@@ -194,18 +195,18 @@ class Tree:
         return self.folder(gpu) / "baseline" / shape_key / "results.jsonl"
 
     def timing(self, iteration: Iteration) -> Path:
-        return self._beside("perf", iteration) / f"timing_iter{iteration.number:03d}.txt"
+        return self._beside("perf", iteration) / f"timing_{iteration.ordinal}.txt"
 
     def profiles(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("profiles.jsonl")
 
     def ncu(self, iteration: Iteration, suffix: str) -> Path:
         """The profiler's report of an iteration; ``suffix`` is ``ncu-rep`` or ``csv``."""
-        return self._beside("perf", iteration) / f"ncu_iter{iteration.number:03d}.{suffix}"
+        return self._beside("perf", iteration) / f"ncu_{iteration.ordinal}.{suffix}"
 
     def script(self, verb: str, iteration: Iteration) -> Path:
         """``verb`` is ``build`` or ``run``."""
-        return self._beside("cmd", iteration) / f"{verb}_iter{iteration.number:03d}.sh"
+        return self._beside("cmd", iteration) / f"{verb}_{iteration.ordinal}.sh"
 
     def short(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)

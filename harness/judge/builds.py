@@ -36,7 +36,7 @@ def refuse_exhausted(candidate: Candidate) -> None:
     source = (candidate.source_sha256, candidate.families_sha256)
     failed = _failed(candidate)
     if len(failed) >= most and source not in failed:
-        name = f"iter{candidate.iteration.number:03d}"
+        name = candidate.iteration.ordinal
         raise Rejection(
             Cause.ATTEMPTS,
             f"{len(failed)} sources of {name} failed to compile since one last did, and {most} may; "
@@ -70,9 +70,7 @@ def keep(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> tuple
     if made is None or not building:
         made = _record(tree, candidate, rejection)
     left, most = max(0, candidate.settings.attempts - len(_failed(candidate))), candidate.settings.attempts
-    told = (
-        f"{rejection.reason} ({made.attempt}; {left} of {most} attempts left for iter{candidate.iteration.number:03d})"
-    )
+    told = f"{rejection.reason} ({made.attempt}; {left} of {most} attempts left for {candidate.iteration.ordinal})"
     return Rejection(rejection.cause, told), made.attempt
 
 

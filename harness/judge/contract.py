@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from harness.catalog import names
 from harness.catalog.tree import Iteration
 from harness.errors import printable
 from harness.judge.facts.hashes import source_sha256
@@ -36,7 +37,6 @@ LIBRARY_CALLS: Final = frozenset(
 # Tensors have these methods, and TileLang has none of the same name.
 LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner", "mv"}
 TORCH_NAMES: Final = frozenset({"torch", "F"})
-ITERATION_NAME: Final = re.compile(r"iter[0-9]{3}_[a-z0-9_]+", re.ASCII)
 TUNING_NAME: Final = re.compile(
     r"block_\w+|bM|bN|bK|num_\w+|threads|stages|cluster_\w+|group_\w+|consumer_\w+|vector_\w+|unroll\w*|policy|panel\w*"
 )
@@ -196,7 +196,7 @@ def _parent(module: ast.Module, iteration: Iteration) -> str | None:
             raise Breach(node.lineno, "PARENT is None; only iter000 has no parent")
         if (
             value.value == iteration.name
-            or ITERATION_NAME.fullmatch(value.value) is None
+            or names.parsed(value.value) is None
             or not (iteration.path.parent / f"{value.value}.py").is_file()
         ):
             raise Breach(node.lineno, f"PARENT '{value.value}' is not another iteration in this folder")
@@ -211,7 +211,7 @@ def _repeat(iteration: Iteration) -> None:
     for other in sorted(iteration.path.parent.glob("iter*.py")):
         if other == iteration.path:
             continue
-        if other.name[:7] == iteration.path.name[:7]:
+        if other.name.startswith(iteration.ordinal):
             raise Breach(0, f"number {iteration.number:03d} is taken twice: {other.name}")
         if other.name < iteration.path.name and source_sha256(other) == own:
             raise Breach(0, f"byte for byte the same as {other.name}")

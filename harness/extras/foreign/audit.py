@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from harness.catalog.names import loose_number
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.foreign import results, source
-from harness.extras.foreign.entries import number_of
 from harness.extras.foreign.finding import WHY, Finding, Kind
 from harness.extras.foreign.results import Result
 from harness.extras.foreign.source import Script
@@ -78,7 +78,7 @@ def _duplicates(scripts: list[Script], times: dict[int, list[Result]]) -> Iterat
     groups: dict[str, list[int]] = {}
     for script in scripts:
         essence = script.essence
-        number = number_of(script.path.name)
+        number = loose_number(script.path.name)
         if number is not None:
             groups.setdefault(essence, []).append(number)
         if essence in first:
@@ -109,7 +109,7 @@ def _apart(path: Path, found: list[Result]) -> Iterator[Finding]:
 
 def _figures(folder: Path, times: dict[int, list[Result]]) -> Iterator[Finding]:
     """Figures of iterations whose source is gone."""
-    there = {number_of(path.name) for path in folder.glob("*.py")}
+    there = {loose_number(path.name) for path in folder.glob("*.py")}
     for number, found in sorted(times.items()):
         if number not in there:
             yield Finding(Kind.NO_SOURCE, found[0].path, found[0].line, f"iter{number:03d} has a figure and no script")
@@ -118,8 +118,8 @@ def _figures(folder: Path, times: dict[int, list[Result]]) -> Iterator[Finding]:
 def _reports(folder: Path, scripts: list[Script]) -> Iterator[Finding]:
     """Profiles whose kernels are none of the script's."""
     for path in sorted(_beside(folder, "perf").glob("ncu_iter*.csv")):
-        number = number_of(path.name)
-        own = [script for script in scripts if number is not None and number_of(script.path.name) == number]
+        number = loose_number(path.name)
+        own = [script for script in scripts if number is not None and loose_number(script.path.name) == number]
         names = {name for script in own for name in script.kernels} or {"main_kernel"}
         try:
             shown = [kernel.name for kernel in report.parse(path.read_text(errors="replace"), path.name)]

@@ -2,18 +2,15 @@
 
 import ast
 import hashlib
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
+from harness.catalog.names import loose_number
 from harness.catalog.tree import Selection
 from harness.errors import UsageError, encodable
 from harness.judge.facts.hashes import source_sha256
 from harness.judge.facts.import_reader import imports
 from harness.judge.facts.problem import Problem, parse_shape_key
-
-_NUMBER: Final = re.compile(r"iter_?([0-9]{1,4})(?![0-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +48,11 @@ class Entry:
         return f"{self.shape_key} {self.model} {self.script}"
 
 
-def number_of(name: str) -> int | None:
-    """The number of the iteration that a name tells, as iter005, iter_5 and timing_iter5 do."""
-    match = _NUMBER.search(name)
-    return None if match is None else int(match[1])
-
-
 def entries(root: Path, selection: Selection) -> list[Entry]:
     """All scripts of a tree that the selection takes, in ladder order; raises UsageError where there is none."""
     found = []
     for path in sorted(root.resolve().rglob("srcs/*/*/iter*.py")):
-        number = number_of(path.name)
+        number = loose_number(path.name)
         if number is None or not path.is_file():
             continue
         shape_key, model = (encodable(folder.name) for folder in (path.parent.parent, path.parent))

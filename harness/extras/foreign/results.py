@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness.catalog.names import loose_number
 from harness.errors import explained
-from harness.extras.foreign.entries import number_of
 from harness.extras.foreign.finding import Finding, Kind
 
 _TIME: Final = re.compile(r"\btime_ms\s*[:=]\s*([0-9.eE+-]+)")
@@ -87,7 +87,7 @@ def _lines(path: Path) -> Iterator[Result | Finding]:
 
 
 def _timing(path: Path) -> Iterator[Result]:
-    iteration = number_of(path.name)
+    iteration = loose_number(path.name)
     if iteration is None:
         return
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -101,7 +101,7 @@ def _timing(path: Path) -> Iterator[Result]:
 
 def _result(path: Path, line: int, row: dict[str, Any]) -> Iterator[Result]:
     named = next((str(row[name]) for name in _NAMES if isinstance(row.get(name), str | int)), "")
-    number = int(named) if re.fullmatch(r"[0-9]{1,4}", named) else number_of(named)
+    number = int(named) if re.fullmatch(r"[0-9]{1,4}", named) else loose_number(named)
     time_ms = next((found for name in _TIMES if (found := _float(row.get(name))) is not None), None)
     if number is not None and time_ms is not None:
         yield Result(path, line, number, time_ms, _float(row.get("ratio")))

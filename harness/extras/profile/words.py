@@ -1,5 +1,6 @@
 """A profile in words, for a terminal."""
 
+from harness.catalog import names
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 
 
@@ -22,7 +23,7 @@ def verdict(record: ProfileRecord) -> str:
     if ideas:
         lines.append(
             f"{'':12}next: tilebench new --gpu {record.gpu} --shape {record.shape_key} --model {record.model} "
-            f"--from iter{record.number:03d} --idea 1"
+            f"--from {names.ordinal(record.number)} --idea 1"
         )
     return "\n".join(lines)
 
