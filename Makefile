@@ -71,7 +71,7 @@ build: toolchain ## Compile for GPU=h200 and show registers, shared memory, inst
 	@$(PY) -m harness build $(CHOICE)
 
 toolchain: $(RUNTIME)
-	@extra=$$($(PY) -m harness.evidence.toolchain '$(GPU)') && if [ -n "$$extra" ]; then $(TOOLS); fi
+	@extra=$$($(PY) -m harness missing-extra --gpu '$(GPU)') && if [ -n "$$extra" ]; then $(TOOLS); fi
 
 check: $(RUNTIME) ## Check the contract on the sources of one GPU key
 	@$(PY) -m harness check $(CHOICE)

@@ -136,7 +136,7 @@ def again(found: Found, *, in_image: bool) -> Record:
     try:
         said = json.loads(done.stdout)  # an older checkout prints the records without an envelope
         records = [msgspec.convert(each, Record) for each in said.get("data", said)["records"]]
-    except (ValueError, KeyError, msgspec.MsgspecError):
+    except (ValueError, KeyError, TypeError, msgspec.MsgspecError):
         raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above") from None
     return next(each for each in records if each.iteration == record.iteration)
 

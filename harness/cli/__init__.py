@@ -14,14 +14,13 @@ from harness.cli import (
     stages,
     tune,
 )
-from harness.cli.app import guarded, main
+from harness.cli.app import main
 
 __all__ = [
     "compare",
     "container",
     "evidence",
     "foreign",
-    "guarded",
     "health",
     "main",
     "notebook",

@@ -1,4 +1,4 @@
-"""Verbs that look back at records: compare, reproduce, play-off, export."""
+"""Verbs that start from records: compare, reproduce, play-off, export."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,12 +7,15 @@ from cyclopts import Parameter
 
 from harness.boards import comparison, exports, leaderboard, play_off, reproduction, revisions, tables
 from harness.boards.comparison import Comparison, Verdict
+from harness.boards.reproduction import Reproduction
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
-from harness.cli.app import app, emit
-from harness.cli.options import Choice, Manner, check_least
+from harness.cli.app import app
+from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_least
+from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.machine.progress import console, reporting
+from harness.records.playoffs import PlayOff
 from harness.records.results import Record
 from harness.records.store import append
 
@@ -20,47 +23,45 @@ from harness.records.store import append
 @app.command
 def compare(
     a: Annotated[str, Parameter(help="Before: a git revision, a file or folder of records, last, or previous.")],
-    b: Annotated[str, Parameter(help="After: as A.")] = revisions.LAST,
+    b: Annotated[str, Parameter(help="After: like A.")] = revisions.LAST,
     /,
     *,
-    choice: Choice = Choice(),
-    fail_on: Annotated[str | None, Parameter(help="Exit with 1 for this verdict, as slower or slower:1%.")] = None,
+    chosen: SelectionOptions = SelectionOptions(),
+    fail_on: Annotated[str | None, Parameter(help="Exit with 1 for this verdict: slower, or slower:1%.")] = None,
     margin: Annotated[float, Parameter(help="Kernels closer than this are the same; relative.")] = comparison.MARGIN,
-    format: Annotated[str, Parameter(help="A tabulate format; github is ready for a pull request.")] = "simple",
-) -> ExitCode:
+    format: TableFormat = "simple",
+) -> Reply[list[Comparison]]:
     """Say for each iteration whether it became faster or slower between two runs; measures nothing."""
     limit = _limit(fail_on)
     if not 0 <= margin < 1:
         raise UsageError(f"--margin {margin:g} is not a number from 0 up to 1")
-    tree, key = Tree.here(), choice.key
-    choice.selection.check()
-    before, after = (_taken(tree, key, named, choice.selection) for named in (a, b))
+    tree, key = Tree.here(), chosen.key
+    chosen.selection.check()
+    (before, problems), (after, more) = (_taken(tree, key, named, chosen.selection) for named in (a, b))
     if not (before and after):
-        words = tables.narrowing(choice.selection)
+        words = tables.narrowing(chosen.selection)
         who = f"{b} holds no" if before else f"{a} holds no" if after else f"neither {a} nor {b} holds a"
         raise UsageError(f"{who} record of {key}{f' that matches {words}' if words else ''}")
     found = comparison.pair(before, after, margin)
-    if choice.json:
-        emit(found)
-    else:
-        print(tables.comparisons(found, format))
-    if limit is None:
-        return ExitCode.PASSED
-    if all(each.verdict is Verdict.INCOMPARABLE for each in found):
-        console.print(f"tilebench: --fail-on {fail_on}: no two records could be compared", markup=False)
-        return ExitCode.REJECTED
-    return ExitCode.REJECTED if any(_fails(each, *limit) for each in found) else ExitCode.PASSED
+    code = ExitCode.PASSED
+    if limit is not None:
+        if all(each.verdict is Verdict.INCOMPARABLE for each in found):
+            more = (*more, *reported([f"tilebench: --fail-on {fail_on}: no two records could be compared"]))
+            code = ExitCode.REJECTED
+        elif any(_fails(each, *limit) for each in found):
+            code = ExitCode.REJECTED
+    return Reply(found, lambda: tables.comparisons(found, format), code, (*problems, *more))
 
 
 @app.command
 def reproduce(
-    record: Annotated[str, Parameter(help="A record's short id or its beginning, or a file of records: its last.")],
+    record: Annotated[str, Parameter(help="A record's id or its beginning, or a file of records, of which the last.")],
     /,
     *,
-    in_image: Annotated[bool, Parameter(negative="", help="Measure in the container's image that it names.")] = False,
-    json: Annotated[bool, Parameter(negative="", help="One JSON document on stdout, all else on stderr.")] = False,
-) -> ExitCode:
-    """Measure an iteration once more as it was recorded, and say whether the two agree."""
+    in_image: Annotated[bool, Parameter(negative="", help="Measure in the container image that it names.")] = False,
+    json: Json = False,
+) -> Reply[Reproduction]:
+    """Measure an iteration again as it was recorded, and say whether the two figures agree."""
     tree = Tree.here()
     original = reproduction.find_record(tree, record)
     gpus.resolve(original.gpu)  # before anything is checked out
@@ -72,48 +73,40 @@ def reproduce(
         markup=False,
     )
     with reproduction.as_recorded(tree, original) as found:
-        console.print(f"its code is that of {found.source}", markup=False)
+        console.print(f"its code comes from {found.source}", markup=False)
         verdict = reproduction.judge(found, reproduction.again(found, in_image=in_image))
     kept = reproduction.keep(tree, verdict)
-    if json:
-        emit(verdict)
-    else:
-        for each in verdict.differences or ("nothing",):
-            print(f"differs: {each}")
-        print(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
-    return ExitCode.PASSED if verdict.agrees else ExitCode.REJECTED
+    lines = [f"differs: {each}" for each in verdict.differences or ("nothing",)]
+    lines.append(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
+    return Reply(verdict, lambda: "\n".join(lines), ExitCode.PASSED if verdict.agrees else ExitCode.REJECTED)
 
 
 @app.command(name="play-off")
 def play(
-    choice: Choice = Choice(),
+    chosen: SelectionOptions = SelectionOptions(),
     *,
     rounds: Annotated[int, Parameter(help="How often each leader is measured.")] = play_off.ROUNDS,
-    top: Annotated[int | None, Parameter(help="The first so many rows; else those that share the first rank.")] = None,
-    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement at most.")] = 1.0,
-) -> ExitCode:
-    """Measure the leaders of a problem in turns; the leaderboard takes the verdict."""
-    if choice.shape is None:
+    top: Annotated[int | None, Parameter(help="Only the first rows; by default those that share rank 1.")] = None,
+    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement.")] = 1.0,
+) -> Reply[PlayOff]:
+    """Measure the leaders of a problem in turns; the leaderboard then shows their order."""
+    if chosen.shape is None:
         raise UsageError("play-off needs --shape, e.g. --shape matmul_bf16fp32_4096x4096x4096")
     for name, number in (("rounds", rounds), ("top", top)):
         if number is not None:
             check_least(name, number, 2)
     tree = Tree.here()
-    gpu, device = gpus.resolve(choice.gpu)
-    settings = Manner(budget=budget).settings(gpu)
-    leaders = _leaders(tree, gpu.key, choice.selection, top)
+    gpu, device = gpus.resolve(chosen.gpu)
+    settings = MeasureOptions(budget=budget).settings(gpu)
+    leaders = _leaders(tree, gpu.key, chosen.selection, top)
     with reporting(rounds) as reporter:
         held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter)
-    append(tree.play_offs(gpu.key, choice.shape), held)
-    if choice.json:
-        emit(held)
-    else:
-        print(tables.standings(held))
-    return ExitCode.PASSED
+    append(tree.play_offs(gpu.key, chosen.shape), held)
+    return Reply(held, lambda: tables.standings(held))
 
 
 def _leaders(tree: Tree, key: str, selection: Selection, top: int | None) -> list[Iteration]:
-    """Whom the newest board of a problem puts first, but for those that have changed since."""
+    """The first rows of a problem's newest board, without those that have changed since."""
     boards, _ = leaderboard.boards(tree, key, selection)
     ranked = [row for row in boards[0].rows if row.rank is not None] if boards else []
     rows = ranked[:top] if top else [row for row in ranked if row.rank == 1 or row.behind is not None]
@@ -124,32 +117,34 @@ def _leaders(tree: Tree, key: str, selection: Selection, top: int | None) -> lis
 
 @app.command
 def export(
-    choice: Choice = Choice(),
+    chosen: SelectionOptions = SelectionOptions(),
     *,
     output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="A file; stdout where not given, but for Parquet.")
+        Path | None, Parameter(name=("--output", "-o"), help="A file; by default stdout, but not for Parquet.")
     ] = None,
-    format: Annotated[str | None, Parameter(help="csv, json or parquet; else by the file's name, else csv.")] = None,
+    format: Annotated[
+        str | None, Parameter(help="csv, json or parquet; by default what the file's name says, else csv.")
+    ] = None,
 ) -> ExitCode:
-    """Write every record as one row, with units in the names of the columns (docs/reference/export.md)."""
-    tree, key = Tree.here(), choice.key
-    choice.selection.check()
-    rows = exports.rows(_taken(tree, key, str(tree.folder(key) / "logs"), choice.selection))
-    exports.write(rows, exports.chosen(format, output), output)
+    """Write every record as one row, with units in the names of the columns."""
+    tree, key = Tree.here(), chosen.key
+    chosen.selection.check()
+    records, _ = _taken(tree, key, str(tree.folder(key) / "logs"), chosen.selection)
+    format = format or ("json" if chosen.json and output is None else None)
+    exports.write(exports.rows(records), exports.chosen(format, output), output)
     if output is not None:
-        console.print(f"{len(rows)} records in {output}", markup=False)
+        console.print(f"{len(records)} records in {output}", markup=False)
     return ExitCode.PASSED
 
 
-def _taken(tree: Tree, key: str, named: str, selection: Selection) -> list[Record]:
+def _taken(tree: Tree, key: str, named: str, selection: Selection) -> tuple[list[Record], tuple[str, ...]]:
+    """The records that a name stands for and the selection takes, and what could not be read."""
     found, problems = revisions.records(tree, key, named)
-    for problem in problems:
-        console.print(problem, markup=False)
-    return [record for record in found if record.gpu == key and selection.takes_record(record)]
+    return [record for record in found if record.gpu == key and selection.takes_record(record)], reported(problems)
 
 
 def _limit(fail_on: str | None) -> tuple[Verdict, float] | None:
-    """A verdict, and from how much on it counts."""
+    """A verdict, and the relative change from which it counts. Raises UsageError."""
     if fail_on is None:
         return None
     word, _, size = fail_on.partition(":")
@@ -164,7 +159,7 @@ def _limit(fail_on: str | None) -> tuple[Verdict, float] | None:
 
 
 def _fails(found: Comparison, verdict: Verdict, least: float) -> bool:
-    """Whether the verdict is given, and by at least that much for sure: the near end of the interval counts."""
+    """Whether the whole interval shows a change of this size: its near end counts."""
     if found.verdict is not verdict or found.low is None or found.high is None:
         return False
     return found.high <= 1 - least if verdict is Verdict.SLOWER else found.low >= 1 + least

@@ -3,53 +3,61 @@
 from itertools import pairwise
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import app, emit
+from harness.cli.app import app
+from harness.cli.options import Json
+from harness.cli.reply import Reply
 from harness.container import engine, image, sandbox
 from harness.errors import ExitCode, UsageError
 from harness.machine.nvml import devices
 from harness.machine.progress import console, reporting
 
 
+class ImageData(msgspec.Struct, frozen=True):
+    """The image that was built."""
+
+    name: str
+    id: str
+    size_bytes: int
+
+
 @app.command(name="image")
 def build_image(
     *,
-    name: Annotated[str, Parameter(help="The image's name.")] = image.NAME,
-    base: Annotated[str | None, Parameter(help="Another base image than the Dockerfile's.")] = None,
+    name: Annotated[str, Parameter(help="Name of the image.")] = image.NAME,
+    base: Annotated[str | None, Parameter(help="Base image; by default that of the Dockerfile.")] = None,
     cuda: Annotated[bool, Parameter(help="Install the CUDA packages.")] = True,
-    network: Annotated[str | None, Parameter(help="Docker's network while building, such as host.")] = None,
-    json: Annotated[bool, Parameter(negative="", help="One JSON document on stdout, all else on stderr.")] = False,
-) -> ExitCode:
-    """Build the container image from the checkout's Dockerfile."""
+    network: Annotated[str | None, Parameter(help="Docker network for the build, such as host.")] = None,
+    json: Json = False,
+) -> Reply[ImageData]:
+    """Build the container image from the Dockerfile of this checkout."""
     recipe = image.Recipe(Tree.here().root, name, base, cuda, network)
     with engine.connected() as client, reporting(recipe.steps()) as reporter:
         built = image.build(client, recipe, reporter)
-    if json:
-        emit({"name": name, "id": built.id, "size_bytes": built.attrs["Size"]})
-    else:
-        print(f"{name} {built.id}, {built.attrs['Size'] / 1e9:.1f} GB")
-    return ExitCode.PASSED
+    made = ImageData(name, str(built.id), built.attrs["Size"])
+    return Reply(made, lambda: f"{made.name} {made.id}, {made.size_bytes / 1e9:.1f} GB")
 
 
 @app.command(name="run-in-docker")
 def run_in_docker(
-    *words: Annotated[str, Parameter(help="A verb with its options, as without Docker.", allow_leading_hyphen=True)],
-    image_name: Annotated[str | None, Parameter(name="--image", help="An image that is there already.")] = None,
+    *words: Annotated[str, Parameter(help="A verb and its options, as without Docker.", allow_leading_hyphen=True)],
+    image_name: Annotated[str | None, Parameter(name="--image", help="An image that exists already.")] = None,
 ) -> ExitCode:
-    """Run a verb in the container, on this checkout's code and records; the image is built where it is missing."""
+    """Run a verb in the container, on the code and records of this checkout; builds the image where it is missing."""
     if not words:
         raise UsageError("run-in-docker needs a verb, such as bench or verify, and then that verb's options")
     order = sandbox.Order(Tree.here().root, words, gpus=_needs_gpu(words))
     present = devices() if order.gpus else []
     if order.gpus:
-        gpus.narrowed()  # before an image is built for what would then be refused
+        gpus.narrowed()  # before a build of minutes
     with engine.connected() as client:
         chosen = image.find(client, image_name) if image_name else image.fitting(client, order.root)
         if chosen is None:
-            console.print(f"no image '{image.NAME}' of these pins yet: building it, once")
+            console.print(f"no image '{image.NAME}' has these pins yet: building it, once")
             recipe = image.Recipe(order.root)
             with reporting(recipe.steps()) as reporter:
                 chosen = image.build(client, recipe, reporter)
@@ -57,7 +65,7 @@ def run_in_docker(
 
 
 def _needs_gpu(words: tuple[str, ...]) -> bool:
-    """Whether the container gets the machine's GPUs: by the key that is named, else where there are any."""
+    """Whether the container gets the machine's GPUs: as the named key says, else if the machine has any."""
     named = [words[1]] if words[1:2] and words[1] in gpus.table() else []
     named += [after for word, after in pairwise(words) if word == "--gpu"]
     named += [word.partition("=")[2] for word in words if word.startswith("--gpu=")]

@@ -1,23 +1,41 @@
-"""The verb of the build stage: compile for an architecture, and show what the compilers say of each kernel."""
+"""The verb build: compile for an architecture, and show what the compilers say of each kernel."""
 
-from harness.cli.app import app, emit
-from harness.cli.options import Building, Choice
-from harness.cli.stages import carry_out
+import msgspec
+
+from harness.catalog import gpus
+from harness.cli.app import app
+from harness.cli.options import BuildOptions, GpuKey, SelectionOptions
+from harness.cli.reply import Reply
+from harness.cli.stages import carry_out, outcome, problems
 from harness.errors import ExitCode
-from harness.evidence import report
+from harness.evidence import report, toolchain
+from harness.evidence.report import Row
 from harness.records.base import Stage
 
 
+class BuildData(msgspec.Struct, frozen=True):
+    """One row per iteration; ``reused`` of them were recorded before."""
+
+    records: tuple[Row, ...]
+    reused: int
+
+
 @app.command
-def build(choice: Choice = Choice(), building: Building = Building()) -> ExitCode:
-    """Compile every iteration for its GPU's architecture, and show the evidence; needs no GPU."""
-    results = carry_out(choice, Stage.BUILD, building)
-    rows = [report.row(record) for record in results.records]
-    if choice.json:
-        emit({"records": rows, "misplaced": [each.reason for each in results.misplaced]})
-    else:
-        print(report.tables(rows))
-        passed = sum(row.status == "passed" for row in rows)
-        reused = f", {results.reused} of them recorded before" if results.reused else ""
-        print(f"{passed} of {len(rows)} passed{reused}")
-    return results.exit_code
+def build(chosen: SelectionOptions = SelectionOptions(), how: BuildOptions = BuildOptions()) -> Reply[BuildData]:
+    """Compile iterations for the architecture of their GPU, and show the evidence; needs no GPU."""
+    results = carry_out(chosen, Stage.BUILD, how)
+    rows = tuple(report.row(record) for record in results.records)
+    return Reply(
+        BuildData(rows, results.reused),
+        lambda: f"{report.tables(rows)}\n{outcome(results)}",
+        results.exit_code,
+        problems(results),
+    )
+
+
+@app.command(name="missing-extra", show=False)
+def missing_extra(*, gpu: GpuKey = gpus.AUTO) -> ExitCode:
+    """Print the extra of this project that a build for a GPU still needs here; for the Makefile."""
+    found = gpus.find(gpus.detect() if gpu == gpus.AUTO else gpu)
+    print("" if found.is_cpu else toolchain.find().missing_extra or "")
+    return ExitCode.PASSED

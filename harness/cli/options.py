@@ -1,7 +1,7 @@
-"""Options that verbs share: what to work on, and how to measure."""
+"""Options that verbs share: what to work on, how to compile, how to measure."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -11,86 +11,89 @@ from harness.errors import UsageError
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 
+_DEFAULTS: Final = Settings(budget_s=0.0)  # the budget depends on the device
+GpuKey = Annotated[str, Parameter(help="GPU key; auto takes this machine's GPU, or cpu where it has none.")]
+Json = Annotated[bool, Parameter(negative="", help="Print one JSON document on stdout, all else on stderr.")]
+TableFormat = Annotated[str, Parameter(help="A table format of the package tabulate.")]
+Parent = Annotated[
+    str | None, Parameter(name=("--from", "--parent"), help="The parent of the new iteration; by default the newest.")
+]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Choice:
+class SelectionOptions:
     """What to work on."""
 
-    gpu: Annotated[str, Parameter(help="GPU key, or auto: the GPU of this machine, cpu where there is none.")] = "auto"
+    gpu: GpuKey = gpus.AUTO
     shape: Annotated[str | None, Parameter(help="Only this shape key, such as matmul_bf16fp32_8192x8192x8192.")] = None
-    model: Annotated[str | None, Parameter(help="Only this model's iterations.")] = None
+    model: Annotated[str | None, Parameter(help="Only the iterations of this model.")] = None
     iter: Annotated[str | None, Parameter(name="--iter", help="Only this iteration: 3, 003 or iter003.")] = None
-    json: Annotated[bool, Parameter(negative="", help="One JSON document on stdout, all else on stderr.")] = False
+    json: Json = False
 
     @property
     def key(self) -> str:
-        """The GPU key, found out where it is ``auto``."""
+        """The GPU key; ``auto`` is replaced by this machine's."""
         return gpus.detect() if self.gpu == gpus.AUTO else gpus.find(self.gpu).key
 
     @property
     def selection(self) -> Selection:
         return Selection(self.shape, self.model, self.iter)
 
+    def ladder(self, verb: str, why_no_iter: str) -> tuple[str, str]:
+        """Shape key and model of the one ladder that a verb needs. Raises UsageError."""
+        if self.shape is None or self.model is None:
+            example = "--shape matmul_bf16fp32_4096x4096x4096 --model me"
+            raise UsageError(f"{verb} needs --shape and --model, e.g. {example}")
+        if self.iter is not None:
+            raise UsageError(f"{verb} {why_no_iter}; leave --iter out")
+        return self.shape, self.model
+
 
 @Parameter(name="*")
-@dataclass(frozen=True)
-class Building:
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
     """How to compile."""
 
-    again: Annotated[bool, Parameter(negative="", help="Compile again what is recorded already.")] = False
-    attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = 5
-    build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = 180.0
+    again: Annotated[bool, Parameter(negative="", help="Repeat what is already recorded.")] = False
+    attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = _DEFAULTS.attempts
+    build_deadline: Annotated[float, Parameter(help="Seconds for import and compilation.")] = _DEFAULTS.build_deadline_s
 
     def settings(self, gpu: Gpu) -> Settings:
-        """The settings of a build for a GPU."""
+        """The judge's settings for a GPU. Raises UsageError."""
         check_seconds("build-deadline", self.build_deadline)
         check_least("attempts", self.attempts, 1)
         return replace(Settings.of(gpu), build_deadline_s=self.build_deadline, attempts=self.attempts, again=self.again)
 
 
 @Parameter(name="*")
-@dataclass(frozen=True)
-class Manner:
-    """How to measure."""
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions(BuildOptions):
+    """How to compile and to measure."""
 
-    force: Annotated[bool, Parameter(negative="", help="Run a key that is not this GPU's; its records stay apart.")] = (
+    force: Annotated[bool, Parameter(negative="", help="Use a key that is not this GPU's; its records stay apart.")] = (
         False
     )
-    again: Annotated[bool, Parameter(negative="", help="Compile and measure again what is recorded already.")] = False
     budget: Annotated[
-        float | None, Parameter(help="Seconds of device time for one measurement at most; 3 on a GPU, 1 on a CPU.")
+        float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 1 on a CPU.")
     ] = None
-    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel at most.")] = 30.0
-    build_deadline: Annotated[float, Parameter(help="Seconds for loading and compiling at most.")] = 180.0
-    attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = 5
+    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel.")] = _DEFAULTS.launch_deadline_s
 
     def settings(self, gpu: Gpu) -> Settings:
-        """The settings of a measurement on a GPU."""
-        for name, seconds in (
-            ("budget", self.budget),
-            ("deadline", self.deadline),
-            ("build-deadline", self.build_deadline),
-        ):
-            if seconds is not None:
-                check_seconds(name, seconds)
-        check_least("attempts", self.attempts, 1)
-        return replace(
-            Settings.of(gpu, self.budget),
-            launch_deadline_s=self.deadline,
-            build_deadline_s=self.build_deadline,
-            attempts=self.attempts,
-            again=self.again,
-        )
+        if self.budget is not None:
+            check_seconds("budget", self.budget)
+        check_seconds("deadline", self.deadline)
+        budget_s = Settings.of(gpu, self.budget).budget_s
+        return replace(super().settings(gpu), budget_s=budget_s, launch_deadline_s=self.deadline)
 
 
 def check_seconds(name: str, seconds: float) -> None:
-    """Raises UsageError."""
+    """Raise UsageError unless the option holds a positive, finite number."""
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--{name} {seconds:g} is not a number of seconds above 0")
 
 
 def check_least(name: str, number: int, least: int) -> None:
-    """Raises UsageError."""
+    """Raise UsageError where the option holds too small a number."""
     if number < least:
         raise UsageError(f"--{name} {number} is not a number of {least} or more")

@@ -1,4 +1,4 @@
-"""The verb profile: what bounds a kernel, why, and what to try next."""
+"""The verb profile: what bounds a kernel, and what to try next."""
 
 from typing import Annotated
 
@@ -6,63 +6,62 @@ from cyclopts import Parameter
 
 from harness.boards import tables
 from harness.catalog import gpus
-from harness.catalog.tree import Iteration, Tree
-from harness.cli.app import app, emit
-from harness.cli.options import Choice, Manner, check_seconds
-from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.catalog.tree import Iteration, Selection, Tree
+from harness.cli.app import app
+from harness.cli.options import MeasureOptions, SelectionOptions, check_seconds
+from harness.cli.reply import Reply, reported
+from harness.errors import InfrastructureError, UsageError
 from harness.extras.profile import words
-from harness.extras.profile.run import ProfilePlan, Profiles, leaders
+from harness.extras.profile.run import ProfilePlan, leaders
 from harness.extras.profile.run import profile as profile_iterations
 from harness.judge.facts.gpu import CPU, Gpu
-from harness.machine.progress import console, reporting
+from harness.machine.progress import reporting
+from harness.records.profiles import ProfileRecord
 
 
 @app.command
 def profile(
-    choice: Choice = Choice(),
+    chosen: SelectionOptions = SelectionOptions(),
     *,
-    counters: Annotated[bool, Parameter(help="Read counters with ncu; without, names and durations only.")] = True,
-    force: Annotated[bool, Parameter(negative="", help="Run a key that is not this GPU's.")] = False,
-    again: Annotated[bool, Parameter(negative="", help="Profile again what is profiled already.")] = False,
-    deadline: Annotated[float, Parameter(help="Seconds for one iteration at most.")] = 180.0,
-) -> ExitCode:
-    """Profile iterations with ncu, the leader of each problem where none is named: what bounds them, what to try."""
+    counters: Annotated[bool, Parameter(help="Read counters with ncu; else names and durations only.")] = True,
+    force: Annotated[bool, Parameter(negative="", help="Use a key that is not this GPU's.")] = False,
+    again: Annotated[bool, Parameter(negative="", help="Repeat what is already recorded.")] = False,
+    deadline: Annotated[float, Parameter(help="Seconds for one iteration.")] = 180.0,
+) -> Reply[list[ProfileRecord]]:
+    """Profile iterations with ncu, by default the leader of each problem: what bounds it, and what to try next."""
     check_seconds("deadline", deadline)
     tree = Tree.here()
-    gpu, device = gpus.resolve(choice.gpu, force=force)
+    gpu, device = gpus.resolve(chosen.gpu, force=force)
     if gpu.is_cpu:
-        why = "a CPU has none that ncu reads" if choice.gpu == CPU else "this machine has no NVIDIA GPU"
+        why = "a CPU has none that ncu reads" if chosen.gpu == CPU else "this machine has no NVIDIA GPU"
         raise InfrastructureError(f"profile reads a GPU's counters, and {why}; run it where the GPU is, as GPU=h200")
-    iterations = leaders(tree, gpu, choice.selection) if choice.iter is None else _named(tree, gpu, choice)
+    problems: tuple[str, ...] = ()
+    if chosen.iter is None:
+        iterations = leaders(tree, gpu, chosen.selection)
+    else:
+        iterations, problems = _named(tree, gpu, chosen.selection)
     plan = ProfilePlan(
         tree=tree,
         gpu=gpu,
         device=device,
         iterations=iterations,
-        settings=Manner().settings(gpu),
+        settings=MeasureOptions().settings(gpu),
         counters=counters,
         again=again,
         deadline_s=deadline,
     )
     with reporting(len(iterations)) as reporter:
         results = profile_iterations(plan, reporter)
-    return _report(results, choice)
-
-
-def _named(tree: Tree, gpu: Gpu, choice: Choice) -> tuple[Iteration, ...]:
-    iterations, misplaced = tree.scan(gpu.key, choice.selection)
-    for each in misplaced:
-        console.print(each.reason, markup=False)
-    if not iterations:
-        raise UsageError(tables.no_iteration(gpu.key, choice.selection))
-    return tuple(iterations)
-
-
-def _report(results: Profiles, choice: Choice) -> ExitCode:
-    if choice.json:
-        emit(results.records)
-    else:
-        print("\n\n".join(words.verdict(record) for record in results.records))
     if results.remedy is not None:
-        console.print(f"tilebench: {results.remedy}", markup=False)
-    return results.exit_code
+        problems += reported([f"tilebench: {results.remedy}"])
+    found = results.records
+    return Reply(found, lambda: "\n\n".join(map(words.verdict, found)), results.exit_code, problems)
+
+
+def _named(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[tuple[Iteration, ...], tuple[str, ...]]:
+    """The selected iterations, and why other files are none. Raises UsageError where nothing is selected."""
+    iterations, misplaced = tree.scan(gpu.key, selection)
+    problems = reported(each.reason for each in misplaced)
+    if not iterations:
+        raise UsageError(tables.no_iteration(gpu.key, selection))
+    return tuple(iterations), problems

@@ -1,50 +1,46 @@
-"""The verb report: all that is recorded of a GPU, as one HTML file."""
+"""The verb report: all records of a GPU as one HTML file."""
 
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from harness.catalog.tree import Tree
-from harness.cli.app import app, emit
-from harness.cli.options import Choice
-from harness.errors import ExitCode
-from harness.machine.progress import console
+from harness.cli.app import app
+from harness.cli.options import SelectionOptions
+from harness.cli.reply import Reply, reported
+
+
+class ReportData(msgspec.Struct, frozen=True):
+    """The page, its size in bytes, what is on it, and the pictures that were drawn."""
+
+    path: str
+    bytes: int
+    problems: int
+    iterations: int
+    pictures: tuple[str, ...]
 
 
 @app.command
 def report(
-    choice: Choice = Choice(),
+    chosen: SelectionOptions = SelectionOptions(),
     *,
-    output: Annotated[Path | None, Parameter(help="The file; tuning/<gpu>/report.html where not given.")] = None,
+    output: Annotated[Path | None, Parameter(help="The file; by default tuning/<gpu>/report.html.")] = None,
     pictures: Annotated[
-        Path | None, Parameter(help="A folder: draw the overview and the leading ladder there too, as SVG.")
+        Path | None, Parameter(help="A folder for the overview and the leading ladder as SVG files.")
     ] = None,
-) -> ExitCode:
-    """Write what is recorded as one HTML file that needs no network; measures nothing."""
+) -> Reply[ReportData]:
+    """Write all records as one HTML file that needs no network; measures nothing."""
     from harness.extras.report import page  # Vega's engine is large, and no other verb needs it
     from harness.extras.report.gather import gather
     from harness.extras.report.pictures import write as draw
 
     tree = Tree.here()
-    gathered = gather(tree, choice.key, choice.selection)
-    path = output or tree.root / "tuning" / choice.key / "report.html"
+    gathered = gather(tree, chosen.key, chosen.selection)
+    path = output or tree.root / "tuning" / chosen.key / "report.html"
     size_bytes = page.write(gathered, path)
-    drawn = draw(gathered, pictures) if pictures else []
-    for complaint in gathered.complaints:
-        console.print(complaint, markup=False)
-    if choice.json:
-        emit(
-            {
-                "path": path,
-                "bytes": size_bytes,
-                "problems": len(gathered.shapes),
-                "iterations": len(gathered.newest),
-                "complaints": gathered.complaints,
-                "pictures": drawn,
-            }
-        )
-    else:
-        held = f"{len(gathered.shapes)} problems, {len(gathered.newest)} iterations"
-        print("\n".join([f"{tree.short(path)}, {size_bytes / 1e6:.1f} MB: {held}", *map(str, drawn)]))
-    return ExitCode.PASSED
+    drawn = tuple(map(str, draw(gathered, pictures) if pictures else ()))
+    data = ReportData(str(path), size_bytes, len(gathered.shapes), len(gathered.newest), drawn)
+    head = f"{tree.short(path)}, {size_bytes / 1e6:.1f} MB: {data.problems} problems, {data.iterations} iterations"
+    return Reply(data, lambda: "\n".join((head, *drawn)), problems=reported(gathered.complaints))

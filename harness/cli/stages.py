@@ -1,58 +1,65 @@
-"""Verbs of the straight line: check, verify, bench; build has a module of its own."""
+"""Verbs of the pipeline: check, verify, bench; build has a module of its own."""
+
+from dataclasses import replace
+
+import msgspec
 
 from harness.authoring import scaffold
 from harness.boards import tables
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import app, emit
-from harness.cli.notebook import print_boards
-from harness.cli.options import Building, Choice, Manner
-from harness.errors import ExitCode, UsageError
+from harness.cli.app import app
+from harness.cli.notebook import leaderboards
+from harness.cli.options import BuildOptions, MeasureOptions, SelectionOptions
+from harness.cli.reply import Reply
+from harness.errors import UsageError
 from harness.machine.progress import console, reporting
-from harness.records.base import Stage
+from harness.records.base import Stage, Status
+from harness.records.results import Record
 from harness.runs.run import Plan, Results, run
 
 
-@app.command
-def check(choice: Choice = Choice()) -> ExitCode:
-    """Check the contract on the sources, without importing them."""
-    return _report(carry_out(choice, Stage.CONTRACT), choice)
+class RunData(msgspec.Struct, frozen=True):
+    """One record per iteration; ``reused`` of them were recorded before."""
+
+    records: tuple[Record, ...]
+    reused: int
 
 
 @app.command
-def verify(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
-    """Prove iterations right: random, exact and refreshed trials against the reference."""
-    return _report(carry_out(choice, Stage.VERIFY, manner), choice)
+def check(chosen: SelectionOptions = SelectionOptions()) -> Reply[RunData]:
+    """Check the contract on the sources; imports nothing."""
+    return _reply(carry_out(chosen, Stage.CONTRACT))
 
 
 @app.command
-def bench(choice: Choice = Choice(), manner: Manner = Manner()) -> ExitCode:
-    """Verify and time iterations against the library, and print the leaderboard."""
-    results = carry_out(choice, Stage.BENCH, manner)
-    if choice.json:
-        return _report(results, choice)
-    key = results.records[0].gpu if results.records else choice.key
-    print_boards(key, choice)
-    return results.exit_code
+def verify(chosen: SelectionOptions = SelectionOptions(), how: MeasureOptions = MeasureOptions()) -> Reply[RunData]:
+    """Compare iterations with the reference, in random, exact and refreshed trials; times nothing."""
+    return _reply(carry_out(chosen, Stage.VERIFY, how))
 
 
-def carry_out(choice: Choice, upto: Stage, manner: Manner | Building = Manner()) -> Results:
+@app.command
+def bench(chosen: SelectionOptions = SelectionOptions(), how: MeasureOptions = MeasureOptions()) -> Reply[RunData]:
+    """Verify iterations, time them against the library, and print the leaderboard."""
+    results = carry_out(chosen, Stage.BENCH, how)
+    key = results.records[0].gpu if results.records else chosen.key
+    return replace(_reply(results), text=lambda: leaderboards(key, chosen).text())
+
+
+def carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions()) -> Results:
     """Run the chosen iterations up to a stage, with progress on stderr."""
     tree = Tree.here()
     needs_device = upto in (Stage.VERIFY, Stage.BENCH)
-    force = isinstance(manner, Manner) and manner.force
-    gpu, device = gpus.resolve(choice.gpu, force=force) if needs_device else (gpus.find(choice.key), None)
-    if needs_device and choice.gpu == gpus.AUTO:
-        console.print(
-            f"GPU key {gpu.key}: {device.name if device else 'no NVIDIA GPU found, the CPU runs the pipeline'}"
-        )
+    force = isinstance(how, MeasureOptions) and how.force
+    gpu, device = gpus.resolve(chosen.gpu, force=force) if needs_device else (gpus.find(chosen.key), None)
+    if needs_device and chosen.gpu == gpus.AUTO:
+        name = device.name if device else "no NVIDIA GPU found, the CPU runs the pipeline"
+        console.print(f"GPU key {gpu.key}: {name}", markup=False)
     if needs_device and (written := scaffold.starter(tree, gpu)):
-        console.print(
-            f"tuning/{gpu.key}/ had no iterations; a starter ladder of {len(written)} files was written there"
-        )
-    iterations, misplaced = tree.scan(gpu.key, choice.selection)
+        console.print(f"tuning/{gpu.key}/ had no iterations; it now holds a starter ladder of {len(written)} files")
+    iterations, misplaced = tree.scan(gpu.key, chosen.selection)
     if not iterations and not misplaced:
-        raise UsageError(tables.no_iteration(gpu.key, choice.selection))
+        raise UsageError(tables.no_iteration(gpu.key, chosen.selection))
     plan = Plan(
         tree=tree,
         gpu=gpu,
@@ -60,19 +67,26 @@ def carry_out(choice: Choice, upto: Stage, manner: Manner | Building = Manner())
         iterations=tuple(iterations),
         misplaced=tuple(misplaced),
         upto=upto,
-        settings=manner.settings(gpu),
-        again=manner.again,
+        settings=how.settings(gpu),
+        again=how.again,
         ceilings=upto is Stage.BENCH,
     )
     with reporting(len(iterations)) as reporter:
         return run(plan, reporter)
 
 
-def _report(results: Results, choice: Choice) -> ExitCode:
-    if choice.json:
-        emit({"records": results.records, "misplaced": [each.reason for each in results.misplaced]})
-    else:
-        passed = sum(record.status == "passed" for record in results.records)
-        reused = f", {results.reused} of them recorded before" if results.reused else ""
-        print(f"{passed} of {len(results.records)} passed{reused}")
-    return results.exit_code
+def outcome(results: Results) -> str:
+    """How many iterations passed, in one line."""
+    passed = sum(record.status is Status.PASSED for record in results.records)
+    reused = f", {results.reused} of them recorded before" if results.reused else ""
+    return f"{passed} of {len(results.records)} passed{reused}"
+
+
+def problems(results: Results) -> tuple[str, ...]:
+    """What the run has already said of files that are no iterations."""
+    return tuple(each.reason for each in results.misplaced)
+
+
+def _reply(results: Results) -> Reply[RunData]:
+    data = RunData(tuple(results.records), results.reused)
+    return Reply(data, lambda: outcome(results), results.exit_code, problems(results))

@@ -1,14 +1,10 @@
-"""The toolchain: nvcc, which makes the cubin, and cuobjdump, which reads it; from a toolkit or from PyPI.
-
-Run as a module, with a GPU key, it prints the extra of the project that a build for it still needs here.
-"""
+"""The toolchain: nvcc, which makes the cubin, and cuobjdump, which reads it; from a toolkit or from PyPI."""
 
 import importlib.metadata
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,8 +12,7 @@ from typing import Final
 
 import msgspec
 
-from harness.catalog import gpus
-from harness.errors import InfrastructureError, TilebenchError
+from harness.errors import InfrastructureError
 
 CUDA_FOLDER: Final = Path("/usr/local/cuda")
 NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
@@ -143,16 +138,3 @@ def findings() -> Iterator[tuple[str, bool, bool, str, str]]:
     found = f"{tool.version}, {tool.path}" if tool else "not in a toolkit, nor from PyPI"
     advice = f"pip install 'tilebench[{DISASSEMBLER_EXTRA}]' (make build does): builds then count instructions too"
     yield "cuobjdump", tool is not None, False, found, advice
-
-
-def _print_missing_extra(key: str) -> None:
-    gpu = gpus.find(gpus.detect() if key == gpus.AUTO else key)
-    sys.stdout.write("" if gpu.is_cpu else find().missing_extra or "")
-
-
-if __name__ == "__main__":
-    try:
-        _print_missing_extra(sys.argv[1] if len(sys.argv) > 1 else gpus.AUTO)
-    except TilebenchError as error:
-        sys.stderr.write(f"tilebench: {error}\n")
-        sys.exit(int(error.exit_code))

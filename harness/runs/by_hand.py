@@ -1,4 +1,4 @@
-"""An iteration run by hand: the same judge and the same record, and the lines that its contract promises."""
+"""An iteration that is run as a script: the same judge, the same record, and the lines that its contract promises."""
 
 import sys
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import NoReturn
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import guarded
 from harness.errors import ExitCode
 from harness.judge.candidate import Settings
+from harness.machine.guard import guarded
 from harness.machine.progress import Quiet
 from harness.records.base import Stage, Status
 from harness.records.results import Record
@@ -17,12 +17,12 @@ from harness.runs.run import Plan, run
 
 
 def run_by_hand(path: Path) -> NoReturn:
-    """Judge one iteration, print its lines, exit with its code."""
+    """Judge an iteration, print its lines, and exit with its code."""
     sys.exit(int(guarded(lambda: _print(_measure(path, Stage.BENCH)))))
 
 
 def judge(path: Path, upto: str) -> bool:
-    """Judge one iteration up to a stage, print its lines; whether it passed."""
+    """Judge an iteration up to a stage and print its lines; returns whether it passed."""
     return guarded(lambda: _print(_measure(path, Stage(upto)))) is ExitCode.PASSED
 
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli import app as cli
-from harness.cli.options import Building, Manner
+from harness.cli.app import app, carry_out, parsing
+from harness.cli.options import BuildOptions
 from harness.doctor import tools
 from harness.errors import ExitCode, TilebenchError
 from harness.evidence import toolchain
+from harness.machine.guard import guarded
 from harness.records.environment import image
 
 VERBS: Final = [
@@ -61,12 +62,13 @@ def test_command_lines_are_taken_or_refused(capsys: pytest.CaptureFixture[str], 
     """Parsed and converted as the verbs do it, without carrying out what would take minutes."""
 
     def parsed() -> None:
-        _, bound, _ = cli.app.parse_args(line, exit_on_error=False, print_error=False)
+        with parsing():
+            _, bound, _ = app.parse_args(line, exit_on_error=False, print_error=False)
         for given_value in bound.arguments.values():
-            if isinstance(given_value, Building | Manner):
+            if isinstance(given_value, BuildOptions):
                 given_value.settings(gpus.find("cpu"))
 
-    code = cli.guarded(parsed)
+    code = guarded(parsed)
     answered(code, capsys, ExitCode.USAGE)
 
 
@@ -79,9 +81,7 @@ def test_commands_that_only_read(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEBENCH_ROOT", str(tmp_path_factory.getbasetemp()))
-        code = cli.guarded(
-            lambda: cli.app([verb, *rest], exit_on_error=False, print_error=False, result_action="return_value")
-        )
+        code = carry_out([verb, *rest])
     answered(code, capsys, ExitCode.USAGE)
 
 

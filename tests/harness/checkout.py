@@ -1,6 +1,5 @@
 """A small checkout for a test: its own copy of the code, a tuning tree, and the real command line on it."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import psutil
 from harness.catalog.tree import Tree
 from harness.records.results import Record
 from harness.records.store import read
+from tests.harness.envelopes import answer
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SAMPLES: Final = ROOT / "tests" / "samples"
@@ -129,10 +129,10 @@ class Checkout:
         )
 
     def json(self, *arguments: str) -> Any:
-        """The document that a command prints; it must pass."""
+        """The data that a command prints; it must pass."""
         done = self.run(*arguments, "--json")
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return answer(done.stdout)
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:

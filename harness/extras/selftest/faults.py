@@ -103,7 +103,7 @@ def table(finding: Finding) -> str:
 
 def _records(document: bytes) -> list[dict[str, Any]]:
     try:
-        found: list[dict[str, Any]] = json.loads(document)["records"]
-    except ValueError:
+        found: list[dict[str, Any]] = json.loads(document)["data"]["records"]
+    except (ValueError, TypeError):
         raise InfrastructureError(f"the run gave no document: {document[-300:].decode(errors='replace')}") from None
     return found

@@ -19,6 +19,7 @@ from harness.records.base import Cause, Stage, Status
 from harness.records.results import BlockPair, Record
 from harness.records.store import append, read
 from tests.harness.checkout import ROOT, Checkout, one_line
+from tests.harness.envelopes import answer
 from tests.harness.examples import ENVIRONMENT, baseline_record, measurement, record
 
 PLACEMENTS, ROUNDS, NOISE = 8, 6, 0.003
@@ -184,7 +185,7 @@ def test_the_command_and_its_exit_codes(history: Tree) -> None:
     assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--fail-on", "slower:1%").returncode == 1
     assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--fail-on", "slower:50%").returncode == 0
     assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--fail-on", "faster").returncode == 0
-    (row,) = json.loads(at(history, "compare", "HEAD~1", "--gpu", "cpu", "--json").stdout)
+    (row,) = answer(at(history, "compare", "HEAD~1", "--gpu", "cpu", "--json").stdout)
     assert row["verdict"] == "slower"
     assert at(history, "compare", "HEAD~1", "--gpu", "cpu", "--format", "github").stdout.startswith("| problem")
 

@@ -1,6 +1,5 @@
 """A play-off: who is behind for sure loses the first rank, as long as all is as it was."""
 
-import json
 import math
 
 import msgspec
@@ -17,6 +16,7 @@ from harness.records.store import append, read
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import SHAPE as SMALL
 from tests.harness.checkout import Checkout, one_line
+from tests.harness.envelopes import answer
 
 ROUNDS = 8
 
@@ -100,7 +100,7 @@ def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(che
     assert done.returncode == 0, done.stderr
     (held,), problems = read(checkout.tree.play_offs("cpu", SMALL), PlayOff)
     assert not problems
-    assert msgspec.json.decode(done.stdout, type=PlayOff) == held
+    assert msgspec.convert(answer(done.stdout), PlayOff) == held
     assert [len(each.ratios) for each in held.standings] == [2, 2]
     assert held.standings[0].behind == 1
     assert checkout.processes() == []
@@ -131,4 +131,4 @@ def test_a_wrong_command_is_one_line(checkout: Checkout, words: tuple[str, ...],
     done = checkout.run("play-off", "--gpu", "cpu", *words)
     assert done.returncode == 2
     assert says in one_line(done.stderr)
-    assert json.loads(checkout.run("leaderboard", "--gpu", "cpu", "--json").stdout)
+    assert answer(checkout.run("leaderboard", "--gpu", "cpu", "--json").stdout)

@@ -1,6 +1,5 @@
 """A record measured again as it was recorded: from the tree, or from history when the tree has moved on."""
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from harness.errors import UsageError
 from harness.records.environment import CONTENTS
 from harness.records.store import read
 from tests.harness.checkout import BUDGET, MODEL, ROOT, SCALAR, SHAPE, Checkout, one_line
+from tests.harness.envelopes import answer
 from tests.harness.examples import ENVIRONMENT, record
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -62,8 +62,8 @@ def test_from_history_when_the_tree_has_moved_on(recorded: tuple[Checkout, str])
     git(checkout.root, "commit", "--quiet", "-a", "-m", "another idea")
     done = checkout.run("reproduce", name, "--json")
     assert done.returncode in (0, 1), done.stderr
-    assert "its code is that of commit " in done.stderr
-    assert json.loads(done.stdout)["again"]["source_sha256"] == original
+    assert "its code comes from commit " in done.stderr
+    assert answer(done.stdout)["again"]["source_sha256"] == original
     command = ["git", "-C", str(checkout.root), "worktree", "list"]
     assert len(subprocess.run(command, capture_output=True, check=True).stdout.splitlines()) == 1
     assert checkout.leftovers() == []

@@ -6,11 +6,11 @@ import pynvml
 import pytest
 
 from harness.catalog import gpus
-from harness.cli import guarded
-from harness.cli.publish import publish
+from harness.cli.app import carry_out
 from harness.errors import ExitCode, InfrastructureError, TilebenchError, UsageError
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
+from harness.machine.guard import guarded
 from harness.machine.nvml import Device
 from tests.harness.checkout import one_line
 
@@ -75,7 +75,7 @@ def test_an_unknown_key_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("key", ["auto", "h300"])
 def test_auto_is_not_offered_where_it_is_refused(key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert guarded(lambda: publish(gpu=key)) is ExitCode.USAGE
+    assert carry_out(["publish", "--gpu", key]) is ExitCode.USAGE
     assert f"unknown GPU key '{key}'; known: h200, h100" in one_line(capsys.readouterr().err)
 
 

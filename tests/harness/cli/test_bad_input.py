@@ -1,6 +1,5 @@
 """Bad input: each is one line with its cause, and the good iterations between are judged as if it were not there."""
 
-import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkout import BUDGET, MODEL, SAMPLES, SHAPE, Checkout
+from tests.harness.envelopes import answer, envelope
 
 UNWRITTEN = "random trial: the output holds values that are not finite"
 # Sample -> status, stage, cause, and what the reason must say.
@@ -89,7 +89,7 @@ def done(checkout: Checkout) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    return {record["iteration"].partition("_")[2]: record for record in json.loads(done.stdout)["records"]}
+    return {record["iteration"].partition("_")[2]: record for record in answer(done.stdout)["records"]}
 
 
 def test_every_sample_has_its_case() -> None:
@@ -117,7 +117,7 @@ def test_a_good_iteration_between_them_passes(outcomes: dict[str, Any], name: st
 
 def test_a_path_that_says_nothing_is_a_usage_error_in_one_line(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 2
-    reasons = json.loads(done.stdout)["misplaced"]
+    reasons = envelope(done.stdout)["problems"]
     for place, says in MISPLACED.items():
         (reason,) = (reason for reason in reasons if place in reason)
         assert says in reason
@@ -146,7 +146,7 @@ def test_nothing_is_left_behind(checkout: Checkout) -> None:
 
 @pytest.mark.usefixtures("outcomes")
 def test_failures_are_rows_below_the_ranked_ones(checkout: Checkout) -> None:
-    rows = json.loads(checkout.run("leaderboard", "--json").stdout)
+    rows = answer(checkout.run("leaderboard", "--json").stdout)
     ranked = [row["rank"] is not None for row in rows]
     assert ranked == sorted(ranked, reverse=True)
     assert sum(ranked) == len(GOOD) + 1

@@ -8,7 +8,7 @@ import pytest
 from harness import doctor
 from harness.authoring import scaffold
 from harness.catalog import gpus
-from harness.cli.app import app, guarded
+from harness.cli.app import carry_out
 from harness.errors import ExitCode
 from tests.harness.checkout import SHAPE, one_line
 
@@ -27,8 +27,7 @@ def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
     def refused(*words: str) -> str:
         command = [*words, "--gpu", "cpu"]
-        code = guarded(lambda: app(command, exit_on_error=False, print_error=False, result_action="return_value"))
-        assert code is ExitCode.USAGE
+        assert carry_out(command) is ExitCode.USAGE
         return one_line(" ".join(capsys.readouterr().err.split()))
 
     return refused

@@ -1,7 +1,6 @@
 """The container, for real: built, run, looked at, interrupted, and held against what it claims."""
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -21,6 +20,7 @@ from harness.records.environment import IMAGE_VARIABLE
 from harness.records.results import Record
 from harness.records.store import read
 from tests.harness.container.machine import USER, Engine, Host
+from tests.harness.envelopes import answer
 
 SHAPE = "matmul_f32fp32_256x256x256"
 OTHER = "linear_f32fp32_128x256x512"
@@ -188,13 +188,13 @@ def test_a_bare_run_prints_the_leaderboards_help_and_what_it_sees(image: Image, 
 def test_commands_of_a_plain_run_find_their_environment(image: Image, client: docker.DockerClient) -> None:
     assert "passed" in said(client, image, "nox", "-s", "check", "--", "--gpu", "h200", "--iter", "0")
     document = said(client, image, "python3", "-m", "harness", "verify", "--gpu", "cpu", "--iter", "0", "--json")
-    verified = json.loads(document[document.index("{\n") :])
+    verified = answer(document[document.index("{\n") :])
     assert re.fullmatch(r"contents:[0-9a-f]{64}", verified["records"][0]["environment"]["image"])
 
 
 def test_doctor_finds_the_image_as_it_was_locked(host: Host, image: Image) -> None:
     done = host.harness("run-in-docker", "doctor", "--json")
-    findings = {each["name"]: each for each in json.loads(done.stdout)}
+    findings = {each["name"]: each for each in answer(done.stdout)}
     assert findings["locked packages"]["ok"], findings["locked packages"]
     assert findings["image"]["found"] == image.id
     assert all(each["ok"] for each in findings.values() if each["needed"]), findings

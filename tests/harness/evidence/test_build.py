@@ -1,7 +1,6 @@
 """harness build on real CUDA kernels, without a GPU: evidence, refusals, attempts, and what is not repeated."""
 
 import importlib.util
-import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from harness.judge.facts.problem import parse_shape_key
 from harness.records.builds import BuildRecord
 from harness.records.store import read
 from tests.harness.checkout import MODEL, SAMPLES, Checkout, one_line
+from tests.harness.envelopes import answer
 
 SHAPE = "matmul_bf16fp32_1024x1024x1024"
 SOUND = ("stock", "eager_jit", "spills", "bank_conflicts")
@@ -64,7 +64,7 @@ def rows(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def by_name(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    return {row["iteration"].partition("_")[2]: row for row in json.loads(done.stdout)["records"]}
+    return {row["iteration"].partition("_")[2]: row for row in answer(done.stdout)["records"]}
 
 
 def records(checkout: Checkout) -> list[BuildRecord]:

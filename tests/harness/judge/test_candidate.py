@@ -10,7 +10,7 @@ from harness.boards import play_off
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli import compare
-from harness.cli.options import Building, Choice, Manner
+from harness.cli.options import BuildOptions, MeasureOptions, SelectionOptions
 from harness.extras.selftest import agreement, sensitivity
 from harness.judge.candidate import Candidate, Referees, Settings
 from harness.judge.facts.gpu import Gpu
@@ -57,7 +57,7 @@ def of_sensitivity(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
 def of_a_play_off(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(play_off, "hold", lambda *arguments: tell(arguments[5]))
     patch.setenv("TILEBENCH_ROOT", str(tree.root))
-    compare.play(Choice(gpu=gpu.key, shape=SHAPE))
+    compare.play(SelectionOptions(gpu=gpu.key, shape=SHAPE))
 
 
 @pytest.mark.parametrize("gpu", [CPU, H200], ids=lambda gpu: gpu.key)
@@ -68,7 +68,7 @@ def test_whoever_measures_makes_the_rounds_and_launches_of_a_bench(
     monkeypatch.setattr(gpus, "resolve", lambda *_, **__: (gpu, None))
     with pytest.raises(Told) as told:
         measure(tree, gpu, monkeypatch)
-    benched, settings = Manner().settings(gpu), told.value.settings
+    benched, settings = MeasureOptions().settings(gpu), told.value.settings
     assert settings.rounds_per_placement == benched.rounds_per_placement
     assert settings.min_launches == benched.min_launches
     assert settings.min_placements == benched.min_placements
@@ -79,11 +79,11 @@ def test_a_bench_makes_what_the_documentation_says() -> None:
     documented = (Path(__file__).parents[3] / "docs" / "explanation" / "measurement.md").read_text()
     assert "After 6 rounds (3 on a CPU)" in documented and "50 launches (24)" in documented
     for gpu, extent in ((H200, (3.0, 6, 50)), (CPU, (1.0, 3, 24))):
-        for settings in (Settings.of(gpu), Manner().settings(gpu), Building().settings(gpu)):
+        for settings in (Settings.of(gpu), MeasureOptions().settings(gpu), BuildOptions().settings(gpu)):
             assert (settings.budget_s, settings.rounds_per_placement, settings.min_launches) == extent
 
 
-@pytest.mark.parametrize("options", [Manner, Building])
-def test_again_is_to_compile_again_too(options: type[Manner] | type[Building]) -> None:
+@pytest.mark.parametrize("options", [MeasureOptions, BuildOptions])
+def test_again_is_to_compile_again_too(options: type[BuildOptions]) -> None:
     assert options(again=True).settings(H200).again
     assert not options().settings(H200).again

@@ -1,6 +1,5 @@
 """The real command line on a small tree: what a user types, and gets."""
 
-import json
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ import pytest
 
 from harness.machine.nvml import devices
 from tests.harness.checkout import BUDGET, MODEL, SCALAR, SHAPE, Checkout, one_line, until
+from tests.harness.envelopes import envelope
 
 OTHER_SHAPE = "linear_f32fp32_16x32x64"
 LADDER = ["iter000_torch_matmul", "iter001_tiles_of_16", "iter002_tiles_of_32"]
@@ -143,7 +143,7 @@ def test_json_is_all_that_stdout_holds(measured: Checkout) -> None:
     for verb in ("bench", "verify", "check", "leaderboard"):
         done = measured.run(verb, "--json")
         assert done.returncode == 0, done.stderr
-        json.loads(done.stdout)
+        assert envelope(done.stdout)["verb"] == verb
 
 
 @pytest.mark.parametrize(

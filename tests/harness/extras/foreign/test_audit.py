@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.app import emit
+from harness.cli.reply import emit
+from harness.errors import ExitCode
 from harness.extras.foreign import results
 from harness.extras.foreign.audit import audit, summary
 from harness.extras.foreign.finding import WHY, Finding, Kind
 from tests.harness.checkout import ROOT, Checkout, one_line
+from tests.harness.envelopes import answer
 
 SHAPE, MODEL = "matmul_bf16fp32_1024x1024x1024", "somebody"
 HONEST = '''"""Wide tiles."""
@@ -238,7 +240,7 @@ def test_the_command(tree: Tree) -> None:
     assert done.returncode == 1
     assert f"{path}:19: own inputs: torch.randn" in done.stdout
     assert "why it matters" in done.stdout
-    assert len(json.loads(checkout.run("audit", ".", "--json").stdout)) == 6
+    assert len(answer(checkout.run("audit", ".", "--json").stdout)) == 6
     assert "is not a folder" in one_line(checkout.run("audit", "nowhere").stderr)
     (tree.root / "empty").mkdir()
     assert "holds no scripts" in one_line(checkout.run("audit", "empty").stderr)
@@ -252,11 +254,13 @@ def test_names_that_are_not_utf_8(tree: Tree) -> None:
     (folder / os.fsdecode(b"iter004_\xfe.py")).write_text("def kernel(:\n")
     done = Checkout(tree.root).run("audit", ".", "--json")
     assert done.returncode == 1, done.stderr
-    torn, twin = json.loads(done.stdout)
+    torn, twin = answer(done.stdout)
     assert torn["path"].endswith(r"/iter004_\xfe.py")
     assert twin["what"] == r"the same program as iter002_\xff.py"
 
 
 def test_a_surrogate_that_is_no_byte_is_spelled_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    emit({"\ud800": ["é\udcff"], "path": Path("\udfff")})
-    assert json.loads(capsysbinary.readouterr().out) == {r"\ud800": [r"é\xff"], "path": r"\udfff"}
+    emit("audit", ExitCode.PASSED, {"\ud800": ["é\udcff"], "path": Path("\udfff")}, ["\udfff"])
+    document = json.loads(capsysbinary.readouterr().out)
+    assert document["data"] == {r"\ud800": [r"é\xff"], "path": r"\udfff"}
+    assert document["problems"] == [r"\udfff"]

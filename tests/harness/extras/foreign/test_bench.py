@@ -1,6 +1,5 @@
 """A tree of somebody's, benched for real on the CPU: every form of a kernel, and every way to have none."""
 
-import json
 import os
 import shutil
 import signal
@@ -16,6 +15,7 @@ from harness.judge.child.confinement import landlock_version
 from harness.records.base import Cause, Stage, Status
 from harness.records.store import read
 from tests.harness.checkout import SAMPLES, SHAPE, Checkout, one_line, until
+from tests.harness.envelopes import answer
 
 MODEL = "somebody"
 FORMS = ("prim_func", "compiled", "lazy", "eager")
@@ -51,7 +51,7 @@ class Foreign:
 
     def read(self, document: str) -> None:
         """Rows by sample, each with the part of the board that it stands in."""
-        (board,) = json.loads(document)
+        (board,) = answer(document)
         for place in ("judged", "self_reported"):
             for row in board[place]:
                 self.rows[row["script"].partition("_")[2]] = row | {"place": place}

@@ -1,7 +1,5 @@
 """Host time per call: the ways, the figures on a CPU, and the kernels for a GPU as far as they go without one."""
 
-import json
-
 import pytest
 import tilelang
 from tilelang import tvm
@@ -13,6 +11,7 @@ from harness.extras.overhead.measure import Figure, table
 from harness.extras.overhead.ways import BACKENDS, LENGTH, SPELLINGS, TORCH, ways
 from harness.judge.child.kernel import target_of
 from tests.harness.checkout import Checkout
+from tests.harness.envelopes import answer
 
 
 def test_every_spelling_goes_with_every_backend() -> None:
@@ -52,7 +51,7 @@ def test_on_a_cpu_the_order_is_what_it_must_be(tmp_path_factory: pytest.TempPath
     try:
         done = made.run("overhead", "--gpu", "cpu", "--json")
         assert done.returncode == 0, done.stderr
-        figures = {(each["spelling"], each["requested"]): each for each in json.loads(done.stdout)}
+        figures = {(each["spelling"], each["requested"]): each for each in answer(done.stdout)}
         torch_us = figures[TORCH, ""]["us"]
         compiled_us = figures["tilelang.compile", "cython"]["us"]
         eager_us = figures["eager @tilelang.jit", "cython"]["us"]

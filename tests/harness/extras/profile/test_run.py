@@ -1,7 +1,6 @@
 """A run of profiles: verified first, all outcomes kept, the bound shown, the next iteration from an idea."""
 
 import fcntl
-import json
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from harness.machine.progress import Quiet
 from harness.records.profiles import Bound, Confidence, Idea, KernelTime, ProfileOutcome, ProfileRecord
 from harness.records.store import append, read
 from tests.harness.checkout import BASELINE, MODEL, SHAPE, Checkout, one_line
+from tests.harness.envelopes import answer
 
 STOCK = '''"""The kernel of the first example."""
 
@@ -260,10 +260,10 @@ def test_a_profile_on_this_gpu(checkout: Checkout) -> None:
     checkout.write("iter000_torch_matmul", BASELINE, shape, gpu=key)
     checkout.write("iter001_stock", STOCK, shape, gpu=key)
     done = checkout.run("profile", "--gpu", key, "--iter", "1", "--json")
-    (record,) = json.loads(done.stdout)
+    (record,) = answer(done.stdout)
     assert [kernel["name"] for kernel in record["kernels"]] == ["main_kernel"], done.stderr
     assert 0 < record["duration_us"] < 1000
     assert (record["outcome"], done.returncode) in (("profiled", 0), ("timed", 3)), done.stderr
     library = checkout.run("profile", "--gpu", key, "--iter", "0", "--json")
     assert library.returncode == 1
-    assert "no generated source" in json.loads(library.stdout)[0]["reason"]
+    assert "no generated source" in answer(library.stdout)[0]["reason"]

@@ -14,8 +14,7 @@ import vl_convert
 from harness.boards import leaderboard
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
-from harness.cli import guarded
-from harness.cli.app import app
+from harness.cli.app import carry_out
 from harness.errors import ExitCode
 from harness.extras.report import figures, page, palette, pictures, plots, rows
 from harness.extras.report.difference import lines, settings
@@ -23,6 +22,7 @@ from harness.extras.report.gather import Report, gather
 from harness.extras.report.roofline import DATASHEET, REACHED, roofline
 from harness.records.results import BlockPair
 from tests.harness.checkout import ROOT
+from tests.harness.envelopes import answer
 from tests.harness.extras.report.notebook import GPU, HOSTILE, MODEL, SHAPE, Notebook, every_state, measurement
 
 
@@ -260,9 +260,7 @@ def test_numbers_are_written_for_people(value: float | None, written: str) -> No
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """The verb, by the real command line: its exit code, and what it said on both streams."""
-    code = guarded(
-        lambda: app(["report", *arguments], exit_on_error=False, print_error=False, result_action="return_value")
-    )
+    code = carry_out(["report", *arguments])
     said = capsys.readouterr()
     return int(code), said.out, said.err
 
@@ -279,7 +277,7 @@ def test_the_verb_writes_the_file_and_says_where(
     code, out, _ = told(
         capsys, "--gpu", GPU, "--shape", SHAPE, "--json", "--output", str(tmp_path / "deep/er/page.html")
     )
-    document = json.loads(out)
+    document = answer(out)
     assert (code, document["problems"]) == (ExitCode.PASSED, 1)
     assert (tmp_path / "deep/er/page.html").stat().st_size == document["bytes"]
     assert list((tmp_path / "deep/er").iterdir()) == [tmp_path / "deep/er/page.html"]

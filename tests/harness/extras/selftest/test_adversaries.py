@@ -1,6 +1,5 @@
 """Every trick of the samples gets its verdict on this machine's CPU, and every honest control passes."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.cli.health import measure_itself
-from harness.cli.options import Choice
-from harness.errors import InfrastructureError, UsageError
+from harness.cli.app import carry_out
+from harness.errors import ExitCode, UsageError
 from harness.extras.selftest import adversaries
 from harness.extras.selftest.adversaries import Finding, samples
 from tests.harness.checkout import ROOT
+from tests.harness.envelopes import answer
 
 SAMPLES = samples(ROOT, cpu=True)
 TRICKS = 30
@@ -32,7 +31,7 @@ def findings() -> dict[str, Any]:
         check=False,
     )
     assert done.returncode in (0, 1), done.stderr
-    return {finding["name"]: finding for finding in json.loads(done.stdout)}
+    return {finding["name"]: finding for finding in answer(done.stdout)["adversaries"]}
 
 
 @pytest.mark.parametrize("name", [sample.path.stem for sample in SAMPLES])
@@ -66,8 +65,9 @@ def test_what_was_found_is_shown_when_it_is_stopped(capsys: pytest.CaptureFixtur
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(adversaries, "confront", confront)
-        with pytest.raises(InfrastructureError, match="stopped; 1 of 2 were tried"):
-            measure_itself(Choice(gpu="cpu"), adversaries=True, only="hangs,forks_without_end")
+        command = ("--adversaries", "--only", "hangs,forks_without_end")
+        assert carry_out(["selftest", "--gpu", "cpu", *command]) is ExitCode.INFRASTRUCTURE
     told = capsys.readouterr()
     assert "29       hangs     timeout" in told.out
     assert "for the rest: --only hangs\n" in told.err
+    assert "stopped; 1 of 2 were tried" in told.err
