@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.errors import InfrastructureError, UsageError, explained
-from harness.records.results import Record
+from harness.records.results import Record, worst_error
 
 FORMATS: Final = ("csv", "json", "parquet")
 
@@ -39,11 +39,7 @@ def _kernel(name: str) -> Callable[[Record], _Value]:
 
 
 def _worst(name: str) -> Callable[[Record], _Value]:
-    def value(record: Record) -> _Value:
-        errors = [getattr(trial, name) for trial in record.verification]
-        return max((error for error in errors if error is not None), default=None)
-
-    return value
+    return lambda record: worst_error(record.verification, name)
 
 
 def _of(name: str) -> Callable[[Record], _Value]:

@@ -11,12 +11,14 @@ from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.judge.facts.problem import parse_shape_key
 from harness.records.base import Cause, Environment, Stage, Status
 from harness.records.playoffs import PlayOff, PlayOffEntry
 from harness.records.profiles import ProfileRecord
 from harness.records.profiles import newest as newest_profile
-from harness.records.results import Measurement, Record
+from harness.records.results import Measurement, Record, worst_error
 from harness.records.store import read
+from harness.records.throughput import Throughput, bandwidth_gbs, throughput
 from harness.runs import copy_bandwidth
 
 NOT_MEASURED: Final = "not measured"
@@ -78,9 +80,13 @@ class Board:
     environment: Environment | None
     timer: str | None
     baseline: str
-    baseline_tflops: float | None
+    baseline_rate: Throughput | None
     copy_gbs: float | None  # the copy ceiling, where the problem is memory-bound
     rows: tuple[Row, ...]
+
+    @property
+    def in_gbs(self) -> bool:
+        return gpus.find(self.gpu).is_memory_bound(parse_shape_key(self.problem))
 
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
@@ -193,7 +199,7 @@ def _boards(
                 environment=environment,
                 timer=timer,
                 baseline=measured.baseline if measured else "",
-                baseline_tflops=measured.baseline_tflops if measured else None,
+                baseline_rate=throughput(problem, gpus.find(gpu), measured.baseline_ms) if measured else None,
                 copy_gbs=copy_gbs,
                 rows=(*ranked, *below),
             )
@@ -286,10 +292,8 @@ def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
 def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str | None = None) -> Row:
     measured = record.measurement if record else None
     trials = record.verification if record else ()
-    errors = [trial.max_abs_err for trial in trials]
     build = builds.evidence(tree, record) if record else None
     kernel = main_kernel(build)
-    rel_errors = [trial.rel_err for trial in trials if trial.rel_err is not None]
     return Row(
         gpu=iteration.gpu,
         problem=iteration.shape_key,
@@ -299,14 +303,14 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         rank=None,
         time_ms=measured.time_ms if measured else None,
         tflops=measured.tflops if measured else None,
-        gbs=copy_bandwidth.bandwidth_gbs(iteration.problem, measured) if measured else None,
+        gbs=bandwidth_gbs(iteration.problem, measured.time_ms) if measured else None,
         ratio=measured.ratio if measured else None,
         ratio_low=measured.ratio_low if measured else None,
         ratio_high=measured.ratio_high if measured else None,
         timer=measured.timer if measured else None,
         rounds=measured.rounds if measured else None,
-        max_abs_err=max((error for error in errors if error is not None), default=None) if None not in errors else None,
-        rel_err=max(rel_errors, default=None),
+        max_abs_err=worst_error(trials),
+        rel_err=worst_error(trials, "rel_err"),
         stale=_stale(tree, iteration, record) if record else (),
         stable=measured.stable if measured else None,
         decision=decision,

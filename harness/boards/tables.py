@@ -44,13 +44,13 @@ def leaderboard(board: Board, table_format: str = "simple") -> str:
     if board.environment is None:
         where = "not measured yet"
     else:
-        versus = f"; ratio to {board.baseline} at {board.baseline_tflops:.4g} TFLOPS" if board.baseline_tflops else ""
+        versus = f"; ratio to {board.baseline} at {board.baseline_rate}" if board.baseline_rate else ""
         where = f"{board.environment.line()}; timer {board.timer or 'none'}{versus}"
     if board.copy_gbs is not None:
         where += f"; memory-bound: a copy of as many bytes reaches {board.copy_gbs:.4g} GB/s"
     body = tabulate(
-        [_cells(row, in_gbs=board.copy_gbs is not None) for row in board.rows],
-        headers=HEADERS if board.copy_gbs is None else tuple(MEMORY_BOUND.get(name, name) for name in HEADERS),
+        [_cells(row, in_gbs=board.in_gbs) for row in board.rows],
+        headers=tuple(MEMORY_BOUND.get(name, name) for name in HEADERS) if board.in_gbs else HEADERS,
         tablefmt=table_format,
         disable_numparse=True,
         colalign=("right", "left", "left", "right", "right", "right", "left", "right", "left", "left", "left"),
@@ -158,4 +158,5 @@ def _cells(row: Row, *, in_gbs: bool) -> tuple[str, ...]:
 
 
 def _bandwidth(row: Row) -> str:
-    return "" if row.gbs is None or row.of_copy is None else f"{row.gbs:.4g}, {row.of_copy:4.0%}"
+    share = "" if row.of_copy is None else f", {row.of_copy:4.0%}"
+    return "" if row.gbs is None else f"{row.gbs:.4g}{share}"

@@ -1,6 +1,6 @@
 """A measurement: paired blocks over many placements, until the stopping rule ends it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from statistics import median
 from typing import Final
@@ -15,7 +15,7 @@ from harness.judge.statistics import Estimate
 from harness.judge.stopping import NarrowOrSpent, Progress, StoppingRule
 from harness.machine.nvml import Monitor, Telemetry
 from harness.records.base import Cause
-from harness.records.results import BlockPair, Measurement, Trial
+from harness.records.results import BlockPair, Measurement, Trial, worst
 
 MAX_REPACED: Final = 4
 
@@ -56,11 +56,6 @@ def measure(candidate: Candidate, rule: StoppingRule) -> Measurement:
             kept.append(measured)
             found = rule(_progress(kept))
     return _measurement(candidate, found, paced, kept, len(trials), monitor.telemetry())
-
-
-def worst(trials: Sequence[Trial]) -> Trial:
-    """The trial with the largest error; a non-finite error, which a trial holds as None, is the largest."""
-    return max(trials, key=lambda trial: float("inf") if trial.max_abs_err is None else trial.max_abs_err)
 
 
 def _progress(kept: list[Measured]) -> Progress:

@@ -25,9 +25,16 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rel_limit: float | None
 
 
-def worst(trials: Sequence[Trial]) -> Trial | None:
-    """The trial with the largest absolute error. An error that is not finite is larger than all others."""
-    return max(trials, key=lambda trial: math.inf if trial.max_abs_err is None else trial.max_abs_err, default=None)
+def worst(trials: Sequence[Trial]) -> Trial:
+    """The trial with the largest absolute error, of at least one. An error that is not finite is the largest."""
+    return max(trials, key=lambda trial: math.inf if trial.max_abs_err is None else trial.max_abs_err)
+
+
+def worst_error(trials: Sequence[Trial], name: str = "max_abs_err") -> float | None:
+    """The largest of one error over all trials; None where no trial has it, or where a result was not finite."""
+    if any(trial.max_abs_err is None for trial in trials):
+        return None
+    return max((error for trial in trials if (error := getattr(trial, name)) is not None), default=None)
 
 
 class BlockPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):

@@ -8,7 +8,7 @@ from typing import Final
 from harness.catalog.tree import Iteration, Tree
 from harness.machine import files
 from harness.records.base import Status
-from harness.records.results import Record
+from harness.records.results import Record, worst_error
 from harness.records.store import read
 
 _HEAD: Final = """\
@@ -80,10 +80,8 @@ def timing_lines(record: Record) -> list[str]:
 
 
 def _worst_error(record: Record) -> str:
-    if not record.verification:
-        return "nan"
-    errors = [trial.max_abs_err for trial in record.verification]
-    return "nan" if None in errors else f"{max(error for error in errors if error is not None):.3g}"
+    error = worst_error(record.verification)
+    return "nan" if error is None else f"{error:.3g}"
 
 
 def _tsv(tree: Tree, iteration: Iteration) -> Path:

@@ -10,8 +10,9 @@ from harness.authoring import scaffold
 from harness.catalog.tree import Iteration, Tree
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
-from harness.records.results import Measurement, Record
+from harness.records.results import Record
 from harness.records.store import read
+from harness.records.throughput import bandwidth_gbs
 
 OPERATOR: Final = "copy"
 ROW: Final = 1024  # elements
@@ -47,9 +48,4 @@ def newest_gbs(
         if record.number == 0 and record.measurement is not None and record.environment.rank_key == rank_key
     ]
     newest = max(found, key=lambda record: record.recorded_at, default=None)
-    return bandwidth_gbs(copied, newest.measurement) if newest and newest.measurement else None
-
-
-def bandwidth_gbs(problem: Problem, measured: Measurement) -> float:
-    """The problem's bytes, each input once and the output once, over the time of a launch; 0 where that is odd."""
-    return problem.bytes / (measured.time_ms * 1e6) if measured.time_ms > 0 else 0.0
+    return bandwidth_gbs(copied, newest.measurement.time_ms) if newest and newest.measurement else None

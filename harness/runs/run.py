@@ -90,7 +90,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             results.reused += 1
             if not companion_files.complete(plan.tree, iteration):
                 companion_files.write(plan.tree, iteration, record)
-            reporter.finished(result_line(record, reused=True))
+            reporter.finished(result_line(record, plan.gpu, reused=True))
     if not waiting:
         return results
     with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
@@ -106,12 +106,12 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
                 keep(made)
                 if fault_attribution.is_retried(made.cause, plan.gpu) and turn + 1 < TURNS:
                     spoiled.append(iteration)
-                    reporter.finished(f"{result_line(made)}; once more at the end", advance=False)
+                    reporter.finished(f"{result_line(made, plan.gpu)}; once more at the end", advance=False)
                     continue
                 results.records.append(made)
                 results.reused += reused
                 advance = (made.shape_key, made.model, made.iteration) in planned
-                reporter.finished(result_line(made, reused=reused), advance=advance)
+                reporter.finished(result_line(made, plan.gpu, reused=reused), advance=advance)
             if not (ordered := spoiled):
                 break
     return results
