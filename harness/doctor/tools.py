@@ -11,14 +11,12 @@ from typing import Final
 from harness.catalog import gpus
 from harness.doctor.finding import Finding, dotted, major, version_of
 from harness.evidence import toolchain
+from harness.judge.facts import architectures
 from harness.machine.nvml import Device
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 CAPABILITIES: Final = Path("/proc/self/status")
 SYS_ADMIN: Final = 21  # bit of CAP_SYS_ADMIN
-
-# Architecture -> the first nvcc that compiles for it (CUDA release notes).
-LEAST_NVCC: Final = {"sm_80": (11, 0), "sm_89": (11, 8), "sm_90a": (12, 0), "sm_100a": (12, 8)}
 
 
 def nvcc(present: list[Device]) -> Iterable[Finding]:
@@ -37,7 +35,8 @@ def nvcc(present: list[Device]) -> Iterable[Finding]:
         return
     driver, key = present[0].driver, gpus.key_of(present[0].name)
     arch = gpus.find(key).arch if key else ""
-    oldest, least = LEAST_NVCC.get(arch, (0, 0)), gpus.LEAST_DRIVER.get(version[0], 0)
+    row = architectures.find(arch)
+    oldest, least = row.least_nvcc if row else (0, 0), gpus.LEAST_DRIVER.get(version[0], 0)
     if version < oldest:
         yield Finding("nvcc", False, needed, found, f"{arch} needs nvcc {dotted(oldest)} or newer: install that")
     elif major(driver) < least:

@@ -6,7 +6,7 @@ from typing import Final
 
 from harness.evidence import banks, rules, sass
 from harness.evidence.rules import KernelFacts
-from harness.judge.facts import occupancy, ptxas
+from harness.judge.facts import architectures, occupancy, ptxas
 from harness.judge.facts.compilation import Compilation, Launch
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
@@ -65,7 +65,7 @@ def _of_one(
     remarks: tuple[str, ...],
     conflicts: dict[str, tuple[str, ...]],
 ) -> KernelFacts:
-    limits = occupancy.limits(gpu.arch)
+    limits = architectures.limits(gpu.arch)
     x, y, z = launch.block
     blocks, limited_by = None, None
     if limits is not None and usage is not None and x * y * z > 0:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.evidence.sass import Code, WarpGroupMma
+from harness.judge.facts import architectures
+from harness.judge.facts.architectures import MAX_CLUSTER, MMA_SYNC, PORTABLE_CLUSTER
 from harness.judge.facts.launchability import Footprint
-from harness.judge.facts.occupancy import MAX_CLUSTER
 
 # Bytes of shared memory that an SM reads in a cycle: 32 banks of 4 (CUDA C++ Programming Guide, "Shared Memory").
 SHARED_BYTES_PER_CYCLE: Final = 128
@@ -95,11 +96,9 @@ def shared_bytes_per_cycle(mma: WarpGroupMma, input_bits: int) -> float:
 
 
 def _older_mma(facts: KernelFacts) -> Iterator[str]:
-    newer = next(
-        (name for arch, name in (("sm_90", "WGMMA"), ("sm_100", "tcgen05.mma")) if facts.arch.startswith(arch)), None
-    )
-    if newer and facts.code and any(each.startswith(_MMA_SYNC) for each in facts.code.tensor):
-        yield f"mma.sync instead of {newer}: the tensor cores of {facts.arch} do not reach their rate by it"
+    row = architectures.find(facts.arch)
+    if row and row.mma != MMA_SYNC and facts.code and any(each.startswith(_MMA_SYNC) for each in facts.code.tensor):
+        yield f"{MMA_SYNC} instead of {row.mma}: the tensor cores of {facts.arch} do not reach their rate by it"
 
 
 def _no_tensor_cores(facts: KernelFacts) -> Iterator[str]:
@@ -130,7 +129,7 @@ def _conflicts(facts: KernelFacts) -> Iterator[str]:
 
 def _portable(facts: KernelFacts) -> Iterator[str]:
     x, y, z = facts.launch.cluster
-    if 8 < x * y * z <= MAX_CLUSTER:
+    if PORTABLE_CLUSTER < x * y * z <= MAX_CLUSTER:
         yield f"a cluster of {x * y * z} blocks is not portable, and may not be schedulable"
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from harness.extras.profile.bottleneck import BUSY, FULL, NEAR, SATURATED
-from harness.extras.profile.case import GROUP, Case
+from harness.extras.profile.case import Case
+from harness.judge.facts.architectures import WARP_GROUP, has_wgmma
 from harness.records.profiles import Bound, Idea
 
 MOST_IDEAS: Final = 5
@@ -41,10 +42,10 @@ def larger_tile(case: Case) -> Iterator[Idea]:
         threads, config = case.computing_threads, {"block_M": new[0], "block_N": new[1]}
         if new[0] > 256 or new[1] > 256 or threads is None:
             continue
-        if not case.holds_accumulators(new) and threads < 2 * GROUP:
+        if not case.holds_accumulators(new) and threads < 2 * WARP_GROUP:
             threads *= 2
             lever = "consumer_groups" if "consumer_groups" in case.config else "threads"
-            config[lever] = threads // GROUP if lever == "consumer_groups" else threads
+            config[lever] = threads // WARP_GROUP if lever == "consumer_groups" else threads
         stages = case.number("num_stages") or 1
         more_bytes = stages * (case.stage_bytes(new) - case.stage_bytes(tile))
         while stages > 2 and not case.holds(more_bytes):
@@ -97,7 +98,7 @@ def more_stages(case: Case) -> Iterator[Idea]:
 
 def prefetch(case: Case) -> Iterator[Idea]:
     """Loads that run ahead on their own."""
-    if not case.figures.get("tma_pct") and case.gpu.arch == "sm_90a":
+    if not case.figures.get("tma_pct") and has_wgmma(case.gpu.arch):
         yield Idea(
             "warp_specialized",
             "a TMA producer with WGMMA consumers, as in kernels.gemm.warp_specialized, so that loads run ahead",
@@ -134,7 +135,7 @@ def tensor_cores(case: Case) -> Iterator[Idea]:
             f"T.gemm on {case.problem.input} tiles in shared memory, so that tensor cores multiply",
             f"the tensor pipe is at {tensor:.0f}% and {_busiest(case)}",
         )
-    elif case.gpu.arch == "sm_90a" and not case.uses_wgmma:
+    elif has_wgmma(case.gpu.arch) and not case.uses_wgmma:
         yield Idea(
             "wgmma",
             "WGMMA instead of mma.sync: whole warp groups and block_M a multiple of 64",
@@ -145,7 +146,7 @@ def tensor_cores(case: Case) -> Iterator[Idea]:
 def more_threads(case: Case) -> Iterator[Idea]:
     """Two warp groups that share the tile: one multiplies while the other does not."""
     tile, threads = case.tile, case.computing_threads
-    if tile is None or threads is None or threads > GROUP or tile[0] < 128:
+    if tile is None or threads is None or threads > WARP_GROUP or tile[0] < 128:
         return
     lever = "consumer_groups" if "consumer_groups" in case.config else "threads"
     yield Idea(

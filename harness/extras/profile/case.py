@@ -8,11 +8,11 @@ from typing import Final
 
 from harness.extras.profile.bottleneck import Bottleneck, warp_specialised
 from harness.extras.profile.figures import Figures
+from harness.judge.facts.architectures import WARP_GROUP
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
 Literal = int | str | float | bool | None
-GROUP: Final = 128  # threads of a warp group
 SPARE_REGISTERS: Final = 32  # a thread needs them beside its accumulators: addresses, counters, descriptors
 
 
@@ -54,7 +54,7 @@ class Case:
     def computing_threads(self) -> int | None:
         """Threads that hold accumulators."""
         groups, threads = self.number("consumer_groups"), self.number("threads")
-        return groups * GROUP if groups is not None else threads
+        return groups * WARP_GROUP if groups is not None else threads
 
     def stage_bytes(self, tile: tuple[int, int, int]) -> int:
         """Shared memory of one stage: a tile of each operand."""

@@ -9,15 +9,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from harness.extras.tune.space import Config
+from harness.judge.facts.architectures import DEFAULT_SHARED, REGISTERS, SUB_PARTITIONS, WARP, WARP_GROUP
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 SUGGESTIONS: Final = 10
-WARP: Final = 32
-WARP_GROUP: Final = 128
-# What the driver says of every part from sm_70 on: shared memory of a block without opting in, registers of an SM.
-_SHARED_BYTES: Final = 48 << 10
-_REGISTERS: Final = 65536
 _DTYPES: Final = {"float8_e4m3fn": "float8_e4m3"}  # the carver's spelling
 
 
@@ -87,13 +83,13 @@ def _described(gpu: Gpu) -> Any:
         "name": gpu.key,
         "device": None,
         "platform": "CUDA",
-        "smem_cap": _SHARED_BYTES,
-        "max_smem_usage": 2 * _SHARED_BYTES,
-        "reg_cap": _REGISTERS,
+        "smem_cap": DEFAULT_SHARED,
+        "max_smem_usage": 2 * DEFAULT_SHARED,
+        "reg_cap": REGISTERS,
         "compute_max_core": gpu.sms or 1,
         "compute_capability": str(version),
         "warp_size": WARP,
-        "sm_partition": 4,
+        "sm_partition": SUB_PARTITIONS,
         "l2_cache_size_bytes": gpu.l2_mib << 20,
         "transaction_size": [32, 128],
         "bandwidth": [750, 12080],  # TileLang's constant: only their quotient counts

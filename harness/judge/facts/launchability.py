@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.judge.facts import ptxas
-from harness.judge.facts.compilation import Compilation, Launch
-from harness.judge.facts.occupancy import (
+from harness.judge.facts.architectures import (
     MAX_CLUSTER,
     MAX_GRID,
     MAX_REGISTERS,
@@ -14,8 +13,9 @@ from harness.judge.facts.occupancy import (
     REGISTERS,
     SmLimits,
     limits,
-    registers_of,
 )
+from harness.judge.facts.compilation import Compilation, Launch
+from harness.judge.facts.occupancy import registers_of
 
 # Source of all limits: "Technical Specifications per Compute Capability" of the CUDA C++ Programming Guide; of
 # registers: cuda_occupancy.h, cudaOccMaxBlocksPerSMRegsLimit; of clusters: the guide's "Thread Block Clusters".

@@ -1,49 +1,11 @@
-"""Occupancy: how many blocks share an SM, and what limits them.
+"""Occupancy: how many blocks share an SM, and what limits them; rounding as in the toolkit's ``cuda_occupancy.h``."""
 
-Limits: "Technical Specifications per Compute Capability" of the CUDA C++ Programming Guide. Rounding: NVIDIA's
-``cuda_occupancy.h``, which comes with the toolkit.
-"""
-
-from dataclasses import dataclass
 from typing import Final
 
-WARP: Final = 32
-SUB_PARTITIONS: Final = 4  # of an SM, each with a quarter of the registers
-REGISTERS: Final = 65_536  # of an SM, and at most of a block
-MAX_THREADS: Final = 1024  # of a block
-MAX_REGISTERS: Final = 255  # of a thread
+from harness.judge.facts.architectures import MAX_THREADS, REGISTERS, RESERVED_SHARED, SUB_PARTITIONS, WARP, SmLimits
+
 REGISTER_UNIT: Final = 256  # registers are given to a warp in such pieces
 SHARED_UNIT: Final = 128  # bytes
-RESERVED_SHARED: Final = 1024  # bytes of each block that the system takes, from compute capability 8.0 on
-MAX_GRID: Final = (2**31 - 1, 65_535, 65_535)
-MAX_CLUSTER: Final = 16  # blocks; above 8 the size is not portable
-
-
-@dataclass(frozen=True, slots=True)
-class SmLimits:
-    """Of one SM: blocks, threads, bytes of shared memory, named barriers; and bytes that one block may opt in to."""
-
-    blocks: int
-    threads: int
-    shared_bytes: int
-    block_shared_bytes: int
-    barriers: int
-
-
-_KIB: Final = 1024
-_LIMITS: Final = {
-    "80": SmLimits(32, 2048, 164 * _KIB, 163 * _KIB, 64),
-    "86": SmLimits(16, 1536, 100 * _KIB, 99 * _KIB, 16),
-    "89": SmLimits(24, 1536, 100 * _KIB, 99 * _KIB, 24),
-    "90": SmLimits(32, 2048, 228 * _KIB, 227 * _KIB, 64),
-    "100": SmLimits(32, 2048, 228 * _KIB, 227 * _KIB, 64),
-    "120": SmLimits(24, 1536, 100 * _KIB, 99 * _KIB, 24),
-}
-
-
-def limits(arch: str) -> SmLimits | None:
-    """Of an architecture such as ``sm_90a``; None for one that is not known here."""
-    return _LIMITS.get(arch.removeprefix("sm_").rstrip("af"))
 
 
 def registers_of(threads: int, registers: int) -> int:

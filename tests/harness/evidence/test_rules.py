@@ -7,9 +7,9 @@ import pytest
 
 from harness.evidence.rules import WARNINGS, KernelFacts, shared_bytes_per_cycle, warnings
 from harness.evidence.sass import Code, WarpGroupMma
+from harness.judge.facts.architectures import limits
 from harness.judge.facts.compilation import Launch
 from harness.judge.facts.launchability import refusals
-from harness.judge.facts.occupancy import limits
 from harness.judge.facts.ptxas import Usage
 
 LAUNCH = Launch("main_kernel", (264, 1, 1), (384, 1, 1), (1, 1, 1), 196_608)

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.judge.facts.architectures import limits
 from harness.judge.facts.compilation import Compilation, Launch
 from harness.judge.facts.launchability import Footprint, does_not_fit, refusals
-from harness.judge.facts.occupancy import limits
 from harness.judge.facts.ptxas import Usage
 
 LAUNCH = Launch("main_kernel", (264, 1, 1), (384, 1, 1), (1, 1, 1), 196_608)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from harness.judge.facts.occupancy import REGISTERS, blocks_per_sm, limits, registers_of
+from harness.judge.facts.architectures import REGISTERS, limits
+from harness.judge.facts.occupancy import blocks_per_sm, registers_of
 
 
 # launch__occupancy_limit_{registers,shared_mem,warps,barriers} by ncu, of 384 threads on an H200.
