@@ -18,7 +18,7 @@ CHIP_HALF_WIDTH: Final = 0.016
 CHIP_HALF_WIDTH_PER_LOG: Final = 0.034
 
 
-class Verdict(StrEnum):
+class Change(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     SAME = "same"
@@ -37,7 +37,7 @@ class Comparison(msgspec.Struct, frozen=True):
     problem: str
     model: str
     iteration: str
-    verdict: Verdict
+    verdict: Change
     a: str | None = None
     b: str | None = None
     ratio_a: float | None = None
@@ -54,13 +54,13 @@ class Interval(msgspec.Struct, frozen=True):
     low: float
     high: float
 
-    def verdict(self, margin: float = MARGIN) -> Verdict:
+    def verdict(self, margin: float = MARGIN) -> Change:
         """Faster or slower where 1 lies outside; same where the whole interval is within the margin about 1."""
         if self.low > 1:
-            return Verdict.FASTER
+            return Change.FASTER
         if self.high < 1:
-            return Verdict.SLOWER
-        return Verdict.SAME if 1 - margin <= self.low and self.high <= 1 + margin else Verdict.UNDECIDED
+            return Change.SLOWER
+        return Change.SAME if 1 - margin <= self.low and self.high <= 1 + margin else Change.UNDECIDED
 
 
 def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
@@ -79,7 +79,7 @@ def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
 
 def compare(a: Record, b: Record, margin: float = MARGIN) -> Comparison:
     """How two records of one iteration, or of two, stand to each other."""
-    same = Comparison(b.gpu, b.shape_key, b.model, b.iteration, Verdict.INCOMPARABLE, a.id, b.id)
+    same = Comparison(b.gpu, b.shape_key, b.model, b.iteration, Change.INCOMPARABLE, a.id, b.id)
     why = _incomparable(a, b)
     if why is not None:
         return msgspec.structs.replace(same, why=why)
@@ -109,7 +109,11 @@ def pair(before: Sequence[Record], after: Sequence[Record], margin: float = MARG
             continue
         found.append(
             Comparison(
-                *key, Verdict.INCOMPARABLE, _id(a), _id(b), why=f"{'B' if b is None else 'A'} has no record of it"
+                *key,
+                Change.INCOMPARABLE,
+                _id(a),
+                _id(b),
+                why=f"{'B' if b is None else 'A'} has no record of it",
             )
         )
     return found

@@ -24,7 +24,7 @@ from harness.runs import copy_bandwidth
 NOT_MEASURED: Final = "not measured"
 
 
-class Row(msgspec.Struct, frozen=True):
+class BoardRow(msgspec.Struct, frozen=True):
     """One iteration on the leaderboard; figures are None where it did not get so far."""
 
     gpu: str
@@ -82,7 +82,7 @@ class Board:
     baseline: str
     baseline_rate: Throughput | None
     copy_gbs: float | None  # the copy ceiling, where the problem is memory-bound
-    rows: tuple[Row, ...]
+    rows: tuple[BoardRow, ...]
 
     @property
     def in_gbs(self) -> bool:
@@ -168,7 +168,7 @@ def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iterat
 
 
 def _boards(
-    tree: Tree, gpu: str, shape_key: str, group: list[tuple[Iteration, Record]], blank: list[Row]
+    tree: Tree, gpu: str, shape_key: str, group: list[tuple[Iteration, Record]], blank: list[BoardRow]
 ) -> list[Board]:
     """One board a timer; failures and what is not measured yet stand below the first."""
     kept = _decisions(group)
@@ -207,7 +207,7 @@ def _boards(
     return result
 
 
-def _ranked(rows: list[Row]) -> list[Row]:
+def _ranked(rows: list[BoardRow]) -> list[BoardRow]:
     """By ratio; a row whose interval reaches that of the first of a rank shares the rank."""
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
     places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
@@ -235,14 +235,16 @@ def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
     return board
 
 
-def _played(row: Row, held: PlayOff, standing: PlayOffEntry) -> bool:
+def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
     """Whether a row is of the very code, judge and kind of machine that played."""
     assert row.environment is not None and row.timer is not None
     unchanged = row.source_sha256 == standing.source_sha256 and not {"source", "family"} & set(row.stale)
     return unchanged and held.applies(row.environment, row.timer)
 
 
-def _in_order(first: dict[tuple[str, str], Row], standings: dict[tuple[str, str], PlayOffEntry]) -> Iterator[Row]:
+def _in_order(
+    first: dict[tuple[str, str], BoardRow], standings: dict[tuple[str, str], PlayOffEntry]
+) -> Iterator[BoardRow]:
     """Who is not behind for sure shares the first rank."""
     rank = 1
     for position, (name, standing) in enumerate(((n, s) for n, s in standings.items() if n in first), start=1):
@@ -289,12 +291,12 @@ def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
     return decided
 
 
-def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str | None = None) -> Row:
+def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str | None = None) -> BoardRow:
     measured = record.measurement if record else None
     trials = record.verification if record else ()
     build = builds.evidence(tree, record) if record else None
     kernel = main_kernel(build)
-    return Row(
+    return BoardRow(
         gpu=iteration.gpu,
         problem=iteration.shape_key,
         iteration=iteration.name,

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board, Row
+from harness.boards.leaderboard import Board, BoardRow
 from harness.catalog.tree import Selection, Tree
 from harness.judge import contract
 from harness.judge.facts.import_reader import imports_of
@@ -74,27 +74,27 @@ def _best(
     return None
 
 
-def _call(tree: Tree, gpu: str, row: Row) -> "Call | Unreadable":
+def _call(tree: Tree, gpu: str, row: BoardRow) -> "Call | Unreadable":
     try:
         return read_call(_source(tree, gpu, row))
     except Unreadable as error:
         return error
 
 
-def _holds(row: Row, known: Winner | None) -> bool:
+def _holds(row: BoardRow, known: Winner | None) -> bool:
     forced = row.environment is not None and row.environment.forced
     stays = known is not None and row.record == known.record and "source" not in row.stale
     return row.status == Status.PASSED and row.ratio is not None and (stays or not row.stale) and not forced
 
 
-def _nearest(rows: Iterable[Row]) -> str:
+def _nearest(rows: Iterable[BoardRow]) -> str:
     row = max(rows, key=lambda row: row.ratio or 0, default=None)
     if row is None:
         return ""
     return f": {row.model}/{row.iteration} has {row.ratio:.4f} [{row.ratio_low:.4f}, {row.ratio_high:.4f}]"
 
 
-def _source(tree: Tree, gpu: str, row: Row) -> str:
+def _source(tree: Tree, gpu: str, row: BoardRow) -> str:
     path = tree.folder(gpu) / "srcs" / row.problem / row.model / f"{row.iteration}.py"
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -102,7 +102,7 @@ def _source(tree: Tree, gpu: str, row: Row) -> str:
         raise Unreadable(f"its source cannot be read: {error}") from None
 
 
-def _winner(row: Row, call: Call) -> Winner:
+def _winner(row: BoardRow, call: Call) -> Winner:
     assert row.ratio is not None and row.ratio_low is not None and row.ratio_high is not None
     assert row.environment is not None and row.record is not None
     apart = {name: call.levers[name] for name in TO_THE_COMPILER if call.wrapped and name in call.levers}

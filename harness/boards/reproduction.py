@@ -65,7 +65,7 @@ class Reproduction(BaseRecord, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecordedCode:
     """A record, and the place where its code is as it was."""
 
     record: Record
@@ -95,7 +95,7 @@ def find_record(tree: Tree, named: str) -> Record:
 
 
 @contextmanager
-def as_recorded(tree: Tree, record: Record) -> Iterator[Found]:
+def as_recorded(tree: Tree, record: Record) -> Iterator[RecordedCode]:
     """A scratch checkout with the iteration, its families and the judge as they were, without records."""
     path = tree.folder(record.gpu) / "srcs" / record.shape_key / record.model / f"{record.iteration}.py"
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
@@ -103,15 +103,15 @@ def as_recorded(tree: Tree, record: Record) -> Iterator[Found]:
             for part in PARTS:
                 shutil.copytree(tree.root / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copytree(path.parent, root / path.parent.relative_to(tree.root))
-            yield Found(record, root, "the working tree")
+            yield RecordedCode(record, root, "the working tree")
         return
     commit = _commit(tree, path, record)
     with revisions.checked_out(tree.root, commit) as root:
         shutil.rmtree(Tree(root).folder(record.gpu) / "logs", ignore_errors=True)
-        yield Found(record, root, f"commit {commit[:10]}")
+        yield RecordedCode(record, root, f"commit {commit[:10]}")
 
 
-def again(found: Found, *, in_image: bool) -> Record:
+def again(found: RecordedCode, *, in_image: bool) -> Record:
     """Measure it once more by its own harness, with the budget that it had; what it says goes to stderr."""
     record = found.record
     assert record.measurement is not None
@@ -141,7 +141,7 @@ def again(found: Found, *, in_image: bool) -> Record:
     return next(each for each in records if each.iteration == record.iteration)
 
 
-def judge(found: Found, measured: Record) -> Reproduction:
+def judge(found: RecordedCode, measured: Record) -> Reproduction:
     """Whether the two agree: their quotient's interval holds 1."""
     compared = comparison.compare(found.record, measured)
     return Reproduction(

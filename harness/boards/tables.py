@@ -6,8 +6,8 @@ from typing import Final
 
 from tabulate import tabulate, tabulate_formats
 
-from harness.boards.comparison import Comparison, Verdict
-from harness.boards.leaderboard import Board, Row
+from harness.boards.comparison import Change, Comparison
+from harness.boards.leaderboard import Board, BoardRow
 from harness.catalog.tree import Selection
 from harness.errors import UsageError
 from harness.records.base import Status
@@ -61,7 +61,7 @@ def leaderboard(board: Board, table_format: str = "simple") -> str:
 def comparisons(found: list[Comparison], table_format: str = "simple") -> str:
     """What changed between two runs, what did not below it, and what cannot be compared last."""
     check_format(table_format)
-    order = list(Verdict)
+    order = list(Change)
     body = tabulate(
         [
             (
@@ -131,7 +131,7 @@ def no_iteration(key: str, selection: Selection, name: str = "iteration") -> str
     )
 
 
-def _cells(row: Row, *, in_gbs: bool) -> tuple[str, ...]:
+def _cells(row: BoardRow, *, in_gbs: bool) -> tuple[str, ...]:
     notes = []
     if row.stale:
         notes.append(f"stale: {', '.join(row.stale)}")
@@ -157,6 +157,6 @@ def _cells(row: Row, *, in_gbs: bool) -> tuple[str, ...]:
     )
 
 
-def _bandwidth(row: Row) -> str:
+def _bandwidth(row: BoardRow) -> str:
     share = "" if row.of_copy is None else f", {row.of_copy:4.0%}"
     return "" if row.gbs is None else f"{row.gbs:.4g}{share}"

@@ -10,19 +10,19 @@ from harness.judge.facts.gpu import Gpu
 class DeviceKind:
     """``torch_device`` is torch's name of it, ``good_samples`` the folder of the self-test's honest kernels.
 
-    An adversary may be ahead of the honest kernel by ``adversary_grace``, a share. A race ends with the candidates
-    within ``race_near``, a factor, of its leader.
+    An adversary's ratio may exceed the honest kernel's by the share ``adversary_grace``. ``screen_tolerance`` is a
+    factor: extra tolerance for the difference between screen and race.
     """
 
     torch_device: str
     good_samples: str
     adversary_grace: float
-    race_near: float
+    screen_tolerance: float
 
 
-_CPU: Final = DeviceKind("cpu", "tests/samples/good", adversary_grace=0.6, race_near=1.15)
-_GPU: Final = DeviceKind("cuda", "tests/samples/good_on_gpu", adversary_grace=0.03, race_near=1.01)
+CPU_KIND: Final = DeviceKind("cpu", "tests/samples/good", adversary_grace=0.6, screen_tolerance=1.15)
+GPU_KIND: Final = DeviceKind("cuda", "tests/samples/good_on_gpu", adversary_grace=0.03, screen_tolerance=1.01)
 
 
 def kind_of(gpu: Gpu) -> DeviceKind:
-    return _CPU if gpu.is_cpu else _GPU
+    return CPU_KIND if gpu.is_cpu else GPU_KIND

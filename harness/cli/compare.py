@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from harness.boards import comparison, exports, leaderboard, play_off, reproduction, revisions, tables
-from harness.boards.comparison import Comparison, Verdict
+from harness.boards.comparison import Change, Comparison
 from harness.boards.reproduction import Reproduction
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
@@ -45,7 +45,7 @@ def compare(
     found = comparison.pair(before, after, margin)
     code = ExitCode.PASSED
     if limit is not None:
-        if all(each.verdict is Verdict.INCOMPARABLE for each in found):
+        if all(each.verdict is Change.INCOMPARABLE for each in found):
             more = (*more, *reported([f"tilebench: --fail-on {fail_on}: no two records could be compared"]))
             code = ExitCode.REJECTED
         elif any(_fails(each, *limit) for each in found):
@@ -143,23 +143,23 @@ def _taken(tree: Tree, key: str, named: str, selection: Selection) -> tuple[list
     return [record for record in found if record.gpu == key and selection.takes_record(record)], reported(problems)
 
 
-def _limit(fail_on: str | None) -> tuple[Verdict, float] | None:
+def _limit(fail_on: str | None) -> tuple[Change, float] | None:
     """A verdict, and the relative change from which it counts. Raises UsageError."""
     if fail_on is None:
         return None
     word, _, size = fail_on.partition(":")
     try:
-        verdict = Verdict(word)
+        verdict = Change(word)
         least = float(size.removesuffix("%")) / 100 if size else 0.0
     except ValueError:
         raise UsageError(f"--fail-on '{fail_on}' is not a verdict and a size, such as slower:1%") from None
-    if verdict not in (Verdict.FASTER, Verdict.SLOWER) or not 0 <= least < 1:
+    if verdict not in (Change.FASTER, Change.SLOWER) or not 0 <= least < 1:
         raise UsageError(f"--fail-on '{fail_on}': it takes faster or slower, and a size from 0% up to 100%")
     return verdict, least
 
 
-def _fails(found: Comparison, verdict: Verdict, least: float) -> bool:
+def _fails(found: Comparison, verdict: Change, least: float) -> bool:
     """Whether the whole interval shows a change of this size: its near end counts."""
     if found.verdict is not verdict or found.low is None or found.high is None:
         return False
-    return found.high <= 1 - least if verdict is Verdict.SLOWER else found.low >= 1 + least
+    return found.high <= 1 - least if verdict is Change.SLOWER else found.low >= 1 + least

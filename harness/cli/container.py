@@ -50,7 +50,7 @@ def run_in_docker(
     """Run a verb in the container, on the code and records of this checkout; builds the image where it is missing."""
     if not words:
         raise UsageError("run-in-docker needs a verb, such as bench or verify, and then that verb's options")
-    order = sandbox.Order(Tree.here().root, words, gpus=_needs_gpu(words))
+    order = sandbox.ContainerCommand(Tree.here().root, words, gpus=_needs_gpu(words))
     present = devices() if order.gpus else []
     if order.gpus:
         gpus.narrowed()  # before a build of minutes

@@ -9,14 +9,14 @@ from harness.cli.reply import Reply
 from harness.cli.stages import carry_out, outcome, problems
 from harness.errors import ExitCode
 from harness.evidence import report, toolchain
-from harness.evidence.report import Row
+from harness.evidence.report import BuildRow
 from harness.records.base import Stage
 
 
 class BuildData(msgspec.Struct, frozen=True):
     """One row per iteration; ``reused`` of them were recorded before."""
 
-    records: tuple[Row, ...]
+    records: tuple[BuildRow, ...]
     reused: int
 
 

@@ -122,7 +122,7 @@ def _reply(data: SelftestData, text: Callable[[], str] = lambda: "", *, sound: b
 
 
 @app.command(name="doctor")
-def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.Finding]]:
+def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.HealthFinding]]:
     """Say what this machine has, what is missing, and what to do about it."""
     if chosen.shape is not None or chosen.model is not None or chosen.iter is not None:
         raise UsageError("doctor looks at the machine, not at iterations; leave --shape, --model and --iter out")

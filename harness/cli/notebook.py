@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from harness.authoring import scaffold
 from harness.boards import leaderboard, tables
-from harness.boards.leaderboard import Row
+from harness.boards.leaderboard import BoardRow
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.options import Parent, SelectionOptions, TableFormat
@@ -22,7 +22,9 @@ class NewData(msgspec.Struct, frozen=True):
 
 
 @app.command(name="leaderboard")
-def show(chosen: SelectionOptions = SelectionOptions(), *, format: TableFormat = "simple") -> Reply[tuple[Row, ...]]:
+def show(
+    chosen: SelectionOptions = SelectionOptions(), *, format: TableFormat = "simple"
+) -> Reply[tuple[BoardRow, ...]]:
     """Print the leaderboard from the records; measures nothing."""
     return leaderboards(chosen.key, chosen, format)
 
@@ -44,7 +46,7 @@ def new(
     return Reply(NewData(str(path)), lambda: tree.short(path))
 
 
-def leaderboards(key: str, chosen: SelectionOptions, table_format: str = "simple") -> Reply[tuple[Row, ...]]:
+def leaderboards(key: str, chosen: SelectionOptions, table_format: str = "simple") -> Reply[tuple[BoardRow, ...]]:
     """The boards of a GPU key. Raises UsageError where nothing is selected."""
     boards, complaints = leaderboard.boards(Tree.here(), key, chosen.selection)
     problems = reported(complaints)

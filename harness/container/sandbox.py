@@ -40,7 +40,7 @@ CHANGING_RIGHTS: Final = ("SETGID", "SETPCAP", "SETUID")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ContainerCommand:
     """What to run: the words after ``harness``, on which checkout, with the machine's GPUs or without."""
 
     root: Path
@@ -53,7 +53,7 @@ class Order:
         return re.sub(r"[^a-zA-Z0-9_.-]", "-", self.words[0])
 
 
-def run(client: DockerClient, image: Image, order: Order, device: Device | None = None) -> ExitCode:
+def run(client: DockerClient, image: Image, order: ContainerCommand, device: Device | None = None) -> ExitCode:
     """Run a verb in a new container, pass its output on, and return its exit code; nothing of it is left.
 
     Ctrl-C stops the container before KeyboardInterrupt goes on; raises InfrastructureError where it cannot run.
@@ -76,7 +76,7 @@ def run(client: DockerClient, image: Image, order: Order, device: Device | None 
                 container.remove(force=True)
 
 
-def settings(image: Image, order: Order, uid: int, gid: int, memory_bytes: int) -> dict[str, Any]:
+def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_bytes: int) -> dict[str, Any]:
     """The arguments of the container; its rights are the least that the verb needs.
 
     Raises UsageError where CUDA_VISIBLE_DEVICES names no GPU.

@@ -7,10 +7,10 @@ import msgspec
 from tabulate import tabulate
 
 from harness.doctor import gpu, packages, place, room, tools
-from harness.doctor.finding import Check, Finding
+from harness.doctor.finding import Check, HealthFinding
 from harness.machine.nvml import Device, devices
 
-__all__ = ["CHECKS", "Check", "Finding", "examine", "table"]
+__all__ = ["CHECKS", "Check", "HealthFinding", "examine", "table"]
 
 # What is looked at, in the table's order; the name is that of a check that fails.
 CHECKS: Final[tuple[tuple[str, Check], ...]] = (
@@ -34,21 +34,21 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
 )
 
 
-def examine() -> list[Finding]:
+def examine() -> list[HealthFinding]:
     """Look at everything, in under a second; what cannot be examined is a finding too."""
     checks = dict(CHECKS)
     try:
         present = devices()
     except Exception as error:  # NVML has many ways to fail, and each leaves a machine that can use the CPU
         present = []
-        trouble = Finding("GPU", False, False, f"NVML failed: {error}", "run nvidia-smi; reboot where it fails too")
+        trouble = HealthFinding("GPU", False, False, f"NVML failed: {error}", "run nvidia-smi; reboot if it fails too")
         checks["GPU"] = lambda _: [trouble]
     with ThreadPoolExecutor(len(checks)) as pool:
         examined = pool.map(lambda name: _careful(name, checks[name], present), checks)
         return [finding for findings in examined for finding in findings]
 
 
-def table(findings: list[Finding]) -> str:
+def table(findings: list[HealthFinding]) -> str:
     """The findings, for a terminal."""
     rows = [(_mark(each), each.name, each.found, each.advice) for each in findings]
     return tabulate(
@@ -59,17 +59,17 @@ def table(findings: list[Finding]) -> str:
     )
 
 
-def _mark(finding: Finding) -> str:
+def _mark(finding: HealthFinding) -> str:
     if finding.ok:
         return "ok"
     return "missing" if finding.needed else "note"
 
 
-def _careful(name: str, check: Check, present: list[Device]) -> list[Finding]:
+def _careful(name: str, check: Check, present: list[Device]) -> list[HealthFinding]:
     try:
         return [msgspec.structs.replace(each, advice="") if each.ok else each for each in check(present)]
     except ModuleNotFoundError as error:
-        return [Finding(name, False, False, f"could not be examined: {error}", f"pip install {error.name}")]
+        return [HealthFinding(name, False, False, f"could not be examined: {error}", f"pip install {error.name}")]
     except Exception as error:  # a doctor that fails over what it finds helps nobody
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return [Finding(name, False, False, f"could not be examined: {reason}", "look at it by hand")]
+        return [HealthFinding(name, False, False, f"could not be examined: {reason}", "look at it by hand")]

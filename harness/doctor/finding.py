@@ -13,7 +13,7 @@ from harness.machine.nvml import Device
 ANSWER_S: Final = 0.8  # a tool that takes longer to tell its version is there all the same
 
 
-class Finding(msgspec.Struct, frozen=True):
+class HealthFinding(msgspec.Struct, frozen=True):
     """One thing that was looked at: what was found and, where that is not ok, what to do about it.
 
     ``needed`` where the main job on this machine does not run without it.
@@ -26,7 +26,7 @@ class Finding(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-Check = Callable[[list[Device]], Iterable[Finding]]
+Check = Callable[[list[Device]], Iterable[HealthFinding]]
 """Looks at one thing, given the GPUs that the driver shows."""
 
 

@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Final
 
 from harness.catalog import gpus
-from harness.doctor.finding import Finding, dotted, major, version
+from harness.doctor.finding import HealthFinding, dotted, major, version
 from harness.machine.nvml import Device, compute_processes
 
 PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
 
 
-def gpu(present: list[Device]) -> Iterable[Finding]:
+def gpu(present: list[Device]) -> Iterable[HealthFinding]:
     if not present and _on_the_bus():
         advice = "install the driver, or start the container with --gpus all; until then GPU=auto means the CPU"
-        yield Finding("GPU", False, False, "an NVIDIA GPU on the bus, but no driver that answers", advice)
+        yield HealthFinding("GPU", False, False, "an NVIDIA GPU on the bus, but no driver that answers", advice)
     elif not present:
         advice = "nothing, unless this machine should have one: GPU=auto means the CPU here"
-        yield Finding("GPU", False, False, "no NVIDIA GPU", advice)
+        yield HealthFinding("GPU", False, False, "no NVIDIA GPU", advice)
     for index, device in enumerate(present):
         key = gpus.key_of(device.name)
         known = f"{device.name}, key {key}" if key else f"{device.name}, which matches no GPU key"
         # the first is the one that GPU=auto takes
-        yield Finding("GPU", key is not None, index == 0, known, "add a row for it to harness/catalog/gpus.toml")
+        yield HealthFinding("GPU", key is not None, index == 0, known, "add a row for it to harness/catalog/gpus.toml")
 
 
 def _on_the_bus() -> bool:
@@ -38,21 +38,21 @@ def _on_the_bus() -> bool:
     return False
 
 
-def driver(present: list[Device]) -> Iterable[Finding]:
+def driver(present: list[Device]) -> Iterable[HealthFinding]:
     if not present:
         return
     installed, cuda = present[0].driver, _torch_cuda()
     if cuda is None:
         advice = "install torch's CUDA build; the wheel on PyPI is one"
-        yield Finding("driver", False, True, f"{installed}, but torch is built without CUDA", advice)
+        yield HealthFinding("driver", False, True, f"{installed}, but torch is built without CUDA", advice)
         return
     least = gpus.LEAST_DRIVER.get(cuda[0])
     found = f"{installed}, torch built for CUDA {dotted(cuda)}"
     if least is None:
-        yield Finding("driver", True, True, f"{found}, whose least driver is not known here")
+        yield HealthFinding("driver", True, True, f"{found}, whose least driver is not known here")
         return
     advice = f"CUDA {cuda[0]} needs driver {least} or newer: update it, or install a torch for an older CUDA"
-    yield Finding("driver", major(installed) >= least, True, found, advice)
+    yield HealthFinding("driver", major(installed) >= least, True, found, advice)
 
 
 def _torch_cuda() -> tuple[int, ...] | None:
@@ -65,9 +65,9 @@ def _torch_cuda() -> tuple[int, ...] | None:
     return version(match[1]) if match else None
 
 
-def processes(present: list[Device]) -> Iterable[Finding]:
+def processes(present: list[Device]) -> Iterable[HealthFinding]:
     for device in present:
         pids = compute_processes(device)
         found = f"process {', '.join(map(str, pids))} on GPU {device.index}" if pids else f"none on GPU {device.index}"
         advice = "wait until it ends, or end it: the harness refuses to measure beside another process"
-        yield Finding("GPU processes", not pids, device == present[0], found, advice)
+        yield HealthFinding("GPU processes", not pids, device == present[0], found, advice)

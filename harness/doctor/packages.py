@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from harness.catalog.tree import Tree
-from harness.doctor.finding import Finding
+from harness.doctor.finding import HealthFinding
 from harness.machine.nvml import Device
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ class ProjectFile(msgspec.Struct, frozen=True):
     project: Project
 
 
-def python(_: list[Device]) -> Iterable[Finding]:
+def python(_: list[Device]) -> Iterable[HealthFinding]:
     from packaging.specifiers import SpecifierSet  # here, because a machine that lacks packages is what a doctor is for
 
     needed = _requires_python()
     found = platform.python_version()
     ok = SpecifierSet(needed).contains(found, prereleases=True)
-    yield Finding("Python", ok, True, found, f"install Python {needed} and set the environment up again")
+    yield HealthFinding("Python", ok, True, found, f"install Python {needed} and set the environment up again")
 
 
-def pinned(_: list[Device]) -> Iterable[Finding]:
+def pinned(_: list[Device]) -> Iterable[HealthFinding]:
     pins = _requirements()
     if not pins:
-        yield Finding("pinned packages", False, True, "no pins found", "run from a checkout that has pyproject.toml")
+        yield HealthFinding("pinned packages", False, True, "no pins found", "run from a checkout with pyproject.toml")
     for pin in pins:
         if pin.marker is not None and not pin.marker.evaluate({"extra": ""}):
             continue
@@ -52,13 +52,13 @@ def pinned(_: list[Device]) -> Iterable[Finding]:
         try:
             found = importlib.metadata.version(pin.name)
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(pin.name, False, True, "not installed", remedy)
+            yield HealthFinding(pin.name, False, True, "not installed", remedy)
             continue
         ok = pin.specifier.contains(found, prereleases=True)
-        yield Finding(pin.name, ok, True, found if ok else f"{found}, not {pin.specifier}", remedy)
+        yield HealthFinding(pin.name, ok, True, found if ok else f"{found}, not {pin.specifier}", remedy)
 
 
-def locked(_: list[Device]) -> Iterable[Finding]:
+def locked(_: list[Device]) -> Iterable[HealthFinding]:
     """All that is installed of what the locks pin, and not only what the project names itself."""
     pins = [line.strip().partition("==") for lock in LOCKS for line in _lines(Tree.here().root / lock)]
     installed, other = 0, []
@@ -74,7 +74,7 @@ def locked(_: list[Device]) -> Iterable[Finding]:
         found, remedy = f"no {' and '.join(LOCKS)} here", "run from a checkout"
     else:
         found, remedy = f"{installed} of the {len(pins)} that are pinned", "make clean; or in the container, make image"
-    yield Finding("locked packages", bool(pins) and not other, False, "; ".join(other) or found, remedy)
+    yield HealthFinding("locked packages", bool(pins) and not other, False, "; ".join(other) or found, remedy)
 
 
 def _lines(lock: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.catalog import gpus
-from harness.doctor.finding import Finding, dotted, major, version_of
+from harness.doctor.finding import HealthFinding, dotted, major, version_of
 from harness.evidence import toolchain
 from harness.judge.facts import architectures
 from harness.machine.nvml import Device
@@ -19,38 +19,38 @@ CAPABILITIES: Final = Path("/proc/self/status")
 SYS_ADMIN: Final = 21  # bit of CAP_SYS_ADMIN
 
 
-def nvcc(present: list[Device]) -> Iterable[Finding]:
+def nvcc(present: list[Device]) -> Iterable[HealthFinding]:
     needed = bool(present)
     path = toolchain.nvcc_path()
     if path is None:
         home = toolchain.cuda_home()
         found = f"not in CUDA_HOME={home}, where TileLang looks" if home else "not on PATH"
         advice = "install the CUDA toolkit, or pip install nvidia-cuda-nvcc; then kernels for a GPU compile"
-        yield Finding("nvcc", False, needed, found, advice)
+        yield HealthFinding("nvcc", False, needed, found, advice)
         return
     version = version_of(path, r"release ([0-9]+\.[0-9]+)")
     found = f"{dotted(version)}, {path}" if version else f"{path}, of unknown version"
     if not present or version is None:
-        yield Finding("nvcc", True, needed, found)
+        yield HealthFinding("nvcc", True, needed, found)
         return
     driver, key = present[0].driver, gpus.key_of(present[0].name)
     arch = gpus.find(key).arch if key else ""
     row = architectures.find(arch)
     oldest, least = row.least_nvcc if row else (0, 0), gpus.LEAST_DRIVER.get(version[0], 0)
     if version < oldest:
-        yield Finding("nvcc", False, needed, found, f"{arch} needs nvcc {dotted(oldest)} or newer: install that")
+        yield HealthFinding("nvcc", False, needed, found, f"{arch} needs nvcc {dotted(oldest)} or newer: install that")
     elif major(driver) < least:
         advice = f"what nvcc {version[0]} compiles needs driver {least} or newer: update it, or install an older nvcc"
-        yield Finding("nvcc", False, needed, f"{found}; driver {driver}", advice)
+        yield HealthFinding("nvcc", False, needed, f"{found}; driver {driver}", advice)
     else:
-        yield Finding("nvcc", True, needed, found)
+        yield HealthFinding("nvcc", True, needed, found)
 
 
-def cuobjdump(_: list[Device]) -> Iterable[Finding]:
-    return [Finding(*each) for each in toolchain.findings()]
+def cuobjdump(_: list[Device]) -> Iterable[HealthFinding]:
+    return [HealthFinding(*each) for each in toolchain.findings()]
 
 
-def compiler(_: list[Device]) -> Iterable[Finding]:
+def compiler(_: list[Device]) -> Iterable[HealthFinding]:
     """TileLang's choice: CXX, CC, or the first of three on PATH."""
     named = os.environ.get("CXX") or os.environ.get("CC")
     if named:
@@ -60,7 +60,7 @@ def compiler(_: list[Device]) -> Iterable[Finding]:
         path = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
         found = path or "none of g++, clang++, c++ on PATH"
     advice = "install g++ (apt-get install g++), or set CXX: kernels for a CPU, and nvcc, need a C++ compiler"
-    yield Finding("C++ compiler", path is not None, True, found, advice)
+    yield HealthFinding("C++ compiler", path is not None, True, found, advice)
 
 
 def _program(command: str) -> str | None:
@@ -70,33 +70,37 @@ def _program(command: str) -> str | None:
         return None
 
 
-def ncu(present: list[Device]) -> Iterable[Finding]:
+def ncu(present: list[Device]) -> Iterable[HealthFinding]:
     path = toolchain.ncu_path()
     if path is not None:
         version = version_of(path, r"Version ([0-9.]+[0-9])")
-        yield Finding("ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version")
+        yield HealthFinding(
+            "ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version"
+        )
     elif present:
-        yield Finding("ncu", False, False, "not found", "install Nsight Compute to profile; timing works without it")
+        yield HealthFinding(
+            "ncu", False, False, "not found", "install Nsight Compute to profile; timing works without it"
+        )
     else:
-        yield Finding("ncu", False, False, "not found", "nothing: there is no GPU to profile")
+        yield HealthFinding("ncu", False, False, "not found", "nothing: there is no GPU to profile")
 
 
-def counters(present: list[Device]) -> Iterable[Finding]:
+def counters(present: list[Device]) -> Iterable[HealthFinding]:
     """Whether the driver lets this user read the performance counters that ncu needs."""
     if not present:
         return
     try:
         restricted = re.search(r"^RmProfilingAdminOnly:\s*1\b", DRIVER_PARAMETERS.read_text(), re.MULTILINE) is not None
     except OSError:
-        yield Finding("counters", True, False, f"{DRIVER_PARAMETERS} cannot be read; ncu will tell")
+        yield HealthFinding("counters", True, False, f"{DRIVER_PARAMETERS} cannot be read; ncu will tell")
         return
     if not restricted:
-        yield Finding("counters", True, False, "open to every user")
+        yield HealthFinding("counters", True, False, "open to every user")
     elif _is_admin():
-        yield Finding("counters", True, False, "restricted to administrators, and this is one")
+        yield HealthFinding("counters", True, False, "restricted to administrators, and this is one")
     else:
         found = f"restricted to administrators: ncu ends with {toolchain.NCU_PERMISSION}"
-        yield Finding("counters", False, False, found, toolchain.OPEN_COUNTERS)
+        yield HealthFinding("counters", False, False, found, toolchain.OPEN_COUNTERS)
 
 
 def _is_admin() -> bool:

@@ -27,7 +27,7 @@ HEADERS: Final = (
 )
 
 
-class Row(msgspec.Struct, frozen=True):
+class BuildRow(msgspec.Struct, frozen=True):
     """One iteration's build; figures are those of the kernel that computes, None where there is none to tell.
 
     Sizes are in bytes, spills and registers of a thread, shared memory and ``threads`` of a block.
@@ -64,11 +64,11 @@ class Row(msgspec.Struct, frozen=True):
     kernels: tuple[KernelEvidence, ...]
 
 
-def row(record: Record) -> Row:
+def row(record: Record) -> BuildRow:
     """The build of a record."""
     build = record.build
     kernel = main_kernel(build)
-    return Row(
+    return BuildRow(
         gpu=record.gpu,
         problem=record.shape_key,
         model=record.model,
@@ -106,12 +106,12 @@ def main_kernel(build: Build | None) -> KernelEvidence | None:
     return build.kernels[0] if build is not None and build.kernels else None
 
 
-def tables(rows: Sequence[Row]) -> str:
+def tables(rows: Sequence[BuildRow]) -> str:
     """A table a problem, with the warnings below it."""
     return "\n".join(_table(name, list(group)) for name, group in groupby(rows, key=lambda each: each.problem))
 
 
-def _table(problem: str, rows: list[Row]) -> str:
+def _table(problem: str, rows: list[BuildRow]) -> str:
     body = tabulate(
         [_cells(each) for each in rows],
         headers=HEADERS,
@@ -123,7 +123,7 @@ def _table(problem: str, rows: list[Row]) -> str:
     return "\n".join([f"{problem} for {rows[0].gpu}", "", body, *([""] if notes else []), *notes, ""])
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: BuildRow) -> tuple[str, ...]:
     limit = row.shared_limit_bytes
     tma = None if row.tma_loads is None else f"{row.tma_loads}+{row.tma_stores}"
     instructions = ", ".join(f"{count} {name}" for name, count in (row.instructions or {}).items())

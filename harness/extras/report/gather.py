@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board, Row
+from harness.boards.leaderboard import Board, BoardRow
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
@@ -35,7 +35,7 @@ class Entry:
     """
 
     page: str
-    row: Row
+    row: BoardRow
     iteration: Iteration
     record: Record | None
     build: Build | None
@@ -237,7 +237,7 @@ class _Folder:
             tuple(sorted(attempts, key=lambda each: each.recorded_at, reverse=True)),
         )
 
-    def _entry(self, page: str, row: Row, pages: dict[tuple[str, str], str]) -> Entry:
+    def _entry(self, page: str, row: BoardRow, pages: dict[tuple[str, str], str]) -> Entry:
         iteration = self.iterations[row.model, row.iteration]
         mine = [each for each in reversed(self.records[row.model]) if each.iteration == row.iteration]
         record = next((each for each in mine if each.id == row.record), None) if row.record else None
@@ -257,7 +257,7 @@ class _Folder:
             run_script=self.tree.short(script) if script.is_file() else None,
         )
 
-    def _profile(self, row: Row, record: Record | None) -> ProfileRecord | None:
+    def _profile(self, row: BoardRow, record: Record | None) -> ProfileRecord | None:
         """That of the record's source; where none read counters, the newest that says why."""
         if record is None:
             return None

@@ -10,9 +10,10 @@ from typing import Any, Final
 import msgspec
 from tabulate import tabulate
 
+from harness.catalog.device_kind import CPU_KIND, GPU_KIND, kind_of
 from harness.catalog.tree import Tree
 from harness.errors import UsageError
-from harness.extras.selftest.scratch_tree import EVIL, GOOD, HONEST, LIBRARY, Court, court
+from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, Court, court
 from harness.judge import contract
 from harness.judge.candidate import Rejection, Settings
 from harness.judge.facts.gpu import Gpu
@@ -22,8 +23,6 @@ from harness.records.results import Measurement
 
 WORTHLESS: Final = "worthless"
 PASSED: Final = "passed"
-# How much faster than the honest kernel a trick that earns nothing may look: the noise of the machine.
-GRACE: Final = {True: 0.6, False: 0.03}  # by "is a CPU"
 SETTINGS: Final = Settings(budget_s=1.0, launch_deadline_s=4.0, build_deadline_s=60.0)
 
 
@@ -62,9 +61,10 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
     ``only``: those whose name holds one of these parts, separated by commas; raises UsageError of a part in none.
     """
     found = []
-    for path in [*sorted((root / GOOD[cpu]).glob("*.py")), *sorted((root / EVIL).glob("*.py"))]:
+    kind = CPU_KIND if cpu else GPU_KIND
+    for path in [*sorted((root / kind.good_samples).glob("*.py")), *sorted((root / EVIL).glob("*.py"))]:
         terms = constants(path)
-        if path.stem == HONEST or ("cpu" if cpu else "cuda") not in terms.get("RUNS_ON", ("cpu", "cuda")):
+        if path.stem == HONEST or kind.torch_device not in terms.get("RUNS_ON", ("cpu", "cuda")):
             continue
         found.append(Sample(path, int(terms.get("TRICK", 0)), tuple(terms.get("VERDICT", PASSED).split())))
     if not found:
@@ -74,7 +74,7 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
     parts = [part.strip() for part in only.split(",")]
     for part in parts:
         if not any(part in each.path.stem for each in found) or (only and not part):
-            folders = f"{EVIL} and {GOOD[cpu]}"
+            folders = f"{EVIL} and {kind.good_samples}"
             raise UsageError(f"--only '{part}': no sample for this device has such a name; they are in {folders}")
     chosen = [each for each in found if any(part in each.path.stem for part in parts)]
     return sorted(chosen, key=lambda sample: sample.trick)
@@ -88,7 +88,7 @@ def confront(
         control = judge.folder / "iter001_honest.py"
         control.write_text("from kernels.honest import program as build\n")
         honest = judge.measure(control)
-        fair = honest.ratio_high * (1 + GRACE[gpu.is_cpu])
+        fair = honest.ratio_high * (1 + kind_of(gpu).adversary_grace)
         reporter.finished(f"the honest kernel: {honest.ratio:.4f} of the library", advance=False)
         for number, sample in enumerate(chosen, start=2):
             reporter.doing(f"trick {sample.trick}: {sample.path.stem}")

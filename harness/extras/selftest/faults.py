@@ -9,11 +9,12 @@ from typing import Any, Final
 import msgspec
 from tabulate import tabulate
 
+from harness.catalog.device_kind import GPU_KIND
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.selftest.adversaries import constants
 from harness.extras.selftest.scratch import checkout, processes, start
-from harness.extras.selftest.scratch_tree import GOOD, LIBRARY
+from harness.extras.selftest.scratch_tree import LIBRARY
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device, used_bytes
 from harness.machine.progress import Reporter
@@ -63,7 +64,7 @@ def cause(tree: Tree, gpu: Gpu, device: Device | None, shape: str, reporter: Rep
     with checkout(tree, gpu.key, None) as copy:
         folder = copy.folder(gpu.key) / "srcs" / shape / "faults"
         folder.mkdir(parents=True)
-        good = tree.root / GOOD[False]
+        good = tree.root / GPU_KIND.good_samples
         shutil.copy(good / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
         for number, path in enumerate(samples):
             shutil.copy(path, folder / f"iter{2 * number + 1:03d}_{path.stem}.py")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.catalog.device_kind import kind_of
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError
 from harness.extras.selftest.scratch import checkout
@@ -19,7 +20,6 @@ from harness.machine.nvml import Device
 from harness.records.results import Measurement
 
 EVIL: Final = "tests/samples/evil"
-GOOD: Final = {True: "tests/samples/good", False: "tests/samples/good_on_gpu"}  # by "is a CPU"
 HONEST: Final = "honest"
 LIBRARY: Final = "torch_matmul"
 
@@ -61,7 +61,7 @@ def court(tree: Tree, gpu: Gpu, device: Device | None, shape: str, settings: Set
         folder = copy.folder(gpu.key) / "srcs" / shape / "samples"
         folder.mkdir(parents=True)
         shutil.copy(tree.root / EVIL / f"{HONEST}.py", copy.root / "kernels" / f"{HONEST}.py")
-        shutil.copy(tree.root / GOOD[gpu.is_cpu] / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
+        shutil.copy(tree.root / kind_of(gpu).good_samples / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
         referees = Referees(copy.root, gpu)
         try:
             yield Court(copy, folder, gpu, device, settings, referees)

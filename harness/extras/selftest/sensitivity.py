@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from harness.boards.comparison import Interval, Verdict, quotient
+from harness.boards.comparison import Change, Interval, quotient
 from harness.catalog.tree import Tree
 from harness.extras.selftest.scratch_tree import court
 from harness.judge.candidate import Settings
@@ -17,7 +17,7 @@ from harness.records.results import Measurement
 
 SAMPLE: Final = "tests/samples/slowed/waits.py"
 UNSLOWED: Final = "wait=0"
-DIFFERENT: Final = (Verdict.FASTER, Verdict.SLOWER)
+DIFFERENT: Final = (Change.FASTER, Change.SLOWER)
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ def compare(
         wait=wait,
         slowed=slowed,
         again=again,
-        called_slower=sum(each.verdict() is Verdict.SLOWER for each in slowed),
+        called_slower=sum(each.verdict() is Change.SLOWER for each in slowed),
         called_different=sum(each.verdict() in DIFFERENT for each in again),
         seen=median(each.quotient for each in slowed),
     )

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.catalog.device_kind import GPU_KIND
 from harness.judge.candidate import Settings
 from harness.judge.statistics import Estimate, estimate
 from harness.records.results import BlockPair
 
-# What screen and race may disagree on, at the worst, beyond what they were seen to; by "is a CPU".
-NEAR: Final = {True: 1.15, False: 1.01}
 LEAST: Final = 8  # are raced in any case, of those that the screen has timed
 FEW: Final = 16  # are measured in full at once: to thin them out would cost those left another start
 MIN_LAUNCHES: Final = 10  # of a rung that only thins the field out; the last one has the contract's 50
@@ -138,7 +137,7 @@ def race(
     measure: Measure,
     rungs: Sequence[Rung] = RUNGS,
     screened_ms: Mapping[Key, float] | None = None,
-    near: float = NEAR[False],
+    near: float = GPU_KIND.screen_tolerance,
 ) -> Field:
     """Race until one leads or the rungs end; those left, best first, tie with the first.
 

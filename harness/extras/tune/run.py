@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.catalog.device_kind import kind_of
 from harness.catalog.tree import Iteration, Tree
 from harness.evidence import toolchain
 from harness.extras.tune import pin, scratch
 from harness.extras.tune.plan import History, TunePlan
 from harness.extras.tune.progress import Narrator
-from harness.extras.tune.race import NEAR, Field, race
+from harness.extras.tune.race import Field, race
 from harness.extras.tune.race_runner import Course
 from harness.extras.tune.record import Pick, Standing, picks_path, standings
 from harness.extras.tune.survey import Entry, Surveyed, survey
@@ -58,7 +59,7 @@ def tune(plan: TunePlan) -> Tuned:
             families=families,
         )
         screened_ms = course.screen() if plan.screened else {}
-        finish = race(course.compiled(), course.measure, plan.rungs, screened_ms, NEAR[plan.gpu.is_cpu])
+        finish = race(course.compiled(), course.measure, plan.rungs, screened_ms, kind_of(plan.gpu).screen_tolerance)
     raced = [trial for trial in course.trials if trial.key in course.entries]
     order = _in_order(standings(raced), finish)
     tuned = Tuned(surveyed, order, measured=course.measured, reused=course.reused, spared=len(finish.spared))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.boards import revisions
-from harness.boards.comparison import Verdict, compare, pair, quotient
+from harness.boards.comparison import Change, compare, pair, quotient
 from harness.catalog.tree import Tree
 from harness.judge.statistics import estimate
 from harness.records.base import Cause, Stage, Status
@@ -44,18 +44,18 @@ def process_deviation() -> float:
     return 0.0015 / 1.96
 
 
-def verdicts(slower: float, pairs: int, seed: int) -> list[Verdict]:
+def verdicts(slower: float, pairs: int, seed: int) -> list[Change]:
     dice = np.random.default_rng(seed)
     return [compare(measured(1.02, dice), measured(1.02 * (1 - slower), dice)).verdict for _ in range(pairs)]
 
 
 def test_of_40_pairs_of_the_same_kernel_at_most_2_are_called_different() -> None:
-    wrong = [verdict for verdict in verdicts(0.0, 40, seed=1) if verdict in (Verdict.FASTER, Verdict.SLOWER)]
+    wrong = [verdict for verdict in verdicts(0.0, 40, seed=1) if verdict in (Change.FASTER, Change.SLOWER)]
     assert len(wrong) <= 2
 
 
 def test_one_percent_slower_is_called_slower_20_times_of_20() -> None:
-    assert verdicts(0.01, 20, seed=2) == [Verdict.SLOWER] * 20
+    assert verdicts(0.01, 20, seed=2) == [Change.SLOWER] * 20
 
 
 @pytest.mark.parametrize("problem", sorted(path.stem for path in (ROOT / "tuning/h200/selftest").glob("agree*.json")))
@@ -68,7 +68,7 @@ def test_the_library_against_itself_on_an_h200_is_never_called_different(problem
     ]
     found = [compare(a, b).verdict for a, b in zip(made[::2], made[1::2], strict=False)]
     assert len(found) >= 8
-    assert set(found) <= {Verdict.SAME, Verdict.UNDECIDED}
+    assert set(found) <= {Change.SAME, Change.UNDECIDED}
 
 
 def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
@@ -99,7 +99,7 @@ def test_what_cannot_be_compared_is_not(change: dict[str, str], says: str) -> No
     a = record(environment=environment)
     b = record(environment=msgspec.structs.replace(environment, **change))
     found = compare(a, b)
-    assert (found.verdict, found.quotient) == (Verdict.INCOMPARABLE, None)
+    assert (found.verdict, found.quotient) == (Change.INCOMPARABLE, None)
     assert re.search(says, found.why or "")
 
 
@@ -111,7 +111,7 @@ def test_timers_problems_and_failures_are_not_compared() -> None:
     assert compare(a, failed).why == "B failed: it crashed"
     assert compare(record(stage=Stage.VERIFY, measurement=None), a).why == "A is verified only"
     (alone,) = pair([a], [])
-    assert (alone.verdict, alone.why) == (Verdict.INCOMPARABLE, "B has no record of it")
+    assert (alone.verdict, alone.why) == (Change.INCOMPARABLE, "B has no record of it")
 
 
 @pytest.mark.parametrize("low", [0.0, -0.1])
@@ -122,7 +122,7 @@ def test_an_interval_that_reaches_0_is_not_compared(low: float) -> None:
     for a, b in ((wide, narrow), (narrow, wide)):
         assert a.measurement is not None and b.measurement is not None
         found = quotient(a.measurement, b.measurement, same_chip=True)
-        assert found.verdict() is Verdict.UNDECIDED
+        assert found.verdict() is Change.UNDECIDED
         assert found.quotient == pytest.approx(1.0)
 
 
@@ -155,7 +155,7 @@ def git(root: Path, *words: str) -> None:
 def test_revisions_and_the_last_two(history: Tree, a: str, b: str) -> None:
     before, after = (revisions.records(history, "cpu", named)[0] for named in (a, b))
     (found,) = pair(before, after)
-    assert found.verdict is Verdict.SLOWER
+    assert found.verdict is Change.SLOWER
     assert found.quotient == pytest.approx(0.905 / 1.005, rel=1e-3)
 
 

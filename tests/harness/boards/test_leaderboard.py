@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board, Row
+from harness.boards.leaderboard import Board, BoardRow
 from harness.boards.tables import leaderboard as table
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
@@ -82,7 +82,7 @@ class Ladder:
         assert complaints == []
         return boards
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BoardRow]:
         (board,) = self.boards()
         return list(board.rows)
 
@@ -92,7 +92,7 @@ def ladder(tree: Tree) -> Ladder:
     return Ladder(tree)
 
 
-def ranks(rows: list[Row]) -> list[tuple[str, int | None]]:
+def ranks(rows: list[BoardRow]) -> list[tuple[str, int | None]]:
     return [(row.iteration[:7], row.rank) for row in rows]
 
 

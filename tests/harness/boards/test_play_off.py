@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Row
+from harness.boards.leaderboard import BoardRow
 from harness.boards.play_off import interval, stand
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, source_sha256
@@ -105,7 +105,7 @@ def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(che
     assert held.standings[0].behind == 1
     assert checkout.processes() == []
     assert "2 rounds" in checkout.run(*command).stdout
-    rows: list[Row] = list(leaderboard.boards(checkout.tree, "cpu", Selection())[0][0].rows)
+    rows: list[BoardRow] = list(leaderboard.boards(checkout.tree, "cpu", Selection())[0][0].rows)
     top = {row.iteration for row in rows[:2]}
     assert top == {each.iteration for each in held.standings}
     for row in rows[:2]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Row
+from harness.boards.leaderboard import BoardRow
 from harness.boards.publication import Call, Unreadable, publication, read_call
 from harness.catalog.tree import Selection, Tree
 from harness.records import published
@@ -78,7 +78,7 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
     assert len(board.rows) > 3
 
-    def found(rows: tuple[Row, ...], before: published.Publication = NOTHING) -> published.Publication:
+    def found(rows: tuple[BoardRow, ...], before: published.Publication = NOTHING) -> published.Publication:
         changed = replace(board, rows=rows)
         monkeypatch.setattr("harness.boards.leaderboard.boards", lambda *_: ([changed], []))
         return publication(h200, "h200", before)[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.boards.reproduction import Found, Reproduction, again
+from harness.boards.reproduction import RecordedCode, Reproduction, again
 from harness.errors import UsageError
 from harness.records.environment import CONTENTS
 from harness.records.store import read
@@ -88,6 +88,6 @@ def test_a_record_of_no_image_is_not_measured_in_one(recorded: tuple[Checkout, s
 
 def test_an_image_that_is_known_by_its_contents_cannot_be_found_again() -> None:
     plainly = msgspec.structs.replace(ENVIRONMENT, image=f"{CONTENTS}ab12")
-    found = Found(record(environment=plainly), ROOT, "the working tree")
+    found = RecordedCode(record(environment=plainly), ROOT, "the working tree")
     with pytest.raises(UsageError, match=r"made by a plain 'docker run'.*run reproduce inside that image"):
         again(found, in_image=True)

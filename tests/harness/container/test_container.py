@@ -108,8 +108,8 @@ def test_an_address_that_is_none() -> None:
 IMAGE: Any = SimpleNamespace(id="sha256:0123", labels={}, attrs={"Config": {"Env": ["CUDA_VERSION=13.0.3", "A=b"]}})
 
 
-def order(*words: str, gpus: bool = False) -> sandbox.Order:
-    return sandbox.Order(ROOT, words, gpus)
+def order(*words: str, gpus: bool = False) -> sandbox.ContainerCommand:
+    return sandbox.ContainerCommand(ROOT, words, gpus)
 
 
 def test_a_bench_has_no_rights_and_a_profile_one(monkeypatch: pytest.MonkeyPatch) -> None:

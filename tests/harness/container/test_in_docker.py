@@ -137,7 +137,7 @@ def test_docker_inspect_shows_no_privileges(host: Host, image: Image, client: do
 
 def inside(client: docker.DockerClient, host: Host, image: Image, verb: str, script: str) -> str:
     """What a script prints in the container that a verb would get."""
-    order = sandbox.Order(host.clone, (verb,), gpus=False, program=("sh", "-c", script))
+    order = sandbox.ContainerCommand(host.clone, (verb,), gpus=False, program=("sh", "-c", script))
     made = client.containers.run(**sandbox.settings(image, order, USER, USER, 8 << 30), detach=True)
     try:
         made.wait()
@@ -295,7 +295,7 @@ def test_a_container_that_a_killed_run_left_is_removed(host: Host, image: Image,
 def test_a_name_that_is_taken_is_taken_over(
     host: Host, image: Image, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = sandbox.Order(host.clone, ("check", "--gpu", "cpu"), gpus=False)
+    order = sandbox.ContainerCommand(host.clone, ("check", "--gpu", "cpu"), gpus=False)
     client.containers.create(image, name=f"tilebench-check-{os.getpid()}")
     assert sandbox.run(client, image, order) == 0
 
@@ -305,7 +305,7 @@ def test_root_hands_the_notebook_to_a_plain_user_and_gets_it_back(
 ) -> None:
     owned = work / "owned"
     subprocess.run(["cp", "-r", "--no-preserve=ownership", str(host.clone), str(owned)], check=True)
-    order = sandbox.Order(owned, ("verify", "--gpu", "cpu", "--iter", "0", "--again"), gpus=False)
+    order = sandbox.ContainerCommand(owned, ("verify", "--gpu", "cpu", "--iter", "0", "--again"), gpus=False)
     assert sandbox.run(client, image, order) == 0
     assert {path.stat().st_uid for path in (owned / "tuning").rglob("*")} == {0}
     (logs,) = (owned / "tuning" / "cpu" / "tilelang" / "logs" / SHAPE).rglob("results.jsonl")

@@ -15,18 +15,18 @@ import pytest
 
 from harness import doctor
 from harness.catalog.tree import Tree
-from harness.doctor import Finding, gpu, packages, place, tools
+from harness.doctor import HealthFinding, gpu, packages, place, tools
 from harness.evidence import toolchain
 from harness.judge.child import confinement
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory
 from harness.records.environment import IMAGE_VARIABLE
 
-Findings = dict[str, Finding]
+Findings = dict[str, HealthFinding]
 Driver = Callable[..., None]
 
 
-def named(findings: list[Finding]) -> Findings:
+def named(findings: list[HealthFinding]) -> Findings:
     return {each.name: each for each in findings}
 
 
@@ -258,7 +258,7 @@ def test_a_machine_without_a_gpu_needs_a_compiler_and_nothing_of_cuda(machine: P
 @pytest.mark.parametrize("name", ["g++", "clang++", "c++"])
 def test_a_compiler_on_path_is_found(machine: Path, name: str) -> None:
     path = tool(machine / name, "a compiler")
-    assert examined()["C++ compiler"] == Finding("C++ compiler", True, True, str(path))
+    assert examined()["C++ compiler"] == HealthFinding("C++ compiler", True, True, str(path))
 
 
 def test_cxx_decides_as_it_does_for_tilelang(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,9 +473,9 @@ def test_a_control_group_limits_cores(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_table_marks_what_is_missing_apart_from_what_is_worth_a_note() -> None:
     findings = [
-        Finding("Python", True, True, "3.11.7"),
-        Finding("nvcc", False, True, "not on PATH", "install the CUDA toolkit"),
-        Finding("ncu", False, False, "not found", "install Nsight Compute"),
+        HealthFinding("Python", True, True, "3.11.7"),
+        HealthFinding("nvcc", False, True, "not on PATH", "install the CUDA toolkit"),
+        HealthFinding("ncu", False, False, "not found", "install Nsight Compute"),
     ]
     _, _, *rows = doctor.table(findings).splitlines()
     assert [row.split()[:2] for row in rows] == [["ok", "Python"], ["missing", "nvcc"], ["note", "ncu"]]
