@@ -11,18 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from harness.authoring import ladders
+from harness.authoring import commands, ladders
+from harness.authoring.ideas import suggested
 from harness.authoring.ladders import Draft
 from harness.catalog import gpus, names
 from harness.catalog.names import LAST_NUMBER
 from harness.catalog.tree import Iteration, Selection, Tree, check_model
 from harness.errors import UsageError
-from harness.extras.profile.ideas import suggested
 from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import baseline_module, baseline_name
 from harness.judge.facts.problem import Problem, parse_shape_key
-from harness.runs import companion_files
 
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
 DEFAULT_TAG: Final = "next_idea"
@@ -319,7 +318,7 @@ def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iter
             file.write(source)
     except FileExistsError:
         raise UsageError(f"{tree.short(iteration.path)} is there already; nothing was overwritten") from None
-    companion_files.write_commands(tree, iteration)
+    commands.write(tree, iteration)
     return iteration
 
 

@@ -5,28 +5,12 @@ import io
 from pathlib import Path
 from typing import Final
 
+from harness.authoring import commands
 from harness.catalog.tree import Iteration, Tree
 from harness.machine import files
 from harness.records.base import Status
 from harness.records.results import Record, worst_error
 from harness.records.store import read
-
-_HEAD: Final = """\
-#!/usr/bin/env bash
-# Written by tilebench; run from the repository's root.
-set -euo pipefail
-export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}$PWD"
-[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
-file={path}
-"""
-_BUILD: Final = _HEAD + (
-    'python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$file"\n'
-    'echo "parse OK"\n'
-    'python3 -c "import runpy, sys; runpy.run_path(sys.argv[1], run_name=\'iteration\')" "$file"\n'
-    'echo "import OK"\n'
-)
-_RUN: Final = _HEAD + 'mkdir -p {folder}\npython3 "$file" | tee {timing}\n'
-
 
 _FIGURES: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds")
 _COLUMNS: Final = ("recorded_at", "iteration", "status", "stage", *_FIGURES, "max_abs_err", "reason", "idea", "record")
@@ -34,7 +18,7 @@ _COLUMNS: Final = ("recorded_at", "iteration", "status", "stage", *_FIGURES, "ma
 
 def write(tree: Tree, iteration: Iteration, record: Record) -> None:
     """Write all that lies beside an iteration with an outcome; each file is there whole, or not at all."""
-    write_commands(tree, iteration)
+    commands.write(tree, iteration)
     files.put(tree.timing(iteration), ("\n".join(timing_lines(record)) + "\n").encode())
     _write_tsv(tree, iteration)
 
@@ -42,22 +26,6 @@ def write(tree: Tree, iteration: Iteration, record: Record) -> None:
 def complete(tree: Tree, iteration: Iteration) -> bool:
     """Whether they were written; a full disk or a kill may have come between the record and them."""
     return tree.timing(iteration).is_file() and _tsv(tree, iteration).is_file()
-
-
-def write_commands(tree: Tree, iteration: Iteration) -> None:
-    """``build_iter<NNN>.sh`` and ``run_iter<NNN>.sh``, where they are missing or out of date."""
-    timing = tree.timing(iteration)
-    words = {
-        "path": tree.short(iteration.path),
-        "timing": tree.short(timing),
-        "folder": tree.short(timing.parent),
-    }
-    for verb, text in (("build", _BUILD), ("run", _RUN)):
-        script = tree.script(verb, iteration)
-        content = text.format(**words)
-        if script.is_file() and script.read_text() == content:
-            continue
-        files.put(script, content.encode(), 0o755)
 
 
 def timing_lines(record: Record) -> list[str]:

@@ -1,6 +1,5 @@
 """A profiled kernel as advice looks at it: its figures, its pinned configuration, and what would still fit."""
 
-import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,18 +98,3 @@ class Case:
         sms = int(self.figures.get("sms") or self.gpu.sms or 1)
         tiles = self.tiles(tile)
         return tiles / (math.ceil(tiles / sms) * sms)
-
-
-def parse_config(config: str | None) -> dict[str, object]:
-    """CONFIG as a record holds it, ``block_M=128, policy='square'``; parts that are no literals are left out."""
-    try:
-        call = ast.parse(f"dict({config or ''})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    found = {}
-    for keyword in call.keywords if isinstance(call, ast.Call) else ():
-        try:
-            found[keyword.arg or ""] = ast.literal_eval(keyword.value)
-        except (ValueError, TypeError, RecursionError):
-            continue
-    return found

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.authoring.ideas import parse_config, untried
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.profile import fallback, report
 from harness.extras.profile.advice import advise
 from harness.extras.profile.bottleneck import find_bottleneck
-from harness.extras.profile.case import Case, parse_config
+from harness.extras.profile.case import Case
 from harness.extras.profile.children import Children, FinishedProgram
 from harness.extras.profile.figures import Figures, figures
-from harness.extras.profile.ideas import untried
 from harness.extras.profile.launch import Job, Launched
 from harness.extras.profile.ncu import Ncu, NcuError, complaint, trouble
 from harness.judge import contract

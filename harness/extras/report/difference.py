@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from harness.extras.profile.case import parse_config
+from harness.authoring.ideas import parse_config
 
 MOST_LINES: Final = 3000  # matching takes the square of it
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.authoring.ideas import parse_config
 from harness.extras.profile.advice import TABLE, advise
 from harness.extras.profile.bottleneck import find_bottleneck
-from harness.extras.profile.case import Case, parse_config
+from harness.extras.profile.case import Case
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.profiles import Bound, Idea
 from tests.harness.checkout import ROOT

@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness.authoring import ideas
+from harness.authoring.ideas import suggested, untried
 from harness.catalog.tree import Iteration, Selection, Tree
-from harness.extras.profile import ideas
-from harness.extras.profile.ideas import suggested, untried
 from harness.records.profiles import ProfileRecord
 from harness.records.store import read
 from tests.harness.checkout import ROOT
