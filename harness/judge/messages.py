@@ -43,10 +43,14 @@ class Broken(Message, frozen=True):
 
 
 class Prepare(Message, frozen=True):
-    """Bind one call to each set: byte offsets in the arena of its inputs and, last, its output."""
+    """Bind one call to each set: byte offsets in the arena of its inputs and, last, its output.
+
+    ``writes`` asks for calls that write the output, even if the timed call of a baseline only returns it.
+    """
 
     sets: tuple[tuple[int, ...], ...]
     timer: str
+    writes: bool = False
 
 
 class Run(Message, frozen=True):

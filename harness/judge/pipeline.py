@@ -1,5 +1,6 @@
 """The four stages, contract, build, verify and bench: each reads what the stage before left in the candidate."""
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from harness.records.builds import Build, BuildRecord
 from harness.records.results import Measurement
 
 ALONE_ROUNDS: Final = 6
+# The causes that a contestant may give for a failed build; it cannot blame the referee.
+BUILD_FAILURES: Final = (Cause.LOAD, Cause.COMPILE, Cause.OUT_OF_MEMORY)
 
 
 def check(candidate: Candidate) -> Candidate:
@@ -66,7 +69,9 @@ def _built(candidate: Candidate) -> Built:
         raise Rejection(ended.cause, f"{ended.reason}{last_words(contestant)}") from None
     if isinstance(built, Broken):
         said = compiler_complaint(contestant.output()) if built.cause is Cause.COMPILE else None
-        raise Rejection(built.cause, said or built.reason)
+        raise Rejection(built.cause if built.cause in BUILD_FAILURES else Cause.CRASH, said or built.reason)
+    if not 0 <= built.seconds < math.inf:
+        raise Rejection(Cause.CRASH, f"the contestant says that it built for {built.seconds} s")
     return built
 
 

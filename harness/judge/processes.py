@@ -25,12 +25,12 @@ import psutil
 
 from harness.errors import InfrastructureError
 from harness.judge.child import preloading
-from harness.judge.child.entry import Brief, run_baseline, run_contestant, run_referee
+from harness.judge.child.entry import OUTPUT_FILE, Brief, run_baseline, run_contestant, run_referee
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Meet, Message, Unanswered, receive, send
 from harness.machine import memory
-from harness.machine.files import make_scratch, sweep
+from harness.machine.files import make_scratch, remove, sweep
 from harness.machine.nvml import Device
 from harness.records.base import Cause
 
@@ -217,14 +217,11 @@ class Worker:
         return Ended(Cause.CRASH, f"the {self.role} {self.fate()}")
 
     def _signal(self, number: int) -> bool:
-        try:
-            if os.getpgid(self.pid) == self.pid:
-                os.killpg(self.pid, number)
-            else:  # the process has no group of its own yet
-                os.kill(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
+        for send_signal in (os.killpg, os.kill):  # the group first: it outlives the process that made it
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                send_signal(self.pid, number)
+                return True
+        return False  # neither the group nor the process is there
 
 
 class SideProcess(Worker):
@@ -266,6 +263,8 @@ class Contestant(SideProcess):
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
         self.scratch = make_scratch("contestant")
+        # The parent keeps this descriptor: the contestant may put a pipe or a link in the file's place.
+        self._output = os.open(self.scratch / OUTPUT_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch)
         super().__init__(self.body, brief, memory_limit_bytes(builders))
@@ -286,25 +285,28 @@ class Contestant(SideProcess):
     def scratch_use(self) -> tuple[int, int]:
         """Bytes and number of files in its scratch folder, counted up to the limit."""
         size_bytes = files = 0
-        for folder, folders, names in os.walk(self.scratch):
-            files += len(folders) + len(names)
-            if files > SCRATCH_FILES:
-                break
-            for name in names:
-                with contextlib.suppress(OSError):
-                    size_bytes += (Path(folder) / name).lstat().st_size
+        waiting = [str(self.scratch)]
+        while waiting and files <= SCRATCH_FILES:
+            with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    with contextlib.suppress(OSError):
+                        size_bytes += entry.stat(follow_symlinks=False).st_size
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
         return size_bytes, files
 
     def output(self) -> str:
         """The end of its output."""
-        with contextlib.suppress(OSError), (self.scratch / "output.txt").open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
-            return file.read().decode(errors="replace")
-        return ""
+        size_bytes = os.fstat(self._output).st_size
+        tail = os.pread(self._output, LOG_TAIL_BYTES, max(0, size_bytes - LOG_TAIL_BYTES))
+        return tail.decode(errors="replace")
 
     def end(self) -> None:
         super().end()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        with contextlib.suppress(OSError):  # closed by an earlier end
+            os.close(self._output)
+        remove(self.scratch)
 
 
 class Referee(Worker):

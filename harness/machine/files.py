@@ -1,7 +1,7 @@
 """Files written whole or not at all; scratch folders, which a later run removes where their own was killed."""
 
 import os
-import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,12 @@ def scratch(use: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all below it, however deep: rm does not recurse in Python's way, nor follow links."""
+    subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 def make_scratch(use: str, place: str | None = None) -> Path:
@@ -49,4 +54,4 @@ def sweep(*places: str) -> None:
     for folder in (each for place in {tempfile.gettempdir(), *places} for each in Path(place).glob(f"{SCRATCH}*")):
         owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)

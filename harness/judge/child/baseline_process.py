@@ -18,4 +18,5 @@ def baseline(brief: Brief, parent: Connection, referee: Connection) -> None:
     with child_body(brief, parent, set_up=settle_confined):
         import baselines
 
-        serve(brief, Kernel(baselines.library(brief.problem).alone, None, None), referee)
+        library = baselines.library(brief.problem)
+        serve(brief, Kernel(library.alone, None, None, writing=library), referee)

@@ -27,15 +27,35 @@ _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _TCP: Final = 0b11  # bind, connect: version 4
 _SCOPES: Final = 0b11  # abstract sockets and signals stay within the process and its children: version 6
 
-# Calls that escape the process group, the core or the referee's clock: their (x86_64, aarch64) numbers.
+# Calls that escape the process group, the core, the stop or the referee's clock, reach another process, or change its
+# priority: their (x86_64, aarch64) numbers. A timer or a message queue can send the SIGCONT that undoes a stop.
 _ESCAPES: Final = {
     "setsid": (112, 157),
     "setpgid": (109, 154),
     "sched_setaffinity": (203, 122),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
+    "connect": (42, 203),
+    "timer_create": (222, 107),
+    "mq_notify": (244, 184),
+    "io_uring_setup": (425, 425),
+    "userfaultfd": (323, 282),
+    "perf_event_open": (298, 241),
+    "bpf": (321, 280),
 }
+# Calls that are refused by one argument, with its position and the refused value: F_SETSIG chooses the signal of
+# asynchronous I/O and of leases, PR_SET_PDEATHSIG the signal at a parent's death.
+_REFUSED_BY_ARGUMENT: Final = {
+    "fcntl": ((72, 25), 1, 10),
+    "prctl": ((157, 167), 0, 1),
+}
+_PRLIMIT: Final = (302, 261)  # refused for every process but the caller, which is 0
 _PROCESSES: Final = {"fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281)}
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 _CLONE_THREAD: Final = 0x10000
@@ -55,7 +75,9 @@ def confine(writable: tuple[Path, ...]) -> None:
     _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), struct.pack("=6I", *[0] * 6))
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _landlock((*writable, Path("/dev"), Path("/proc/self")))
-    _seccomp(_denied(_ESCAPES))
+    machine = _machine()
+    if machine is not None:
+        _seccomp([*_denied(_ESCAPES), *_refused_by_argument(_column(machine))])
 
 
 def no_more_processes() -> None:
@@ -123,6 +145,16 @@ def _denied(calls: Mapping[str, tuple[int, int | None]]) -> list[bytes]:
         return []
     numbers = [each[_column(machine)] for each in calls.values()]
     return [part for number in numbers if number is not None for part in (_jump_unless(number, 1), _answer(_EPERM))]
+
+
+def _refused_by_argument(column: int) -> list[bytes]:
+    """Instructions that look at the low word of one argument, then load the call's number again."""
+    body = []
+    for numbers, position, value in _REFUSED_BY_ARGUMENT.values():
+        refuse = _instruction(0x15, value, 0, 1)  # jeq
+        body += [_jump_unless(numbers[column], 4), _load(16 + 8 * position), refuse, _answer(_EPERM), _load(0)]
+    pass_own = _instruction(0x15, 0, 1, 0)
+    return [*body, _jump_unless(_PRLIMIT[column], 4), _load(16), pass_own, _answer(_EPERM), _load(0)]
 
 
 def _seccomp(body: list[bytes]) -> None:

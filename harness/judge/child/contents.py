@@ -12,6 +12,8 @@ from harness.judge.child.arena import LARGE_BYTES, Arena, Set
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
+GUARD: Final = 0xFF  # a byte of NaN in every float dtype
+GUARD_BYTES: Final = 512
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
 SKETCHED_SETS: Final = 4  # of a block, one of them the lead-in's
 WINDOWS_A_SET: Final = 8
@@ -58,6 +60,12 @@ class Contents:
             self._windows.append([_words(pool[start * STEP : start * STEP + size]) for start in starts])
             self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
 
+        self._gaps = _gaps(self.sets, self._whole)
+        bounds = torch.tensor(self._gaps, device=arena.device).view(-1, 2)
+        reach = torch.arange(GUARD_BYTES, device=arena.device)
+        after = torch.minimum(bounds[:, :1] + reach, bounds[:, 1:] - 1)
+        before = torch.maximum(bounds[:, 1:] - 1 - reach, bounds[:, :1])
+        self._guards = torch.cat([after, before]).view(-1)
         dtype = problem.output
         width = DTYPE_BYTES[dtype]
         self._outputs = arena.tensor(0, (arena.size // width,), dtype)
@@ -67,13 +75,17 @@ class Contents:
 
     def refresh(self) -> None:
         """New inputs in every set; all outputs, and all bytes between the tensors, become NaN."""
-        self._whole.fill_(0xFF)  # NaN in every float dtype
+        self._whole.fill_(GUARD)
         for windows, targets in zip(self._windows, self._targets, strict=True):
             sets = len(targets)
             rest = windows[sets:]  # not in use since the last refresh, and at least as many as the sets
             self._dice.shuffle(rest)
             windows[:] = rest + windows[:sets]
             torch._foreach_copy_(targets, windows[:sets])
+
+    def guards_held(self) -> bool:
+        """Whether every byte between the tensors is still what ``refresh`` wrote there."""
+        return not any(bool((self._whole[start:end] != GUARD).any()) for start, end in self._gaps)
 
     def originals(self, index: int) -> list[torch.Tensor]:
         """The values that a set's inputs were filled with, from memory that no side can reach."""
@@ -99,7 +111,7 @@ class Contents:
             trials.sketch(self._problem, self.originals(index), self.sets[index][-1], self._generator)
             for index in chosen
         ]
-        sketch = torch.cat([*sketches, self._unwritten(launches)])
+        sketch = torch.cat([*sketches, self._unwritten(launches), self._overwritten()])
         if checked is None:
             return Look(sketch, sketch, [], [])
         *left, output = (tensor.clone() for tensor in self.sets[checked])
@@ -113,6 +125,19 @@ class Contents:
         probed = self._outputs[self._starts[: launches + 1, None] + picks].float()
         return (probed - probed).sum().view(1)  # of infinity and NaN that is NaN
 
+    def _overwritten(self) -> torch.Tensor:
+        """0, or NaN if a byte beside a tensor has changed; it reads up to GUARD_BYTES on each side of a gap."""
+        changed = (self._whole[self._guards] != GUARD).any().view(1)
+        return torch.zeros(1, device=changed.device).masked_fill_(changed, math.nan)
+
+
+def _gaps(sets: list[list[torch.Tensor]], whole: torch.Tensor) -> list[tuple[int, int]]:
+    """Byte offsets of each gap, from its first byte to the one behind it, between the tensors of an arena."""
+    base = whole.data_ptr()
+    spans = sorted((each.data_ptr() - base, each.data_ptr() - base + each.nbytes) for one in sets for each in one)
+    starts, ends = zip(*spans, strict=True)
+    return [(end, start) for end, start in zip((0, *ends), (*starts, whole.nbytes), strict=True) if start > end]
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -125,7 +150,7 @@ class Look:
 
     @property
     def off(self) -> float | None:
-        """The largest difference of the sketches; None if an output is unwritten or holds NaN."""
+        """The largest difference of the sketches; None if an output is unwritten or not finite, or a guard changed."""
         worst = float(self.sketch.max())  # the maximum of anything and NaN is NaN
         return worst if math.isfinite(worst) else None
 

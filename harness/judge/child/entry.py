@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Final
 
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
+
+OUTPUT_FILE: Final = "output.txt"  # in a contestant's scratch folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,13 @@ class Kernel:
     """A launchable kernel; ``signature`` is (shape, dtype) of inputs and output, None for a plain callable.
 
     The parent reads the build evidence from ``compilation``, which is None if nothing was compiled.
+    ``writing`` launches with an output that is written, where ``launch`` only returns one.
     """
 
     launch: LaunchCall
     signature: Signature | None
     compilation: Compilation | None
+    writing: LaunchCall | None = None
 
 
 def target_of(gpu: Gpu) -> Any:

@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import reduction
@@ -113,7 +114,31 @@ class _Bench:
             contents.refresh()
             each.prepare(contents.placement, self.gpu.plain_timer)
             self._run(each)
+        self._verify_baseline(contents)
         found: list[Trial] = []
+        for trial in self._trials(side, contents):
+            found.append(trial)
+            if complaint(trial) is not None:
+                return Verified(tuple(found))
+        if not order.library:
+            wrong = complaint_of_launches(side.inspect(), cpu=self.gpu.is_cpu)
+            if wrong is not None:
+                raise Out(Cause.FOREIGN_KERNEL, wrong)
+        return Verified(tuple(found))
+
+    def _verify_baseline(self, contents: Contents) -> None:
+        """Raise RuntimeError if the library's result is wrong: every ratio is relative to it."""
+        side = self.sides["baseline"]
+        side.prepare(contents.placement, self.gpu.plain_timer, writes=True)
+        try:
+            wrong = next(filter(None, map(complaint, self._trials(side, contents))), None)
+        except Out as out:
+            wrong = out.reason
+        if wrong is not None:
+            raise RuntimeError(f"the baseline {self.baseline} is wrong, so there is no ratio: {wrong}")
+
+    def _trials(self, side: ServedSide, contents: Contents) -> Iterator[Trial]:
+        """Launch on random, exact and fresh random inputs; compare each output with the reference."""
         for name in ("random", "exact", "refreshed"):
             contents.refresh()
             if name == "exact":
@@ -121,14 +146,9 @@ class _Bench:
             inputs = contents.keep_inputs(1)
             self._synchronize()
             side.run()
-            found.append(self._compare(name, contents.look(1, 1, inputs)))
-            if complaint(found[-1]) is not None:
-                return Verified(tuple(found))
-        if not order.library:
-            wrong = complaint_of_launches(side.inspect(), cpu=self.gpu.is_cpu)
-            if wrong is not None:
-                raise Out(Cause.FOREIGN_KERNEL, wrong)
-        return Verified(tuple(found))
+            if not contents.guards_held():
+                raise Out(Cause.WRONG_RESULT, f"{name} trial: a launch wrote outside its output")
+            yield self._compare(name, contents.look(1, 1, inputs))
 
     def _compare(self, name: str, look: Look) -> Trial:
         """Compare one output with the reference of the inputs that the referee kept."""
@@ -236,7 +256,8 @@ class _Bench:
         look = looks["contestant"]
         if look.off is None:
             raise Out(
-                Cause.WRONG_RESULT, "a timed launch left its output unwritten, or wrote values that are not finite"
+                Cause.WRONG_RESULT,
+                "a timed launch left its output unwritten, wrote values that are not finite, or wrote outside it",
             )
         if look.off > sketch_limit(self.problem):
             raise Out(

@@ -43,7 +43,8 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
         try:
             if isinstance(order, Prepare):
                 clock = None  # frees the memory that a graph holds
-                calls = [partial(kernel.launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
+                launch = kernel.writing if order.writes and kernel.writing is not None else kernel.launch
+                calls = [partial(launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
                 clock = CLOCKS[order.timer](calls[0], calls[1:])
                 answer = Ready()
             elif isinstance(order, Inspect):

@@ -15,7 +15,7 @@ import tilelang
 import torch
 
 from harness.judge.child.confinement import confine
-from harness.judge.child.entry import Brief
+from harness.judge.child.entry import OUTPUT_FILE, Brief
 
 MAX_FILE_BYTES: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
@@ -47,7 +47,7 @@ def settle_in_scratch(brief: Brief) -> None:
     """The set-up for untrusted code: its own folder, its output in a file, no cache that another wrote."""
     settle_confined(brief)
     os.chdir(brief.scratch)
-    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    output = os.open(OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, output), (2, output)):
         os.dup2(source, target)

@@ -28,6 +28,8 @@ from harness.judge.messages import (
 from harness.records.base import Cause
 
 BUSY: Final = 0.3
+# The causes that a side may give for a failed launch; it cannot blame the referee.
+LAUNCH_FAILURES: Final = (Cause.RUNTIME, Cause.COMPILE, Cause.OUT_OF_MEMORY)
 _CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as clock_getcpuclockid makes it
 
 
@@ -57,8 +59,8 @@ class ServedSide:
     spent_ms: float = 0.0
     passed_ms: float = 0.0
 
-    def prepare(self, sets: tuple[Set, ...], timer: str) -> None:
-        self._ask(Prepare(sets, timer), Ready)
+    def prepare(self, sets: tuple[Set, ...], timer: str, *, writes: bool = False) -> None:
+        self._ask(Prepare(sets, timer, writes), Ready)
 
     def inspect(self) -> Inspected:
         answer: Inspected = self._ask(Inspect(), Inspected)
@@ -101,7 +103,7 @@ class ServedSide:
         finally:
             self.stop()
         if isinstance(answer, Broken):  # before its clock is read, since a broken process may be gone
-            raise Out(answer.cause, answer.reason)
+            raise Out(answer.cause if answer.cause in LAUNCH_FAILURES else Cause.CRASH, answer.reason)
         self.spent_ms = (self._now() - started) * 1e3
         self.passed_ms = (time.perf_counter() - began) * 1e3
         return answer

@@ -187,3 +187,23 @@ def test_one_skipped_launch_of_many_is_seen_every_time(dtypes: str) -> None:
         assert made.look(199, None, []).off is None
         made.sets[skipped][-1].copy_(made.sets[skipped][0].float() @ made.sets[skipped][1].float())
         assert made.look(199, None, []).off is not None
+
+
+def test_a_byte_beside_a_tensor_is_guarded() -> None:
+    made = contents()
+    made.refresh()
+    assert made.guards_held()
+    start, _ = max(made._gaps, key=lambda gap: gap[1] - gap[0])
+    made._whole[start] = 0
+    assert not made.guards_held()
+    assert made._overwritten().isnan().all()
+
+
+def test_guards_are_the_bytes_of_no_tensor() -> None:
+    made = contents()
+    made.refresh()
+    for tensors in made.sets:
+        for each in tensors:
+            each.zero_()
+    assert made.guards_held()
+    assert not made._overwritten().isnan().any()
