@@ -383,3 +383,15 @@ def test_of_two_runs_at_once_the_second_is_refused_in_one_line(checkout: Checkou
     assert (reading.returncode, checking.returncode, process.returncode) == (0, 0, 0), checkout.said
     names = [record.iteration for record in checkout.records()]
     assert len(names) == len(set(names)) == 5
+
+
+def test_beside_a_wrong_baseline_there_is_no_ratio(copied: Checkout) -> None:
+    baseline = copied.root / "baselines" / "torch_matmul.py"
+    if baseline.parent.is_symlink():
+        source = baseline.parent.resolve()
+        baseline.parent.unlink()
+        shutil.copytree(source, baseline.parent)
+    baseline.write_text(baseline.read_text().replace("torch.matmul(a, b,", "torch.matmul(2 * a, b,"))
+    done = copied.run("bench", "--gpu", "cpu", "--shape", SHAPE, "--model", MODEL, "--iter", "1", *BUDGET)
+    assert done.returncode == 3, done.stderr
+    assert "the baseline torch.matmul is wrong, so there is no ratio" in done.stderr
