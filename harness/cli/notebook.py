@@ -1,4 +1,4 @@
-"""Verbs of the notebook: leaderboard, new."""
+"""Verbs of the notebook: leaderboard, next, new."""
 
 from typing import Annotated
 
@@ -6,11 +6,12 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import leaderboard, tables
+from harness.boards import ladder_state, leaderboard, tables
+from harness.boards.ladder_state import LadderState
 from harness.boards.leaderboard import BoardRow
 from harness.catalog.tree import Tree
 from harness.cli.app import app
-from harness.cli.options import Parent, SelectionOptions, TableFormat
+from harness.cli.options import BuildOptions, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import UsageError
 
@@ -27,6 +28,15 @@ def show(
 ) -> Reply[tuple[BoardRow, ...]]:
     """Print the leaderboard from the records; measures nothing."""
     return leaderboards(chosen.key, chosen, format)
+
+
+@app.command(name="next")
+def show_state(chosen: SelectionOptions = SelectionOptions()) -> Reply[LadderState]:
+    """Show the state of one ladder: the best, what was tried, and what to try next; measures nothing."""
+    shape, model = chosen.ladder("next", "shows a whole ladder")
+    attempts = BuildOptions().attempts
+    found, problems = ladder_state.state(Tree.here(), chosen.key, shape, model, attempts)
+    return Reply(found, lambda: ladder_state.page(found), problems=reported(problems))
 
 
 @app.command

@@ -1,5 +1,6 @@
 """Recorded builds: which compilation a record answers, and how often an iteration may still fail to compile."""
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -34,7 +35,7 @@ def refuse_exhausted(candidate: Candidate) -> None:
     """Raise Rejection if the iteration has used up its attempts and this source would be one more."""
     most = candidate.settings.attempts
     source = (candidate.source_sha256, candidate.families_sha256)
-    failed = _failed(candidate)
+    failed = failed_sources(_history(candidate), candidate.iteration.number)
     if len(failed) >= most and source not in failed:
         name = candidate.iteration.ordinal
         raise Rejection(
@@ -69,7 +70,8 @@ def keep(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> tuple
         return rejection, None
     if made is None or not building:
         made = _record(tree, candidate, rejection)
-    left, most = max(0, candidate.settings.attempts - len(_failed(candidate))), candidate.settings.attempts
+    failed = failed_sources(_history(candidate), candidate.iteration.number)
+    left, most = max(0, candidate.settings.attempts - len(failed)), candidate.settings.attempts
     told = f"{rejection.reason} ({made.attempt}; {left} of {most} attempts left for {candidate.iteration.ordinal})"
     return Rejection(rejection.cause, told), made.attempt
 
@@ -100,11 +102,11 @@ def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> Bu
     return append_made(path, make)
 
 
-def _failed(candidate: Candidate) -> set[tuple[str, str]]:
-    """The sources of this iteration's number that failed since the last one that compiled."""
+def failed_sources(history: Iterable[BuildRecord], number: int) -> set[tuple[str, str]]:
+    """The sources under an iteration's number that failed since the last one that compiled."""
     failed: set[tuple[str, str]] = set()
-    for each in _history(candidate):
-        if each.number != candidate.iteration.number:
+    for each in history:
+        if each.number != number:
             continue
         if each.attempt is not None:
             failed.add((each.source_sha256, each.families_sha256))

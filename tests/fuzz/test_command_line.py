@@ -20,7 +20,20 @@ from harness.machine.guard import guarded
 from harness.records.environment import image
 
 VERBS: Final = [
-    *("check", "verify", "bench", "build", "profile", "leaderboard", "report", "new", "doctor", "selftest", "image"),
+    *(
+        "check",
+        "verify",
+        "bench",
+        "build",
+        "profile",
+        "leaderboard",
+        "report",
+        "new",
+        "next",
+        "doctor",
+        "selftest",
+        "image",
+    ),
     *("compare", "reproduce", "export", "play-off", "tune", "tuning", "overhead", "audit", "publish"),
     *("run-in-docker", "run", "bnech", ""),
 ]
@@ -73,7 +86,7 @@ def test_command_lines_are_taken_or_refused(capsys: pytest.CaptureFixture[str], 
 
 
 @given(
-    verb=st.sampled_from(["check", "leaderboard", "tuning"]),
+    verb=st.sampled_from(["check", "leaderboard", "next", "tuning"]),
     rest=st.lists(st.sampled_from(OPTIONS) | words, max_size=6),
 )
 def test_commands_that_only_read(

@@ -55,6 +55,7 @@ def strictly(out: bytes, verb: str) -> Envelope[Any]:
         ("leaderboard", *H200),
         ("compare", "last", *H200),
         ("compare", "previous", *H200),
+        ("next", *H200, "--model", "tilebench"),
         ("doctor",),
         ("publish", "--check", "--gpu", "h200"),
         ("tuning", *TUNED, "--picks"),
@@ -73,6 +74,9 @@ def test_verbs_that_write(run: Run, tmp_path: Path) -> None:
     out = run(tmp_path, "new", *LADDER)
     assert Path(answer(out)["path"]).is_file()
     strictly(out, "new")
+    out = run(tmp_path, "next", *LADDER)
+    assert answer(out)["parent"] == "iter001_next_idea"
+    strictly(out, "next")
     out = run(tmp_path, "report", "--gpu", "cpu", "--output", str(tmp_path / "page.html"))
     assert (tmp_path / "page.html").stat().st_size == answer(out)["bytes"]
     strictly(out, "report")
@@ -86,6 +90,7 @@ def test_verbs_that_write(run: Run, tmp_path: Path) -> None:
         (("bench", "--no-such"), 2, "--no-such"),
         (("bnech",), 2, "bnech"),
         (("new", "--gpu", "cpu"), 2, "new needs --shape and --model"),
+        (("next", *LADDER, "--iter", "1"), 2, "leave --iter out"),
         (("leaderboard", "--gpu", "cpu"), 2, "no iteration under tuning/cpu/ yet"),
         (("profile", "--gpu", "cpu"), 3, "a CPU has none that ncu reads"),
     ],
