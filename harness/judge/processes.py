@@ -25,7 +25,8 @@ import psutil
 
 from harness.errors import InfrastructureError
 from harness.judge.child import preloading
-from harness.judge.child.entry import OUTPUT_FILE, Brief, run_baseline, run_contestant, run_referee
+from harness.judge.child.brief import OUTPUT_FILE, Brief
+from harness.judge.child.entry import run_baseline, run_contestant, run_referee
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Meet, Message, Unanswered, receive, send

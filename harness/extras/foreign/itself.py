@@ -11,7 +11,7 @@ from typing import Final
 from harness.errors import printable
 from harness.extras.foreign.record import Said
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.messages import Message, send
@@ -34,10 +34,10 @@ class Finished(Message, frozen=True):
 def run_script(brief: Brief, referee: Connection, parent: Connection) -> None:
     """Body of the process: ``python script.py``, where it can write to a scratch folder only."""
     from harness.judge.child.serve import explain
-    from harness.judge.child.setup import settle_in_scratch
+    from harness.judge.child.setup import set_up_contestant
 
     reason: str | None = None
-    with child_body(brief, parent, set_up=settle_in_scratch):
+    with child_body(brief, parent, set_up=set_up_contestant):
         sys.argv = [str(brief.path)]
         sys.path.insert(0, str(brief.path.parent))
         try:

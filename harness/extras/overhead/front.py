@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.extras.overhead.case import Call, Case
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 
 # In this order: the first call of the one finds no kernel on the disk, that of the other finds the first's.
 INTO: Final = "kernels.matmul, out="

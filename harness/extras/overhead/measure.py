@@ -7,7 +7,7 @@ from tabulate import tabulate
 
 from harness.catalog.tree import Tree
 from harness.extras.overhead.ways import Refused, Took, Way, run_way, ways
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker, measuring_core, start_forkserver

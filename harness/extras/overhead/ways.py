@@ -15,7 +15,7 @@ from harness.errors import described
 from harness.extras.overhead import front
 from harness.extras.overhead.case import Call, Case
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.messages import Message, send
 
 LENGTH: Final = 256  # floats of each tensor: 1 KiB, which a GPU adds in about 2 µs and a core in less than 0.1

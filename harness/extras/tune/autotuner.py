@@ -16,7 +16,7 @@ from harness.errors import described, printable
 from harness.extras.tune.child import keep_to
 from harness.extras.tune.space import Config, frozen
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Message, send

@@ -14,7 +14,7 @@ from harness.extras.tune.record import Trial, standings, trials_path
 from harness.extras.tune.run import Tuned, hashes, keep_pick, look_around
 from harness.extras.tune.space import constant, words
 from harness.extras.tune.survey import Entry, Surveyed
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.machine.progress import reporting
 from harness.records.base import Cause, Environment

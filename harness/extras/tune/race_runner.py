@@ -11,7 +11,7 @@ from harness.extras.tune.record import SCREEN, Trial, of_record, trials_path
 from harness.extras.tune.screen import Screened, screen
 from harness.extras.tune.survey import Entry
 from harness.judge import fault_attribution
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.machine.nvml import released
 from harness.records.base import Environment, Status
 from harness.records.results import BlockPair, Record

@@ -14,7 +14,7 @@ from typing import Any, Final
 from harness.extras.tune.stopwatch import Compile, Compiled, Posted, Take, Taken, run_stopwatch
 from harness.extras.tune.survey import Entry
 from harness.judge.candidate import Settings
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.messages import Message
 from harness.judge.processes import Ended, Worker, memory_limit_bytes
 from harness.machine import cores

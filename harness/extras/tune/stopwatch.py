@@ -13,7 +13,7 @@ from harness.extras.tune.child import keep_to, quieten
 from harness.extras.tune.space import frozen
 from harness.extras.tune.survey import Entry
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.messages import Message, receive, send
 

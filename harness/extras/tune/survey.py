@@ -16,7 +16,7 @@ from harness.extras.tune import carver_hints
 from harness.extras.tune.child import quieten
 from harness.extras.tune.space import COMPILER_LEVERS, Config, Space, expand, frozen, spaces_module, text, unique
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Message, send

@@ -7,15 +7,15 @@ between processes. Run by the referee, the baseline was 0.5 to 1.5% slower than 
 from multiprocessing.connection import Connection
 
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.child.kernel import Kernel
 from harness.judge.child.serve import serve
-from harness.judge.child.setup import settle_confined
+from harness.judge.child.setup import set_up_side
 
 
 def baseline(brief: Brief, parent: Connection, referee: Connection) -> None:
     """Body of the process: it serves one problem until the referee hangs up."""
-    with child_body(brief, parent, set_up=settle_confined):
+    with child_body(brief, parent, set_up=set_up_side):
         import baselines
 
         library = baselines.library(brief.problem)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.messages import Message, send
 
 
@@ -19,13 +19,13 @@ def child_body(
     """Set the process up, run the ``with`` block, and end the process.
 
     ``failure`` makes the message that tells the parent of an exception; without it the process ends in silence.
-    ``set_up`` is one of ``harness.judge.child.setup``, by default ``settle``. The process ends by ``os._exit``: TVM can
-    crash at interpreter exit, and threads that hang would be waited for.
+    ``set_up`` is one of ``harness.judge.child.setup``, by default ``set_up_child``. The process ends by ``os._exit``,
+    because TVM can crash at interpreter exit, and an exit would wait for threads that hang.
     """
-    from harness.judge.child.setup import settle
+    from harness.judge.child.setup import set_up_child
 
     try:
-        (set_up or settle)(brief)
+        (set_up or set_up_child)(brief)
         yield
     except BaseException as error:
         if failure is not None:

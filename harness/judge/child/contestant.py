@@ -10,17 +10,17 @@ from types import ModuleType
 import torch
 
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.child.kernel import Kernel, build_kernel
 from harness.judge.child.serve import explain, serve
-from harness.judge.child.setup import settle_in_scratch
+from harness.judge.child.setup import set_up_contestant
 from harness.judge.messages import Broken, Built, send
 from harness.records.base import Cause
 
 
 def contestant(brief: Brief, parent: Connection, referee: Connection) -> None:
     """Body of the process, until the referee hangs up."""
-    with child_body(brief, parent, set_up=settle_in_scratch):
+    with child_body(brief, parent, set_up=set_up_contestant):
         kernel = _build(brief, parent)
         if kernel is not None:
             serve(brief, kernel, referee)

@@ -1,26 +1,8 @@
 """Where each child process begins. The parent imports this module, and never imports torch."""
 
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Final
 
-from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.problem import Problem
-
-OUTPUT_FILE: Final = "output.txt"  # in a contestant's scratch folder
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """The instructions of a child. ``path`` and ``scratch`` are the contestant's; ``core`` pins a CPU measurement."""
-
-    root: Path
-    problem: Problem
-    gpu: Gpu
-    core: int | None
-    path: Path = Path()
-    scratch: Path = Path()
+from harness.judge.child.brief import Brief
 
 
 def run_contestant(brief: Brief, referee: Connection, parent: Connection) -> None:

@@ -17,8 +17,8 @@ from harness.errors import described
 from harness.judge.child import trials
 from harness.judge.child.arena import Arena, arena_bytes, create_arena, place, set_bytes
 from harness.judge.child.body import child_body
+from harness.judge.child.brief import Brief
 from harness.judge.child.contents import Contents, Look
-from harness.judge.child.entry import Brief
 from harness.judge.child.launches import complaint_of_launches
 from harness.judge.child.side import Out, ServedSide
 from harness.judge.facts.device_rules import rules_of

@@ -6,10 +6,10 @@ from multiprocessing.connection import Connection
 import torch
 
 from harness.judge.child.arena import receive_arena
+from harness.judge.child.brief import Brief
 from harness.judge.child.capture import was_compiling
 from harness.judge.child.clock import CLOCKS, Call, Clock
 from harness.judge.child.confinement import no_more_processes
-from harness.judge.child.entry import Brief
 from harness.judge.child.kernel import Kernel
 from harness.judge.child.launches import inspect
 from harness.judge.messages import (

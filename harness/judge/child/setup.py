@@ -14,14 +14,14 @@ from typing import Final
 import tilelang
 import torch
 
+from harness.judge.child.brief import OUTPUT_FILE, Brief
 from harness.judge.child.confinement import confine
-from harness.judge.child.entry import OUTPUT_FILE, Brief
 
 MAX_FILE_BYTES: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
 
 
-def settle(brief: Brief) -> None:
+def set_up_child(brief: Brief) -> None:
     """The set-up of every child."""
     os.setsid()
     # A child inherits the end of a pipe that keeps the forkserver alive. A child that hangs must not.
@@ -37,15 +37,15 @@ def settle(brief: Brief) -> None:
         os.sched_setaffinity(0, {brief.core})
 
 
-def settle_confined(brief: Brief) -> None:
+def set_up_side(brief: Brief) -> None:
     """The set-up of both sides: what confinement costs one, it costs the other."""
-    settle(brief)
+    set_up_child(brief)
     confine((brief.scratch,) if brief.scratch != Path() else ())
 
 
-def settle_in_scratch(brief: Brief) -> None:
+def set_up_contestant(brief: Brief) -> None:
     """The set-up for untrusted code: its own folder, its output in a file, no cache that another wrote."""
-    settle_confined(brief)
+    set_up_side(brief)
     os.chdir(brief.scratch)
     output = os.open(OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -11,7 +11,7 @@ from harness.catalog.tree import Tree
 from harness.extras.profile import run as profiles
 from harness.extras.tune import screen as screens
 from harness.judge.candidate import Settings
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory

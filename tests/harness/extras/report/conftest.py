@@ -42,9 +42,9 @@ class Reader:
         else:
             self.page.goto(url)
         self.page.wait_for_function("address => decodeURIComponent(location.hash.slice(1)) === address", arg=address)
-        self.settle()
+        self.set_up_child()
 
-    def settle(self) -> None:
+    def set_up_child(self) -> None:
         """Every plot of the page that is shown is drawn."""
         self.page.wait_for_function(
             "[...document.querySelectorAll('main .plot')].every(each => each.querySelector('svg'))"

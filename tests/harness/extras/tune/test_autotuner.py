@@ -11,7 +11,7 @@ from harness.catalog import gpus
 from harness.evidence import toolchain
 from harness.extras.tune import autotuner
 from harness.extras.tune.autotuner import AutotunerOptions, Order, Timed
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.facts.operator import OUTPUT_SCALE
 from harness.judge.facts.problem import parse_shape_key

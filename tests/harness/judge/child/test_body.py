@@ -8,7 +8,7 @@ import pytest
 from harness.catalog import gpus
 from harness.errors import described
 from harness.judge.child.body import child_body
-from harness.judge.child.entry import Brief
+from harness.judge.child.brief import Brief
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.messages import Trouble, send
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker, start_forkserver

@@ -1,0 +1,22 @@
+"""The instructions of a child process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.problem import Problem
+
+OUTPUT_FILE: Final = "output.txt"  # in a contestant's scratch folder
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The instructions of a child. ``path`` and ``scratch`` are the contestant's; ``core`` pins a CPU measurement."""
+
+    root: Path
+    problem: Problem
+    gpu: Gpu
+    core: int | None
+    path: Path = Path()
+    scratch: Path = Path()
