@@ -35,9 +35,9 @@ def estimate(blocks: Sequence[BlockPair], seed: int = 0) -> Estimate:
 
     A resample draws placements with replacement, and rounds within each, because variation between placements does not
     average out over rounds. A percentile interval from few placements is too narrow. So it is widened about the ratio
-    to Student's t with n-1 degrees of freedom and by sqrt(n/(n-1)) (Hesterberg, "What Teachers Should Know About the
-    Bootstrap", 2015, section 5.3). PROCESS_HALF_WIDTH is added in quadrature. Raises ValueError for fewer than two
-    placements.
+    to Student's t with n-1 degrees of freedom, and by sqrt(n/(n-1)). Source: Hesterberg, "What Teachers Should Know
+    About the Bootstrap", 2015, section 5.3. PROCESS_HALF_WIDTH is added in quadrature. Raises ValueError for fewer than
+    two placements.
     """
     groups: dict[int, list[float]] = {}
     for block in blocks:

@@ -63,18 +63,21 @@ _AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _EPERM, _ENOSYS = 1, 38
 _X32: Final = 0x40000000  # from here on x86-64 numbers its calls with 32-bit pointers
 
+# A compiler needs the first four. /dev/shm, disks and the kernel's log are not among them.
+DEVICES: Final = (*(Path("/dev", name) for name in ("null", "zero", "full", "tty")), *Path("/dev").glob("nvidia*"))
+
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def confine(writable: tuple[Path, ...]) -> None:
-    """Drop privileges; from now on write only beneath ``writable`` and to devices, and signal and trace no process."""
+    """Drop privileges; from now on write only beneath ``writable`` and to DEVICES, and signal and trace no process."""
     for capability in range(_LAST_CAPABILITY + 1):
         _libc.prctl(
             _PR_CAPBSET_DROP, capability, 0, 0, 0
         )  # refused without the privilege to give up, and beyond the last
     _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), struct.pack("=6I", *[0] * 6))
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _landlock((*writable, Path("/dev"), Path("/proc/self")))
+    _landlock((*writable, *DEVICES, Path("/proc/self")))
     machine = _machine()
     if machine is not None:
         _seccomp([*_denied(_ESCAPES), *_refused_by_argument(_column(machine))])
@@ -91,7 +94,7 @@ def no_more_processes() -> None:
         [
             *_denied(_PROCESSES),
             _jump_unless(clone3, 1),
-            _answer(_ENOSYS),  # libc then falls back to clone, whose flags a filter can see
+            _answer(_ENOSYS),  # libc then falls back to clone; a filter can see its flags
             _jump_unless(clone, 4),
             _load(16),  # the low word of the first argument: the flags
             _instruction(0x45, _CLONE_THREAD, 1, 0),  # jset
@@ -129,9 +132,10 @@ def _landlock(writable: tuple[Path, ...]) -> None:
         return
     for path in writable:
         with suppress(OSError):
-            folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, folder), 0)
-            os.close(folder)
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            allowed = rights if path.is_dir() else rights & (_WRITE_FILE | _TRUNCATE)
+            _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", allowed, place), 0)
+            os.close(place)
     _libc.syscall(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 

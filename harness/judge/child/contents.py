@@ -25,10 +25,10 @@ MAX_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 class Contents:
     """Fills the sets of one placement.
 
-    Each input has a private pool of random values, at least a quarter longer than the input, and on a GPU larger than
-    its L2, so that no copy of it stays there. A set's input is a window of the pool. Choosing other windows changes
-    every element of every set for the price of a device copy; drawing new values would take longer than the block.
-    Each input has several times as many windows as sets, chosen by itself, so inputs rarely meet again in one set.
+    Each input has a private pool of random values, at least a quarter longer than the input. On a GPU the pool is
+    larger than the L2, so that no copy of it stays there. A set's input is a window of the pool. Choosing other windows
+    changes every element of every set for the price of a device copy; drawing new values would take longer than the
+    block. Each input has several times as many windows as sets, chosen by itself, so two rarely meet again in one set.
     """
 
     def __init__(
@@ -81,7 +81,9 @@ class Contents:
             rest = windows[sets:]  # not in use since the last refresh, and at least as many as the sets
             self._dice.shuffle(rest)
             windows[:] = rest + windows[:sets]
-            torch._foreach_copy_(targets, windows[:sets])
+            pairs = list(zip(targets, windows[:sets], strict=True))
+            self._dice.shuffle(pairs)  # no launch can wait for its inputs by the order of the copies
+            torch._foreach_copy_([target for target, _ in pairs], [window for _, window in pairs])
 
     def guards_held(self) -> bool:
         """Whether every byte between the tensors is still what ``refresh`` wrote there."""

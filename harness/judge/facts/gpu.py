@@ -62,7 +62,7 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def plain_timer(self) -> str:
-        """The clock that needs no preparation, for launches whose time is not recorded."""
+        """The clock that needs no preparation; it times launches that no record holds."""
         return "host" if self.is_cpu else "events"
 
     def timer(self, problem: Problem) -> str:

@@ -52,6 +52,7 @@ def test_it_writes_into_its_scratch_and_nowhere_else(tmp_path: Path) -> None:
         """
         attempt(lambda: (scratch / "mine.txt").write_text("x"))
         attempt(lambda: Path("/dev/null").write_text("x"))
+        attempt(lambda: Path("/dev/shm/mine").write_text("x"))
         attempt(lambda: outside.read_text())
         attempt(lambda: outside.write_text("x"))
         attempt(lambda: outside.unlink())
@@ -60,7 +61,7 @@ def test_it_writes_into_its_scratch_and_nowhere_else(tmp_path: Path) -> None:
         attempt(lambda: (outside.parent / "new.txt").write_text("x"))
         """,
     )
-    assert said.split() == ["done"] * 3 + ["PermissionError"] * 5
+    assert said.split() == ["done"] * 2 + ["PermissionError"] + ["done"] + ["PermissionError"] * 5
     assert (tmp_path / "outside.txt").read_text() == "mine"
 
 
@@ -90,6 +91,31 @@ def test_it_cannot_leave_its_group_nor_its_core(tmp_path: Path) -> None:
         """,
     )
     assert said.split() == ["PermissionError"] * 3 + ["done"]
+
+
+@needs_seccomp
+def test_it_reaches_no_socket_timer_limit_or_priority_of_others(tmp_path: Path) -> None:
+    said = confined(
+        tmp_path,
+        """
+        import ctypes, fcntl, resource
+        libc = ctypes.CDLL(None, use_errno=True)
+        def raw(call, *arguments):
+            if call(*arguments) < 0:
+                raise OSError(ctypes.get_errno(), "refused")
+        ours, theirs = socket.socketpair()
+        attempt(lambda: socket.socket(socket.AF_UNIX).connect("/tmp/nobody"))
+        attempt(lambda: raw(libc.timer_create, 1, None, ctypes.byref(ctypes.c_void_p())))
+        attempt(lambda: raw(libc.prctl, 1, signal.SIGCONT, 0, 0, 0))
+        attempt(lambda: fcntl.fcntl(ours, 10, signal.SIGCONT))
+        attempt(lambda: resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (0, 0)))
+        attempt(lambda: os.setpriority(os.PRIO_PROCESS, 0, 5))
+        attempt(lambda: resource.prlimit(0, resource.RLIMIT_CORE, (0, 0)))
+        attempt(lambda: fcntl.fcntl(ours, fcntl.F_GETFL))
+        attempt(lambda: raw(libc.prctl, 15, b"name", 0, 0, 0))
+        """,
+    )
+    assert said.split() == ["PermissionError"] * 6 + ["done"] * 3
 
 
 @needs_seccomp
