@@ -1,10 +1,11 @@
-"""Bank conflicts, where the generated source shows the address: a warp's accesses to shared memory, worked out by lane.
+"""Bank conflicts of a warp's accesses to shared memory, from the addresses in the generated source.
 
-An address is worked out where it hangs on ``threadIdx.x`` and on what all lanes share (loop counters, taken as 0). What
-is not visible here: accesses by TMA and WGMMA, whose addresses the hardware makes, and those of inlined templates.
+An address counts if it depends on ``threadIdx.x`` and on values that all lanes share, such as loop counters, taken as
+0. Accesses by TMA, by WGMMA and inside inlined templates are not visible here.
 """
 
 import ast
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Final
 BANKS: Final = 32
 BANK_BYTES: Final = 4
 WARP: Final = 32
-# A contestant wrote the source: what reading it may cost has bounds.
+# A contestant wrote the source, so the cost of reading it is bounded.
 MOST_CHARACTERS: Final = 1 << 20
 MOST_ACCESSES: Final = 5000
 LONGEST: Final = 4000  # characters of one address
@@ -28,15 +29,9 @@ _VECTOR: Final = re.compile(r"\*\((\w+)\*\)\($")
 _MATRIX: Final = re.compile(r"(?:ldmatrix|stmatrix)\w*\(\s*(?:\w+,\s*)?\(?&\($")
 _COPY: Final = re.compile(r"cp_async_gs(?:_conditional)?<(\d+)>\(\s*\(?&\($")
 _ELEMENT_BYTES: Final = {
-    "bfloat16_t": 2,
-    "half_t": 2,
-    "float": 4,
-    "int": 4,
-    "uint": 4,
-    "signed char": 1,
-    "uchar": 1,
-    "fp8_e4_t": 1,
-    "fp8_e5_t": 1,
+    **dict.fromkeys(("signed char", "uchar", "fp8_e4_t", "fp8_e5_t"), 1),
+    **dict.fromkeys(("bfloat16_t", "half_t"), 2),
+    **dict.fromkeys(("float", "int", "uint"), 4),
 }
 _VECTOR_BYTES: Final = {"uint1": 4, "uint2": 8, "uint4": 16, "float2": 8, "float4": 16, "int2": 8, "int4": 16}
 _ALLOWED: Final = (
@@ -47,7 +42,7 @@ _ALLOWED: Final = (
 
 
 def conflicts(source: str) -> dict[str, tuple[str, ...]]:
-    """Per kernel, the accesses of the generated source that conflict, in words."""
+    """The conflicting accesses of each kernel in a generated source, in words."""
     source = source[:MOST_CHARACTERS]
     starts = list(_KERNEL.finditer(source))
     ends = [*(match.start() for match in starts), len(source)][1:]
@@ -55,10 +50,10 @@ def conflicts(source: str) -> dict[str, tuple[str, ...]]:
 
 
 def degree(addresses: list[int], width_bytes: int) -> int:
-    """How many times a bank is asked for different words at once, at worst: 1 is free of conflicts.
+    """The most words that one bank must serve at once; 1 is free of conflicts.
 
-    A warp's accesses of 4 bytes go together, those of 8 in halves, those of 16 in quarters (CUDA C++ Programming
-    Guide, "Shared Memory" of compute capability 5.x and later; lanes that read the same word do not conflict).
+    A warp accesses 4 bytes per lane at once, 8 bytes in halves and 16 bytes in quarters. Lanes that read the same word
+    do not conflict (CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later).
     """
     together = WARP * BANK_BYTES // max(width_bytes, BANK_BYTES)
     worst = 1
@@ -94,7 +89,7 @@ def _in_kernel(body: str) -> Iterator[str]:
 
 
 def _width(before: str, element_bytes: int) -> int | None:
-    """Bytes that one lane takes at once, from what stands before the address."""
+    """Bytes of one lane's access, by the text before the address."""
     if vector := _VECTOR.search(before):
         return _VECTOR_BYTES.get(vector[1])
     if _MATRIX.search(before):
@@ -115,7 +110,7 @@ def _balanced(text: str, start: int) -> str | None:
 
 
 def _lanes(address: str) -> list[int] | None:
-    """The address of each lane of a warp, in elements; None where it hangs on more than can be seen."""
+    """The address of each lane of a warp, in elements; None if it depends on unknown values."""
     expression = re.sub(r"\(\(int\)threadIdx\.x\)", "lane", address).replace("/", "//")
     try:
         tree = ast.parse(expression, mode="eval")
@@ -133,27 +128,27 @@ def _lanes(address: str) -> list[int] | None:
 
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[[int, int], int]]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-    ast.RShift: lambda a, b: a >> b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.RShift: operator.rshift,
     ast.LShift: lambda a, b: a << min(b, 64),
-    ast.BitAnd: lambda a, b: a & b,
-    ast.BitOr: lambda a, b: a | b,
-    ast.BitXor: lambda a, b: a ^ b,
-    ast.Lt: lambda a, b: int(a < b),
-    ast.LtE: lambda a, b: int(a <= b),
-    ast.Gt: lambda a, b: int(a > b),
-    ast.GtE: lambda a, b: int(a >= b),
-    ast.Eq: lambda a, b: int(a == b),
-    ast.NotEq: lambda a, b: int(a != b),
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
 
 
 def _value(node: ast.expr, names: dict[str, int]) -> int:
-    """Worked out here, not by ``eval``: the source comes from a contestant."""
+    """The value of an expression, without ``eval``: the source comes from a contestant."""
     if isinstance(node, ast.Constant):
         return int(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
@@ -163,5 +158,5 @@ def _value(node: ast.expr, names: dict[str, int]) -> int:
     if isinstance(node, ast.BinOp):
         return _OPERATORS[type(node.op)](_value(node.left, names), _value(node.right, names))
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        return _OPERATORS[type(node.ops[0])](_value(node.left, names), _value(node.comparators[0], names))
+        return int(_OPERATORS[type(node.ops[0])](_value(node.left, names), _value(node.comparators[0], names)))
     raise ValueError(f"an address of {type(node).__name__}")

@@ -1,4 +1,4 @@
-"""The report of a build: one flat row an iteration for machines, one table a problem for people."""
+"""The report of builds: one flat row per iteration for programs, one table per problem for people."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -11,26 +11,15 @@ from harness.records.builds import Build, KernelEvidence
 from harness.records.results import Record
 
 HEADERS: Final = (
-    "iteration",
-    "registers",
-    "spills",
-    "shared",
-    "of",
-    "blocks/SM",
-    "threads",
-    "blocks",
-    "instructions",
-    "TMA",
-    "source",
-    "cubin",
-    "s",
+    *("iteration", "registers", "spills", "shared", "of", "blocks/SM", "threads", "blocks"),
+    *("instructions", "TMA", "source", "cubin", "s"),
 )
 
 
 class BuildRow(msgspec.Struct, frozen=True):
-    """One iteration's build; figures are those of the kernel that computes, None where there is none to tell.
+    """One iteration's build. Figures are of the computing kernel, None where no tool tells them.
 
-    Sizes are in bytes, spills and registers of a thread, shared memory and ``threads`` of a block.
+    Sizes are in bytes; spills and registers are per thread, shared memory and ``threads`` per block.
     """
 
     gpu: str
@@ -64,10 +53,12 @@ class BuildRow(msgspec.Struct, frozen=True):
     kernels: tuple[KernelEvidence, ...]
 
 
+_OF_KERNEL: Final = tuple(name for name in BuildRow.__struct_fields__ if hasattr(KernelEvidence, name))
+
+
 def row(record: Record) -> BuildRow:
     """The build of a record."""
-    build = record.build
-    kernel = main_kernel(build)
+    build, kernel = record.build, main_kernel(record.build)
     return BuildRow(
         gpu=record.gpu,
         problem=record.shape_key,
@@ -81,33 +72,19 @@ def row(record: Record) -> BuildRow:
         source_bytes=build.generated_bytes or None if build else None,
         cubin_bytes=build.cubin_bytes if build else None,
         kernel=kernel.name if kernel else None,
-        registers=kernel.registers if kernel else None,
-        spill_bytes=kernel.spill_bytes if kernel else None,
-        static_shared_bytes=kernel.static_shared_bytes if kernel else None,
-        dynamic_shared_bytes=kernel.dynamic_shared_bytes if kernel else None,
-        shared_bytes=kernel.shared_bytes if kernel else None,
-        shared_limit_bytes=kernel.shared_limit_bytes if kernel else None,
-        blocks_per_sm=kernel.blocks_per_sm if kernel else None,
-        limited_by=kernel.limited_by if kernel else None,
-        threads=kernel.threads if kernel else None,
-        grid=kernel.grid if kernel else None,
-        cluster=kernel.cluster if kernel else None,
-        waves=kernel.waves if kernel else None,
-        instructions=kernel.instructions if kernel else None,
-        tma_loads=kernel.tma_loads if kernel else None,
-        tma_stores=kernel.tma_stores if kernel else None,
         warnings=build.warnings or () if build else (),
         kernels=build.kernels or () if build else (),
+        **{name: getattr(kernel, name, None) for name in _OF_KERNEL},
     )
 
 
 def main_kernel(build: Build | None) -> KernelEvidence | None:
-    """The kernel that computes."""
+    """The computing kernel, the first of a build."""
     return build.kernels[0] if build is not None and build.kernels else None
 
 
 def tables(rows: Sequence[BuildRow]) -> str:
-    """A table a problem, with the warnings below it."""
+    """One table per problem, with the warnings below it."""
     return "\n".join(_table(name, list(group)) for name, group in groupby(rows, key=lambda each: each.problem))
 
 

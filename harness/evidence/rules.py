@@ -1,9 +1,9 @@
-"""The rules of what makes a kernel slow, each in words and with its source."""
+"""What makes a kernel slow: one rule per cause, each with its source."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.evidence.sass import Code, WarpGroupMma
 from harness.judge.facts import architectures
@@ -15,14 +15,14 @@ SHARED_BYTES_PER_CYCLE: Final = 128
 # Multiply-adds of 16-bit numbers that an SM's tensor cores do in a cycle: 989.4 TFLOPS / (132 SMs * 1.83 GHz * 2), from
 # the H100 white paper; an 8-bit WGMMA has twice the k, and takes as long.
 FMA_PER_CYCLE: Final = 2048
-FULL_ENOUGH: Final = 0.9  # of the SMs, over all waves: below this a tenth of the time is lost to the last wave
+FULL_ENOUGH: Final = 0.9  # of the SMs over all waves; below this the last wave loses a tenth of the time
 _MMA_SYNC: Final = ("HMMA.", "QMMA.", "IMMA.")
-MANY_WAVES: Final = 10  # from here on the last wave is less than a tenth
+MANY_WAVES: Final = 10  # the last of them is at most a tenth of the time
 
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts(Footprint):
-    """All that is known of one kernel; a part is None if the tool that tells it is missing."""
+    """All facts of one kernel; a part is None if its tool is missing."""
 
     sms: int | None
     input_bits: int
@@ -35,8 +35,7 @@ class KernelFacts(Footprint):
 
     @property
     def blocks(self) -> int:
-        x, y, z = self.launch.grid
-        return x * y * z
+        return math.prod(self.launch.grid)
 
     @property
     def waves(self) -> float | None:
@@ -49,12 +48,11 @@ class KernelFacts(Footprint):
         return self.code is not None and bool(self.code.tensor)
 
 
-@dataclass(frozen=True, slots=True)
-class WarningRule:
-    """``says`` gives the sentences, none where the rule is kept; ``source`` is where it comes from."""
+class WarningRule(NamedTuple):
+    """``says`` gives a sentence for each breach; ``source`` is where the rule comes from."""
 
     name: str
-    says: Callable[[KernelFacts], Iterator[str]]
+    says: Callable[[KernelFacts], Iterable[str]]
     source: str
 
 
@@ -71,11 +69,6 @@ def _spills(facts: KernelFacts) -> Iterator[str]:
         yield f"local memory: {usage.stack_bytes:,} bytes a thread, of an array that is indexed at run time"
 
 
-def _ptxas(facts: KernelFacts) -> Iterator[str]:
-    for remark in facts.remarks:
-        yield f"ptxas: {remark}"
-
-
 def _narrow(facts: KernelFacts) -> Iterator[str]:
     if facts.code is None or not facts.compute_bound:
         return
@@ -89,7 +82,7 @@ def _narrow(facts: KernelFacts) -> Iterator[str]:
 
 
 def shared_bytes_per_cycle(mma: WarpGroupMma, input_bits: int) -> float:
-    """What a WGMMA asks of shared memory while the tensor cores work on it: B, and A unless it is in registers."""
+    """Bytes a cycle that a WGMMA reads of shared memory: B, and A unless it is in registers."""
     rows = mma.n + (0 if mma.a_in_registers else mma.m)
     cycles = mma.m * mma.n * mma.k * input_bits / 16 / FMA_PER_CYCLE
     return rows * mma.k * input_bits / 8 / cycles
@@ -122,31 +115,29 @@ def _waves(facts: KernelFacts) -> Iterator[str]:
         )
 
 
-def _conflicts(facts: KernelFacts) -> Iterator[str]:
-    for conflict in facts.conflicts:
-        yield f"bank conflicts: {conflict}"
-
-
 def _portable(facts: KernelFacts) -> Iterator[str]:
-    x, y, z = facts.launch.cluster
-    if PORTABLE_CLUSTER < x * y * z <= MAX_CLUSTER:
-        yield f"a cluster of {x * y * z} blocks is not portable, and may not be schedulable"
+    blocks = math.prod(facts.launch.cluster)
+    if PORTABLE_CLUSTER < blocks <= MAX_CLUSTER:
+        yield f"a cluster of {blocks} blocks is not portable, and may not be schedulable"
 
 
 WARNINGS: Final = (
     WarningRule("spills", _spills, "ptxas --verbose"),
-    WarningRule("ptxas", _ptxas, "ptxas, its own remarks"),
+    WarningRule("ptxas", lambda facts: (f"ptxas: {each}" for each in facts.remarks), "ptxas, its own remarks"),
     WarningRule("narrow WGMMA", _narrow, "shared memory's 32 banks of 4 bytes a cycle against the tensor cores' rate"),
     WarningRule(
         "mma.sync", _older_mma, "Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024"
     ),
     WarningRule("tensor cores", _no_tensor_cores, "the cubin's instructions"),
     WarningRule("waves", _waves, "the grid, the SMs of gpus.toml, and the blocks that fit on one"),
-    WarningRule("bank conflicts", _conflicts, "the addresses in the generated source (banks.py)"),
+    WarningRule(
+        "bank conflicts",
+        lambda facts: (f"bank conflicts: {each}" for each in facts.conflicts),
+        "the addresses in the generated source (banks.py)",
+    ),
     WarningRule("cluster size", _portable, 'CUDA C++ Programming Guide, "Thread Block Clusters"'),
 )
 
 
 def warnings(facts: KernelFacts) -> list[str]:
-    """What will make a kernel slow."""
     return [sentence for rule in WARNINGS for sentence in rule.says(facts)]

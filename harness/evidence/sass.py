@@ -1,4 +1,4 @@
-"""The machine code: which instructions a cubin holds, counted from its disassembly."""
+"""SASS: the instructions of a cubin, counted in its disassembly."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ _A_IN_REGISTERS: Final = re.compile(r"\s*R\d+,\s*R\d+,")
 
 @dataclass(frozen=True, slots=True)
 class WarpGroupMma:
-    """The shape of a WGMMA: D[m,n] += A[m,k] · B[k,n]; ``a_in_registers`` where A is not read from shared memory."""
+    """The shape of a WGMMA, D[m,n] += A[m,k] · B[k,n]; A is in registers or in shared memory."""
 
     m: int
     n: int
@@ -30,9 +30,9 @@ class WarpGroupMma:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Instructions of one kernel, each counted once however often it runs.
+    """Instructions of one kernel; each counts once, however often it runs.
 
-    ``tensor`` counts tensor core instructions by mnemonic, whose first part is the shape: ``HGMMA.64x256x16.F32.BF16``.
+    ``tensor`` counts tensor core instructions by mnemonic, such as ``HGMMA.64x256x16.F32.BF16``.
     """
 
     instructions: int = 0
@@ -58,7 +58,7 @@ class Code:
 
 
 def disassemble(cuobjdump: Path, cubin: bytes) -> str | None:
-    """The text of a cubin's code; None where the tool fails on it."""
+    """The text of a cubin's code; None if the tool fails."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -71,7 +71,7 @@ def disassemble(cuobjdump: Path, cubin: bytes) -> str | None:
 
 
 def read(text: str) -> dict[str, Code]:
-    """Per kernel, what a disassembly holds."""
+    """The instructions of each kernel in a disassembly."""
     parts = _FUNCTION.split(text)
     return {name: _code(body) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
