@@ -69,7 +69,7 @@ def carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = Measure
         upto=upto,
         settings=how.settings(gpu),
         again=how.again,
-        ceilings=upto is Stage.BENCH,
+        copies=upto is Stage.BENCH,
     )
     with reporting(len(iterations)) as reporter:
         return run(plan, reporter)

@@ -10,7 +10,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.evidence import toolchain
 from harness.evidence.evidence import ANALYSIS
 from harness.judge.candidate import Candidate, Rejection
-from harness.records.base import SCHEMA, Cause, Stage, Status, now
+from harness.records.base import Cause, Stage, Status, identity
 from harness.records.builds import Build, BuildRecord
 from harness.records.results import Record
 from harness.records.store import append_made, read
@@ -83,13 +83,7 @@ def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> Bu
     def make() -> BuildRecord:
         taken = sum(each.attempt is not None for each in read(path, BuildRecord)[0])
         return BuildRecord(
-            schema=SCHEMA,
-            recorded_at=now(),
-            gpu=iteration.gpu,
-            shape_key=iteration.shape_key,
-            model=iteration.model,
-            iteration=iteration.name,
-            number=iteration.number,
+            **identity(iteration),
             status=Status.PASSED if rejection is None else rejection.cause.status,
             cause=rejection.cause if rejection else None,
             reason=rejection.reason if rejection else None,

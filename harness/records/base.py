@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+
+from harness.catalog.tree import Iteration
 
 SCHEMA: Final = 1
 
@@ -93,6 +95,19 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             f"{self.device}{forced}, driver {self.driver}, torch {self.torch}, tilelang {self.tilelang}, "
             f"Python {self.python}{image}"
         )
+
+
+def identity(iteration: Iteration) -> dict[str, Any]:
+    """The fields that say which iteration a record is about, and when it was made."""
+    return {
+        "schema": SCHEMA,
+        "recorded_at": now(),
+        "gpu": iteration.gpu,
+        "shape_key": iteration.shape_key,
+        "model": iteration.model,
+        "iteration": iteration.name,
+        "number": iteration.number,
+    }
 
 
 # The order of the fields is the order in JSON, and a record's id is a hash of its JSON: never reorder them.

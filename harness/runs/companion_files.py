@@ -17,32 +17,27 @@ _COLUMNS: Final = ("recorded_at", "iteration", "status", "stage", *_FIGURES, "ma
 
 
 def write(tree: Tree, iteration: Iteration, record: Record) -> None:
-    """Write all that lies beside an iteration with an outcome; each file is there whole, or not at all."""
+    """Write all files beside an iteration after an outcome, each whole or not at all."""
     commands.write(tree, iteration)
     files.put(tree.timing(iteration), ("\n".join(timing_lines(record)) + "\n").encode())
     _write_tsv(tree, iteration)
 
 
 def complete(tree: Tree, iteration: Iteration) -> bool:
-    """Whether they were written; a full disk or a kill may have come between the record and them."""
+    """Whether the files exist; a full disk or a kill may have prevented them after the record was written."""
     return tree.timing(iteration).is_file() and _tsv(tree, iteration).is_file()
 
 
 def timing_lines(record: Record) -> list[str]:
-    """What an iteration prints when it is run by hand."""
-    error = _worst_error(record)
-    if record.status is not Status.PASSED and record.measurement is None:
-        lines = [f"VERIFY: FAIL max_abs_err={error}", f"{record.status}: {record.reason}"]
-        return lines
-    lines = [f"VERIFY: PASS max_abs_err={error}"]
-    if record.measurement is not None:
-        measured = record.measurement
+    """The lines that an iteration prints when a person runs it."""
+    measured = record.measurement
+    passed = record.status is Status.PASSED or measured is not None
+    lines = [f"VERIFY: {'PASS' if passed else 'FAIL'} max_abs_err={_worst_error(record)}"]
+    if measured is not None:
         lines.append(f"TFLOPS: {measured.tflops:.4g} time_ms: {measured.time_ms:.6g}")
-        lines.append(
-            f"ratio to {measured.baseline}: {measured.ratio:.4f} "
-            f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}], timer {measured.timer}"
-        )
-    if record.reason is not None:
+        interval = f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]"
+        lines.append(f"ratio to {measured.baseline}: {measured.ratio:.4f} {interval}, timer {measured.timer}")
+    if record.reason is not None or not passed:
         lines.append(f"{record.status}: {record.reason}")
     return lines
 
@@ -57,15 +52,14 @@ def _tsv(tree: Tree, iteration: Iteration) -> Path:
 
 
 def _write_tsv(tree: Tree, iteration: Iteration) -> None:
-    """``results.tsv`` beside ``results.jsonl``: derived from it, for people and spreadsheets, never read back."""
+    """Write ``results.tsv`` from ``results.jsonl``, for people and spreadsheets; nothing reads it back."""
     path = _tsv(tree, iteration)
     records, _ = read(path.with_suffix(".jsonl"), Record)
     text = io.StringIO(newline="")
     writer = csv.writer(text, dialect="excel-tab")
     writer.writerow(_COLUMNS)
     for record in records:
-        measured = record.measurement
-        figures = [getattr(measured, name) if measured else "" for name in _FIGURES]
-        told = (record.recorded_at, record.iteration, record.status, record.stage)
-        writer.writerow([*told, *figures, _worst_error(record), record.reason or "", record.idea or "", record.id])
+        outcome = (record.recorded_at, record.iteration, record.status, record.stage)
+        figures = [getattr(record.measurement, name, "") for name in _FIGURES]
+        writer.writerow([*outcome, *figures, _worst_error(record), record.reason or "", record.idea or "", record.id])
     files.put(path, text.getvalue().encode())

@@ -1,6 +1,6 @@
-"""The copy ceiling: the bandwidth of the library's copy of as many bytes, measured in the same run.
+"""The copy bandwidth: the bandwidth of the library's copy of as many bytes, measured in the same run.
 
-No kernel that moves its problem's bytes once gets far above it, so it is what a memory-bound one is held against.
+No kernel that moves its problem's bytes once is much faster, so memory-bound kernels are compared with it.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ ROW: Final = 1024  # elements
 
 
 def companion(problem: Problem) -> Problem:
-    """The copy that reads and writes as many bytes, to the next whole row."""
+    """The copy of as many bytes, rounded to whole rows."""
     rows = round(problem.bytes / (2 * ROW * DTYPE_BYTES[problem.input]))
     return Problem(OPERATOR, problem.input, "float32", problem.input, (max(1, rows), ROW))
 
 
 def iterations(tree: Tree, gpu: Gpu, measured: Iterable[Iteration]) -> list[Iteration]:
-    """The library's copies beside the memory-bound problems of what is measured; written where there is none."""
+    """The library's copies for the memory-bound problems in ``measured``, written where they are missing."""
     wanted = {
         (companion(each.problem), each.model)
         for each in measured
@@ -37,7 +37,7 @@ def iterations(tree: Tree, gpu: Gpu, measured: Iterable[Iteration]) -> list[Iter
 def newest_gbs(
     tree: Tree, gpu: Gpu, problem: Problem, models: Iterable[str], rank_key: tuple[str, ...]
 ) -> float | None:
-    """The newest ceiling that was measured beside a memory-bound problem in an environment; None where none was."""
+    """The newest copy bandwidth for a memory-bound problem in one environment; None if there is none."""
     if not gpu.is_memory_bound(problem):
         return None
     copied = companion(problem)

@@ -1,4 +1,4 @@
-"""A run: which iterations, in what order, what is reused, and where the outcomes go."""
+"""A run over many iterations: reuse records, build ahead, measure, and record each outcome."""
 
 import fcntl
 import threading
@@ -19,7 +19,7 @@ from harness.judge.processes import start_forkserver
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter
-from harness.records.base import SCHEMA, Cause, Environment, Stage, Status, now
+from harness.records.base import SCHEMA, Cause, Environment, Stage, Status, identity
 from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
 from harness.records.store import append, read
@@ -27,18 +27,18 @@ from harness.runs import companion_files, copy_bandwidth
 from harness.runs.result_line import result_line
 from harness.runs.run_ahead import run_ahead
 
-CPU_BATCH: Final = 16  # on a CPU building would disturb measuring: so many are built, then measured
-SPARE_CORES: Final = 2  # for the pair that measures
-TURNS: Final = 2  # of what may be the machine's fault
+CPU_BATCH: Final = 16  # a CPU builds so many, then measures them, since building disturbs measuring
+SPARE_CORES: Final = 2  # for the two processes that measure
+TURNS: Final = 2  # the second is for outcomes that may be the machine's fault
 
 Entry = tuple[Candidate, Rejection | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: iterations of one GPU key, up to a stage.
+    """Iterations of one GPU key, and the last stage for them.
 
-    ``ceilings`` measures the library's copy beside what is memory-bound.
+    With ``copies`` the library's copy is measured beside each memory-bound problem.
     """
 
     tree: Tree
@@ -49,7 +49,7 @@ class Plan:
     misplaced: tuple[Misplaced, ...] = ()
     upto: Stage = Stage.BENCH
     again: bool = False
-    ceilings: bool = False
+    copies: bool = False
 
     @property
     def uses_device(self) -> bool:
@@ -58,7 +58,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Results:
-    """What a run gave: one record an iteration, measured now or reused."""
+    """One record per iteration, measured now or reused."""
 
     records: list[Record] = field(default_factory=list)
     reused: int = 0
@@ -76,14 +76,14 @@ class Results:
 
 
 def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda record: None) -> Results:
-    """Carry a plan out. Every outcome of a device is on the disk, and told to ``keep``, before the next is measured."""
+    """Carry out a plan. Each outcome is on the disk and passed to ``keep`` before the next measurement."""
     environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Results(misplaced=plan.misplaced)
     for each in plan.misplaced:
         reporter.finished(f"rejected  {each.reason}", advance=False)
     known = {each: _reusable(plan, each, environment) for each in plan.iterations}
     waiting = [iteration for iteration, record in known.items() if record is None]
-    beside = copy_bandwidth.iterations(plan.tree, plan.gpu, waiting) if plan.ceilings else []
+    beside = copy_bandwidth.iterations(plan.tree, plan.gpu, waiting) if plan.copies else []
     for iteration, record in known.items():
         if record is not None and iteration not in beside:
             results.records.append(record)
@@ -101,24 +101,24 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
         planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
         for turn in range(TURNS):
-            spoiled: list[Iteration] = []
+            retried: list[Iteration] = []
             for iteration, made, reused in _carry_out(plan, ordered, environment, reporter):
                 keep(made)
                 if fault_attribution.is_retried(made.cause, plan.gpu) and turn + 1 < TURNS:
-                    spoiled.append(iteration)
+                    retried.append(iteration)
                     reporter.finished(f"{result_line(made, plan.gpu)}; once more at the end", advance=False)
                     continue
                 results.records.append(made)
                 results.reused += reused
                 advance = (made.shape_key, made.model, made.iteration) in planned
                 reporter.finished(result_line(made, plan.gpu, reused=reused), advance=advance)
-            if not (ordered := spoiled):
+            if not (ordered := retried):
                 break
     return results
 
 
 def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
-    """The record that a new run of the same thing would only repeat."""
+    """The record that another run of the same source would only repeat."""
     if plan.again or not plan.uses_device:
         return None
     path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
@@ -140,7 +140,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Env
 def _carry_out(
     plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
 ) -> Iterator[tuple[Iteration, Record, bool]]:
-    """Stages that need no device run ahead on the CPU cores, while one pair of processes has the device."""
+    """Run stages without a device ahead on the CPU cores, while one pair of processes uses the device."""
     apart = plan.uses_device and plan.gpu.is_cpu
     jobs = cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
     stopped = threading.Event()
@@ -184,7 +184,7 @@ def _carry_out(
 def _finish(
     plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
 ) -> tuple[Record, bool]:
-    """The stages on the device, and the record; whether it only repeats what is recorded of its build."""
+    """Run the stages on the device. Returns the record, and whether it only repeats a recorded build."""
     reused = candidate.recorded_build is not None and (rejection is not None or not candidate.launches)
     try:
         if rejection is None:
@@ -203,15 +203,9 @@ def _finish(
 
 
 def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None) -> Record:
-    iteration, terms = candidate.iteration, candidate.terms
+    terms = candidate.terms
     return Record(
-        schema=SCHEMA,
-        recorded_at=now(),
-        gpu=iteration.gpu,
-        shape_key=iteration.shape_key,
-        model=iteration.model,
-        iteration=iteration.name,
-        number=iteration.number,
+        **identity(candidate.iteration),
         status=Status.PASSED if rejection is None else rejection.cause.status,
         cause=None if rejection is None else rejection.cause,
         reason=None if rejection is None else rejection.reason,
@@ -230,7 +224,7 @@ def _record(candidate: Candidate, rejection: Rejection | None, environment: Envi
 
 
 def _keep_baseline(tree: Tree, record: Record) -> None:
-    """The baseline's own figures, the first time that a problem is measured in an environment."""
+    """Record the baseline's own figures at a problem's first measurement in an environment."""
     measured = record.measurement
     if measured is None:
         return
@@ -255,7 +249,7 @@ def _keep_baseline(tree: Tree, record: Record) -> None:
 
 @contextmanager
 def alone(tree: Tree, gpu: Gpu, device: Device | None) -> Iterator[None]:
-    """Refuse to measure beside another run on this tree, or beside another process on the device; never kill it."""
+    """Hold the tree's lock. Raises InfrastructureError if another run holds it, or a process uses the device."""
     if device is not None and (others := compute_processes(device)):
         pids = ", ".join(map(str, others))
         raise InfrastructureError(f"{device.name} is in use by process {pids}; wait until it ends, or end it")

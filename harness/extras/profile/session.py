@@ -27,7 +27,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import files
 from harness.machine.nvml import Device
-from harness.records.base import SCHEMA, Environment, now
+from harness.records.base import Environment, identity
 from harness.records.profiles import KernelTime, ProfileOutcome, ProfileRecord
 
 CRASH_CHARACTERS: Final = 160
@@ -97,13 +97,7 @@ class Session:
     def blank(self, iteration: Iteration) -> ProfileRecord:
         """The record of an iteration's present source, without findings."""
         return ProfileRecord(
-            schema=SCHEMA,
-            recorded_at=now(),
-            gpu=iteration.gpu,
-            shape_key=iteration.shape_key,
-            model=iteration.model,
-            iteration=iteration.name,
-            number=iteration.number,
+            **identity(iteration),
             outcome=ProfileOutcome.FAILED,
             source_sha256=source_sha256(iteration.path),
             families_sha256=families_sha256(self.tree.root, iteration.path),
