@@ -1,4 +1,4 @@
-"""The leaderboard: records, ranked; a pure function of what lies on the disk."""
+"""The leaderboard: the newest record of each iteration, ranked. It reads files and changes none."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -22,10 +22,12 @@ from harness.records.throughput import Throughput, bandwidth_gbs, throughput
 from harness.runs import copy_bandwidth
 
 NOT_MEASURED: Final = "not measured"
+_OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
+_OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment")
 
 
 class BoardRow(msgspec.Struct, frozen=True):
-    """One iteration on the leaderboard; figures are None where it did not get so far."""
+    """One iteration on the leaderboard; a figure is None if the iteration has none."""
 
     gpu: str
     problem: str
@@ -57,23 +59,22 @@ class BoardRow(msgspec.Struct, frozen=True):
     record: str | None
     environment: Environment | None
     gbs: float | None = None
-    of_copy: float | None = None  # its bandwidth over that of a copy of as many bytes, where it is memory-bound
-    behind: float | None = None  # the leader's ratio over its own, where a play-off between the two decided
+    of_copy: float | None = None  # for a memory-bound problem, its bandwidth over that of a copy of as many bytes
+    behind: float | None = None  # the leader's ratio over its own, if a play-off decided between them
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is iter000, the library."""
         return names.is_library(self.iteration)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it is certainly faster; the baseline beside itself is not, though one interval in twenty misses 1."""
+        """Whether it is certainly faster than the library. Iteration 0 never is: one interval in twenty misses 1."""
         return not self.is_baseline and self.ratio_low is not None and self.ratio_low > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The rows of one problem that may be ranked together: one environment, one timer."""
+    """The rows of one problem with the same environment and timer, which may be ranked together."""
 
     gpu: str
     problem: str
@@ -81,7 +82,7 @@ class Board:
     timer: str | None
     baseline: str
     baseline_rate: Throughput | None
-    copy_gbs: float | None  # the copy ceiling, where the problem is memory-bound
+    copy_gbs: float | None  # the copy bandwidth, if the problem is memory-bound
     rows: tuple[BoardRow, ...]
 
     @property
@@ -90,9 +91,9 @@ class Board:
 
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
-    """Every problem's boards, the newest environment first, and what could not be read.
+    """Every problem's boards, the newest environment first, and complaints about unreadable lines and files.
 
-    An iteration that is selected keeps the rank and the decision that it has among all of its problem.
+    A selected iteration keeps its rank and its decision among all iterations of its problem.
     """
     decided: dict[str, list[PlayOff]] = {}
     selected, misplaced = tree.scan(gpu, selection)
@@ -138,9 +139,9 @@ def _narrowed(board: Board, selected: list[Iteration]) -> Board:
 
 
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
-    """Per rank key the newest outcome, in the file's order, since clocks jump.
+    """The newest outcome of each rank key, by the order in the file, since clocks jump.
 
-    Neither a later verification that passed nor a fault of the machine hides a measurement of the same source.
+    A later verification or a fault of the machine does not hide a measurement of the same source.
     """
     found: dict[tuple[str, ...], Record] = {}
     for record in records:
@@ -170,7 +171,7 @@ def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iterat
 def _boards(
     tree: Tree, gpu: str, shape_key: str, group: list[tuple[Iteration, Record]], blank: list[BoardRow]
 ) -> list[Board]:
-    """One board a timer; failures and what is not measured yet stand below the first."""
+    """One board per timer; failures and unmeasured iterations are at the end of the first."""
     kept = _decisions(group)
     rows = [_row(tree, iteration, record, kept.get(id(record))) for iteration, record in group]
     timers: list[str | None] = [
@@ -208,14 +209,14 @@ def _boards(
 
 
 def _ranked(rows: list[BoardRow]) -> list[BoardRow]:
-    """By ratio; a row whose interval reaches that of the first of a rank shares the rank."""
+    """Rank rows by ratio; a row whose interval overlaps that of a rank's first row shares the rank."""
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
     places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
     return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
 
 
 def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
-    """The ranks of intervals, low and high, that come best first."""
+    """The ranks of intervals (low, high), given best first."""
     rank, lead_low = 0, 0.0
     for position, (low, high) in enumerate(intervals, start=1):
         if position == 1 or high < lead_low:
@@ -224,7 +225,7 @@ def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
 
 
 def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
-    """The rows that share the first rank, in the order of the newest play-off among all of them, if there was one."""
+    """Order the rows of the first rank by the newest play-off that all of them took part in."""
     first = {(row.model, row.iteration): row for row in board.rows if row.rank == 1}
     for held in reversed(play_offs):
         standings = {(each.model, each.iteration): each for each in held.standings}
@@ -236,7 +237,7 @@ def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
 
 
 def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
-    """Whether a row is of the very code, judge and kind of machine that played."""
+    """Whether a row has the code, the judge and the environment of the play-off."""
     assert row.environment is not None and row.timer is not None
     unchanged = row.source_sha256 == standing.source_sha256 and not {"source", "family"} & set(row.stale)
     return unchanged and held.applies(row.environment, row.timer)
@@ -245,7 +246,7 @@ def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
 def _in_order(
     first: dict[tuple[str, str], BoardRow], standings: dict[tuple[str, str], PlayOffEntry]
 ) -> Iterator[BoardRow]:
-    """Who is not behind for sure shares the first rank."""
+    """The rows in the play-off's order; those that may be as fast as the first share its rank."""
     rank = 1
     for position, (name, standing) in enumerate(((n, s) for n, s in standings.items() if n in first), start=1):
         if standing.low > 1 and rank == 1:
@@ -254,7 +255,7 @@ def _in_order(
 
 
 def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
-    """What bounds each iteration whose source and family, as they lie there now, are profiled."""
+    """The bound of each iteration that has a profile of its present source and families."""
     for iteration in ladder if profiles else ():
         sources = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
         found = newest_profile(profiles, iteration.name, *sources)
@@ -263,7 +264,7 @@ def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) 
 
 
 def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board:
-    """A row of figures from another source shows no bound: the two would not belong together."""
+    """Add the bounds, except to rows whose figures are of another source."""
     rows = tuple(
         row
         if {"source", "family"} & set(row.stale)
@@ -274,7 +275,7 @@ def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board
 
 
 def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
-    """KEEP an iteration only where its whole interval lies above that of the best so far of its model."""
+    """KEEP an iteration only if its interval is above that of its model's best so far."""
     best: dict[tuple[str, str], Measurement] = {}
     decided: dict[int, str] = {}
     for iteration, record in sorted(group, key=lambda pair: (pair[0].model, pair[0].number)):
@@ -292,10 +293,8 @@ def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
 
 
 def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str | None = None) -> BoardRow:
-    measured = record.measurement if record else None
-    trials = record.verification if record else ()
-    build = builds.evidence(tree, record) if record else None
-    kernel = main_kernel(build)
+    measured, build = (record.measurement, builds.evidence(tree, record)) if record else (None, None)
+    trials, kernel = record.verification if record else (), main_kernel(build)
     return BoardRow(
         gpu=iteration.gpu,
         problem=iteration.shape_key,
@@ -303,42 +302,28 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         model=iteration.model,
         status=record.status.value if record else NOT_MEASURED,
         rank=None,
-        time_ms=measured.time_ms if measured else None,
-        tflops=measured.tflops if measured else None,
         gbs=bandwidth_gbs(iteration.problem, measured.time_ms) if measured else None,
-        ratio=measured.ratio if measured else None,
-        ratio_low=measured.ratio_low if measured else None,
-        ratio_high=measured.ratio_high if measured else None,
-        timer=measured.timer if measured else None,
-        rounds=measured.rounds if measured else None,
         max_abs_err=worst_error(trials),
         rel_err=worst_error(trials, "rel_err"),
         stale=_stale(tree, iteration, record) if record else (),
-        stable=measured.stable if measured else None,
         decision=decision,
         bound=None,
-        idea=record.idea if record else None,
-        config=record.config if record else None,
-        parent=record.parent if record else None,
-        reason=record.reason if record else None,
         registers=kernel.registers if kernel else None,
         spill_bytes=kernel.spill_bytes if kernel else None,
         warnings=build.warnings if build else None,
         source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
         record=record.id if record else None,
-        environment=record.environment if record else None,
+        **{name: getattr(measured, name, None) for name in _OF_MEASUREMENT},
+        **{name: getattr(record, name, None) for name in _OF_RECORD},
     )
 
 
 def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
-    """What has changed since the record was made."""
+    """What has changed since the record was made: source, family, judge."""
+    judge = judge_sha256(tree.root, iteration.problem.operator, gpus.find(iteration.gpu))
     checks = (
         ("source", source_sha256(iteration.path) != record.source_sha256),
         ("family", families_sha256(tree.root, iteration.path) != record.families_sha256),
-        (
-            "judge",
-            judge_sha256(tree.root, iteration.problem.operator, gpus.find(iteration.gpu))
-            != record.environment.judge_sha256,
-        ),
+        ("judge", judge != record.environment.judge_sha256),
     )
     return tuple(name for name, changed in checks if changed)

@@ -1,7 +1,8 @@
-"""Tables: the leaderboard and one-line results, for a terminal."""
+"""Tables for a terminal: the leaderboard, comparisons, and a play-off."""
 
 import statistics
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tabulate import tabulate, tabulate_formats
@@ -13,22 +14,38 @@ from harness.errors import UsageError
 from harness.records.base import Status
 from harness.records.playoffs import PlayOff
 
-HEADERS: Final = (
-    "rank",
-    "iteration",
-    "model",
-    "time_ms",
-    "TFLOPS",
-    "ratio",
-    "95% interval",
-    "max_abs_err",
-    "",
-    "bound",
-    "notes",
-)
-
-
-MEMORY_BOUND: Final = {"TFLOPS": "GB/s, of copy"}
+# Column -> alignment.
+_BOARD: Final = {
+    "rank": "right",
+    "iteration": "left",
+    "model": "left",
+    "time_ms": "right",
+    "TFLOPS": "right",
+    "ratio": "right",
+    "95% interval": "left",
+    "max_abs_err": "right",
+    "": "left",
+    "bound": "left",
+    "notes": "left",
+}
+_COMPARISON: Final = {
+    "problem": "left",
+    "model": "left",
+    "iteration": "left",
+    "verdict": "left",
+    "change": "right",
+    "95% interval of B / A": "left",
+    "ratio A": "right",
+    "ratio B": "right",
+    "notes": "left",
+}
+_PLAY_OFF: Final = {
+    "model": "left",
+    "iteration": "left",
+    "ratio": "right",
+    "behind": "right",
+    "95% interval, %": "left",
+}
 
 
 def check_format(table_format: str) -> None:
@@ -38,9 +55,7 @@ def check_format(table_format: str) -> None:
 
 
 def leaderboard(board: Board, table_format: str = "simple") -> str:
-    """One problem's table, its environment in a line above it; raises UsageError for an unknown format."""
-    check_format(table_format)
-    title = f"{board.problem} on {board.gpu}"
+    """The table of one problem, below a line with its environment. Raises UsageError for an unknown format."""
     if board.environment is None:
         where = "not measured yet"
     else:
@@ -48,87 +63,67 @@ def leaderboard(board: Board, table_format: str = "simple") -> str:
         where = f"{board.environment.line()}; timer {board.timer or 'none'}{versus}"
     if board.copy_gbs is not None:
         where += f"; memory-bound: a copy of as many bytes reaches {board.copy_gbs:.4g} GB/s"
-    body = tabulate(
-        [_cells(row, in_gbs=board.in_gbs) for row in board.rows],
-        headers=tuple(MEMORY_BOUND.get(name, name) for name in HEADERS) if board.in_gbs else HEADERS,
-        tablefmt=table_format,
-        disable_numparse=True,
-        colalign=("right", "left", "left", "right", "right", "right", "left", "right", "left", "left", "left"),
-    )
-    return f"{title}\n{where}\n\n{body}\n"
+    unit = "GB/s, of copy" if board.in_gbs else "TFLOPS"
+    columns = {unit if name == "TFLOPS" else name: align for name, align in _BOARD.items()}
+    body = _table(columns, (_cells(row, in_gbs=board.in_gbs) for row in board.rows), table_format)
+    return f"{board.problem} on {board.gpu}\n{where}\n\n{body}\n"
 
 
 def comparisons(found: list[Comparison], table_format: str = "simple") -> str:
-    """What changed between two runs, what did not below it, and what cannot be compared last."""
-    check_format(table_format)
+    """The comparisons of two runs: changes first, then equals, then those that cannot be compared."""
     order = list(Change)
-    body = tabulate(
-        [
-            (
-                each.problem,
-                each.model,
-                each.iteration,
-                each.verdict.value,
-                "" if each.quotient is None else f"{100 * (each.quotient - 1):+.2f}%",
-                "" if each.low is None or each.high is None else f"[{each.low:.4f}, {each.high:.4f}]",
-                "" if each.ratio_a is None else f"{each.ratio_a:.4f}",
-                "" if each.ratio_b is None else f"{each.ratio_b:.4f}",
-                each.why or "; ".join(each.notes),
-            )
-            for each in sorted(found, key=lambda each: (order.index(each.verdict), each.problem))
-        ],
-        headers=(
-            "problem",
-            "model",
-            "iteration",
-            "verdict",
-            "change",
-            "95% interval of B / A",
-            "ratio A",
-            "ratio B",
-            "notes",
-        ),
-        tablefmt=table_format,
-        disable_numparse=True,
-        colalign=("left", "left", "left", "left", "right", "left", "right", "right", "left"),
+    rows = (
+        (
+            each.problem,
+            each.model,
+            each.iteration,
+            each.verdict.value,
+            "" if each.quotient is None else f"{100 * (each.quotient - 1):+.2f}%",
+            _interval(each.low, each.high),
+            _figure(each.ratio_a, ".4f"),
+            _figure(each.ratio_b, ".4f"),
+            each.why or "; ".join(each.notes),
+        )
+        for each in sorted(found, key=lambda each: (order.index(each.verdict), each.problem))
     )
     counts = Counter(each.verdict for each in found)
     told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in order if counts[verdict])
-    return f"{body}\n\n{told}"
+    return f"{_table(_COMPARISON, rows, table_format)}\n\n{told}"
 
 
-def standings(held: PlayOff) -> str:
-    """A play-off's order, with each one's distance from the first."""
-    body = tabulate(
-        [
-            (
-                each.model,
-                each.iteration,
-                f"{statistics.geometric_mean(each.ratios):.4f}",
-                "" if each.behind == 1 else f"{100 * (each.behind - 1):.2f}%",
-                "" if each.behind == 1 else f"[{100 * (each.low - 1):.2f}, {100 * (each.high - 1):.2f}]",
-            )
-            for each in held.standings
-        ],
-        headers=("model", "iteration", "ratio", "behind", "95% interval, %"),
-        disable_numparse=True,
-        colalign=("left", "left", "right", "right", "left"),
+def play_off(held: PlayOff) -> str:
+    """The order of a play-off, each entry with its distance from the first."""
+    rows = (
+        (
+            each.model,
+            each.iteration,
+            f"{statistics.geometric_mean(each.ratios):.4f}",
+            "" if each.behind == 1 else f"{100 * (each.behind - 1):.2f}%",
+            "" if each.behind == 1 else f"[{100 * (each.low - 1):.2f}, {100 * (each.high - 1):.2f}]",
+        )
+        for each in held.standings
     )
-    return f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds\n\n{body}"
+    title = f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds"
+    return f"{title}\n\n{_table(_PLAY_OFF, rows)}"
 
 
 def narrowing(selection: Selection) -> str:
-    """What narrows a run, as it was asked for."""
+    """A selection as command-line options."""
     parts = (("shape", selection.shape), ("model", selection.model), ("iter", selection.iteration))
     return ", ".join(f"--{name} {value}" for name, value in parts if value is not None)
 
 
 def no_iteration(key: str, selection: Selection, name: str = "iteration") -> str:
-    """That nothing under a GPU key is selected; where nothing narrows, how to begin."""
+    """The complaint that a selection is empty; without a selection it says how to begin."""
     words = narrowing(selection)
-    return f"no {name} under tuning/{key}/ " + (
-        f"matches {words}" if words else f"yet; `tilebench new --gpu {key}` begins a ladder"
-    )
+    rest = f"matches {words}" if words else f"yet; `tilebench new --gpu {key}` begins a ladder"
+    return f"no {name} under tuning/{key}/ {rest}"
+
+
+def _table(columns: Mapping[str, str], rows: Iterable[tuple[str, ...]], table_format: str = "simple") -> str:
+    check_format(table_format)
+    headers, aligned = tuple(columns), tuple(columns.values())
+    return tabulate(list(rows), headers, table_format, disable_numparse=True, colalign=aligned)
 
 
 def _cells(row: BoardRow, *, in_gbs: bool) -> tuple[str, ...]:
@@ -141,22 +136,25 @@ def _cells(row: BoardRow, *, in_gbs: bool) -> tuple[str, ...]:
         notes.append("unstable")
     if row.status != Status.PASSED:
         notes.append(row.status if row.reason is None else f"{row.status}: {row.reason}")
-    interval = "" if row.ratio_low is None else f"[{row.ratio_low:.4f}, {row.ratio_high:.4f}]"
+    share = "" if row.of_copy is None else f", {row.of_copy:4.0%}"
     return (
-        "" if row.rank is None else str(row.rank),
+        _figure(row.rank, "d"),
         row.iteration,
         row.model,
-        "" if row.time_ms is None else f"{row.time_ms:.4g}",
-        _bandwidth(row) if in_gbs else "" if row.tflops is None else f"{row.tflops:.4g}",
-        "" if row.ratio is None else f"{row.ratio:.4f}",
-        interval,
-        "" if row.max_abs_err is None else f"{row.max_abs_err:.2g}",
+        _figure(row.time_ms, ".4g"),
+        f"{_figure(row.gbs, '.4g')}{share}" if in_gbs else _figure(row.tflops, ".4g"),
+        _figure(row.ratio, ".4f"),
+        _interval(row.ratio_low, row.ratio_high),
+        _figure(row.max_abs_err, ".2g"),
         row.decision or "",
         row.bound or "",
         "; ".join(notes),
     )
 
 
-def _bandwidth(row: BoardRow) -> str:
-    share = "" if row.of_copy is None else f", {row.of_copy:4.0%}"
-    return "" if row.gbs is None else f"{row.gbs:.4g}{share}"
+def _figure(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"[{low:.4f}, {high:.4f}]"

@@ -102,7 +102,7 @@ def play(
     with reporting(rounds) as reporter:
         held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter)
     append(tree.play_offs(gpu.key, chosen.shape), held)
-    return Reply(held, lambda: tables.standings(held))
+    return Reply(held, lambda: tables.play_off(held))
 
 
 def _leaders(tree: Tree, key: str, selection: Selection, top: int | None) -> list[Iteration]:
