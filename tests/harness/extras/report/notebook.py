@@ -96,7 +96,7 @@ class Notebook:
             "source_sha256": source_sha256(path),
             "families_sha256": families_sha256(self.tree.root, path),
             "environment": msgspec.structs.replace(
-                environment, judge_sha256=judge_sha256(self.tree.root, "matmul", gpus.find("cpu"))
+                environment, judge_sha256=judge_sha256(self.tree.root, "matmul", gpus.find(GPU))
             ),
             "measurement": None if ratio is None else measurement(ratio),
         }
