@@ -48,7 +48,7 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify tune build profile check check-all leaderboard report selftest doctor test fuzz lint lint-rules \
+.PHONY: help bench verify tune build profile check check-all next leaderboard report selftest doctor test fuzz lint lint-rules \
         lint-format lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
@@ -79,10 +79,13 @@ check: $(RUNTIME) ## Check the contract on the sources of one GPU key
 check-all: $(RUNTIME) ## Check the contract on every GPU key under tuning/
 	@for key in $(KEYS); do echo "tuning/$$key"; $(PY) -m harness check --gpu $$key $(ARGS) || exit; done
 
-leaderboard: $(RUNTIME) ## Print the leaderboard of what is recorded
+next: $(RUNTIME) ## Show the state of one ladder, SHAPE= and MODEL=: what leads, what was tried, what to try
+	@$(PY) -m harness next $(CHOICE)
+
+leaderboard: $(RUNTIME) ## Print the leaderboard from the records
 	@$(PY) -m harness leaderboard $(CHOICE)
 
-report: $(RUNTIME) ## Write what is recorded as one HTML file, tuning/<gpu>/report.html
+report: $(RUNTIME) ## Write all records as one HTML file, tuning/<gpu>/report.html
 	@$(PY) -m harness report $(CHOICE)
 
 selftest: $(RUNTIME) ## Measure the harness: the library against itself

@@ -1,7 +1,7 @@
-"""The stages and the checks as nox sessions: `nox -s verify bench -- --gpu cpu`; arguments after `--` go to the verb.
+"""The stages and the checks as nox sessions, such as `nox -s verify bench -- --gpu cpu`.
 
-All sessions share one environment, since each of its own would install torch anew: outside the container that of
-make, ``.venv``, which make sets up where it is missing or old; inside the container that of the image.
+Arguments after `--` go to the verb. All sessions share one environment, since each would install torch again: make's
+``.venv``, and inside the container that of the image.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def check(session: nox.Session) -> None:
-    """The contract, on the sources; on those of every GPU key where no argument narrows it."""
+    """The contract on the sources, of every GPU key unless an argument names one."""
     if session.posargs:
         harness(session, "check")
     else:
@@ -44,7 +44,7 @@ def check(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Compile the iterations for their GPU and show the evidence; needs no GPU, and installs compilers that lack."""
+    """Compile the iterations for their GPU and show the evidence; installs missing compilers, and needs no GPU."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--gpu", default="auto")
     session.run("make", "toolchain", f"GPU={parser.parse_known_args(session.posargs)[0].gpu}")
@@ -53,7 +53,7 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def verify(session: nox.Session) -> None:
-    """Prove the iterations right, without timing them."""
+    """Compare the iterations with the reference; times nothing."""
     harness(session, "verify")
 
 
@@ -65,7 +65,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def profile(session: nox.Session) -> None:
-    """Say what bounds the leaders, and what to try next; needs a GPU and ncu."""
+    """Say what bounds the leaders and what to try next; needs a GPU and ncu."""
     harness(session, "profile")
 
 
@@ -77,17 +77,17 @@ def tune(session: nox.Session) -> None:
 
 @nox.session
 def leaderboard(session: nox.Session) -> None:
-    """Print the leaderboard of what is recorded."""
+    """Print the leaderboard from the records."""
     harness(session, "leaderboard")
 
 
 @nox.session
 def report(session: nox.Session) -> None:
-    """Write what is recorded as one HTML file."""
+    """Write all records as one HTML file."""
     harness(session, "report")
 
 
 @nox.session
 def selftest(session: nox.Session) -> None:
-    """Measure the harness: the library against itself."""
+    """Test the harness: the library against itself."""
     harness(session, "selftest")

@@ -1,4 +1,4 @@
-"""New iterations: the next one of a folder, and a starter ladder for a GPU that has none."""
+"""New iterations: the next one of a ladder, and starter ladders for a GPU that has none."""
 
 import ast
 import fcntl
@@ -23,13 +23,13 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import baseline_module, baseline_name
 from harness.judge.facts.problem import Problem, parse_shape_key
 
-PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # the name, since no two may be equal
+PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # no two ideas may be equal
 DEFAULT_TAG: Final = "next_idea"
-MODEL: Final = "tilebench"  # who tuned the starter ladders
+MODEL: Final = "tilebench"  # of the starter ladders
 WIDTH: Final = 120
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
-# Every iteration that tilebench writes has this form; ruff leaves it as it is.
+# The form of every iteration that tilebench writes; ruff format leaves it as it is.
 _TEMPLATE: Final = """\
 {docstring}
 
@@ -65,11 +65,11 @@ def new(
     tag: str | None = None,
     idea: int | None = None,
 ) -> Path:
-    """Write the next iteration of a folder, a copy of its parent to be edited, and return its path.
+    """Write the next iteration of a ladder, a copy of its parent to edit, and return its path.
 
-    The parent is the named one (``3``, ``003``, ``iter003`` or ``iter003_tag``), else the folder's newest. An empty
-    folder gets iter000 first; what follows iter000 pins a family that fits the problem. ``idea`` counts those of the
-    parent's profile from 1: the first where not given, none for 0. Raises UsageError.
+    ``parent`` is ``3``, ``003``, ``iter003`` or ``iter003_tag``, by default the newest. An empty ladder gets iter000
+    first. A child of iter000 pins a family that fits the problem. ``idea`` is the number of an idea of the parent's
+    profile, by default the first untried; 0 takes none. Raises UsageError.
     """
     gpu, problem = gpus.find(gpu_key), parse_shape_key(shape)
     check_model(model)
@@ -89,16 +89,16 @@ def new(
         if base is not None and base.number > 0:
             source = _taken_over(base, says, chosen.config if chosen else {}, tree.short(base.path))
             return _write(tree, folder, number, tag, source).path
-        # iter000 calls the library, which no other may: its source cannot be taken over.
+        # A copy of iter000 would call the library, which no other iteration may.
         draft = ladders.draft(problem, gpu)
         base = base or _baseline(tree, folder, problem)
         return _write(tree, folder, number, tag, kernel(draft.family, says, draft.config, base.name)).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:
-    """Write a small ladder for each of a few problems, where a GPU key has no iterations; the paths of what it wrote.
+    """Write a small ladder for each of a few problems, where a GPU key has no iterations. Returns the new paths.
 
-    Raises UsageError for an architecture that no ladder is made for.
+    Raises UsageError for an architecture without such ladders.
     """
     with _alone(tree):
         if tree.scan(gpu.key, Selection())[0]:
@@ -113,7 +113,7 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
 
 
 def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:
-    """iter000 and an iteration a draft, each the parent of the next."""
+    """iter000 and one iteration per draft, each the parent of the next."""
     folder = _folder(tree, gpu, problem, MODEL)
     steps = [_baseline(tree, folder, problem)]
     for number, draft in enumerate(drafts, start=1):
@@ -132,9 +132,9 @@ def pin(
     wrapped: bool = False,
     parent: str | None = None,
 ) -> Iteration:
-    """Write the next iteration of a folder, one that pins a family with the draft's configuration.
+    """Write the next iteration of a ladder, which pins a family with the draft's configuration.
 
-    The parent is the named one, else the folder's newest; an empty folder gets iter000 first. Raises UsageError.
+    ``parent`` is as in ``new``; an empty ladder gets iter000 first. Raises UsageError.
     """
     folder = _folder(tree, gpu, problem, model)
     with _alone(tree):
@@ -151,13 +151,13 @@ def pin(
 
 
 def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str) -> None:
-    """Raise UsageError where a name means no iteration of a folder; for who pins only after a long search."""
+    """Raise UsageError where a name means no iteration of a ladder; called before a long search."""
     folder = _folder(tree, gpu, problem, model)
     _named(name, _present(tree, folder, gpu, problem, model), tree.short(folder))
 
 
 def ensure_baseline(tree: Tree, problem: Problem, gpu: Gpu, model: str) -> Iteration:
-    """iter000 of a folder, written where there is none."""
+    """iter000 of a ladder, written where it is missing."""
     folder = _folder(tree, gpu, problem, model)
     with _alone(tree):
         present = [each for each in _present(tree, folder, gpu, problem, model) if each.number == 0]
@@ -172,7 +172,7 @@ def _baseline(tree: Tree, folder: Path, problem: Problem) -> Iteration:
 
 
 def baseline_tag(problem: Problem) -> str:
-    """The tag of iter000, the name of the baseline's module; raises UsageError where none is registered."""
+    """The tag of iter000: the name of the baseline's module. Raises UsageError for an operator without a baseline."""
     return _baseline_module(problem).stem
 
 
@@ -185,7 +185,7 @@ def _baseline_module(problem: Problem) -> Path:
 
 
 def baseline(problem: Problem) -> str:
-    """iter000, the library's call."""
+    """The source of iter000, the library's call."""
     name = baseline_name(_baseline_module(problem))
     return _TEMPLATE.format(
         docstring=_docstring(f"{name}, which a user would call instead of a kernel of this ladder."),
@@ -200,7 +200,7 @@ def baseline(problem: Problem) -> str:
 
 
 def kernel(family: str, idea: str, config: Mapping[str, object], parent: str, *, wrapped: bool = False) -> str:
-    """An iteration that pins a family; ``wrapped`` where CONFIG holds what goes to the compiler, not to the family."""
+    """The source of an iteration that pins a family. ``wrapped``: CONFIG also holds options of the compiler."""
     module, _, function = family.rpartition(".")
     wrapper = "from kernels.compiled import compiled\n" if wrapped else ""
     return _TEMPLATE.format(
@@ -227,11 +227,11 @@ def _pinned(config: Mapping[str, object]) -> str:
 
 
 def _literal(value: object) -> str:
-    return repr(value).replace("'", '"')  # names and flags, which hold no quotes of their own
+    return repr(value).replace("'", '"')  # names and flags hold no quotes
 
 
 def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], where: str) -> str:
-    """The parent's source, with another docstring, PARENT set to it, and new values of some of CONFIG's levers."""
+    """The parent's source with another docstring, another PARENT, and new values of some levers in CONFIG."""
     try:
         source = parent.path.read_text(encoding="utf-8-sig")
         module = ast.parse(source)
@@ -259,7 +259,7 @@ def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], wher
     for lever, value in _levers(pinned) if pinned is not None else ():
         if lever in config:
             edits.append((*span(value), _literal(config[lever])))
-    for start, end, new in sorted(edits, reverse=True):  # the last first, so that the others' places stay
+    for start, end, new in sorted(edits, reverse=True):  # from the end, so that earlier places stay valid
         text = text[:start] + new.encode() + text[end:]
     return text.decode()
 
@@ -270,7 +270,7 @@ def _docstring_of(module: ast.Module) -> ast.expr | None:
 
 
 def _levers(config: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """The names in CONFIG, and their values."""
+    """The levers in CONFIG and their values."""
     if isinstance(config, ast.Call):
         yield from ((keyword.arg, keyword.value) for keyword in config.keywords if keyword.arg is not None)
     elif isinstance(config, ast.Dict):
@@ -280,7 +280,7 @@ def _levers(config: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _is_head(node: ast.stmt) -> bool:
-    """The docstring or an import: PARENT comes after these."""
+    """Whether PARENT comes after this statement: the docstring or an import."""
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return is_text or isinstance(node, ast.Import | ast.ImportFrom)
 
@@ -293,13 +293,13 @@ def _folder(tree: Tree, gpu: Gpu, problem: Problem, model: str) -> Path:
 
 
 def _present(tree: Tree, folder: Path, gpu: Gpu, problem: Problem, model: str) -> list[Iteration]:
-    """The iterations of one folder, in order."""
+    """The iterations of one ladder, in order."""
     found, _ = tree.scan(gpu.key, Selection(problem.shape_key, model))
     return [each for each in found if each.path.parent == folder]
 
 
 def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:
-    """The iteration of a folder that a person's name means."""
+    """The iteration that a name means. Raises UsageError."""
     found = [each for each in present if each.name == name or each.number == names.short_number(name)]
     if len(found) == 1:
         return found[0]
@@ -310,7 +310,7 @@ def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:
 
 
 def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iteration:
-    """A new file, never over one that is there, and its build and run scripts."""
+    """Write a new file and its scripts, never over an existing one. Raises UsageError."""
     iteration = tree.parse(folder / f"{names.name_of(number, tag)}.py")
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -324,7 +324,7 @@ def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iter
 
 @contextmanager
 def _alone(tree: Tree) -> Iterator[None]:
-    """One writer in a tree at a time, so that no number is given twice."""
+    """One writer per tree at a time, so that no number is given twice."""
     base = tree.root / "tuning"
     base.mkdir(parents=True, exist_ok=True)
     handle = os.open(base, os.O_RDONLY)
