@@ -18,7 +18,7 @@ from harness.extras.foreign.audit import audit as carry_out
 from harness.extras.foreign.audit import summary
 from harness.extras.foreign.bench import ForeignPlan, bench
 from harness.extras.foreign.board import ForeignBoard
-from harness.extras.foreign.finding import Finding
+from harness.extras.foreign.finding import AuditFinding
 from harness.machine.progress import console
 from harness.records.base import Cause, Status
 
@@ -29,7 +29,7 @@ def audit(
     /,
     *,
     json: Json = False,
-) -> Reply[list[Finding]]:
+) -> Reply[list[AuditFinding]]:
     """Read a tree of tuning scripts, sources and results, and say what is wrong with it; runs nothing."""
     if not tree.is_dir():
         raise UsageError(f"{tree} is not a folder")
@@ -75,7 +75,7 @@ def foreign(
     return Reply(boards, lambda: "\n".join(board.table(each, format) for each in boards), code)
 
 
-def _audited(findings: list[Finding]) -> str:
+def _audited(findings: list[AuditFinding]) -> str:
     if not findings:
         return "nothing found"
     lines = [printable(str(finding)) for finding in findings]

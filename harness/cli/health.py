@@ -27,12 +27,12 @@ LARGE: Final = "matmul_bf16fp32_4096x4096x4096"
 class SelftestData(msgspec.Struct, frozen=True, omit_defaults=True):
     """What each part of the selftest found; a part that did not run is absent."""
 
-    interruption: selftest.interruption.Finding | None = None
-    pace: selftest.pace.Finding | None = None
-    agreement: tuple[selftest.agreement.Finding, ...] | None = None
-    adversaries: tuple[selftest.adversaries.Finding, ...] | None = None
-    faults: selftest.faults.Finding | None = None
-    sensitivity: selftest.sensitivity.Finding | None = None
+    interruption: selftest.interruption.InterruptionFinding | None = None
+    pace: selftest.pace.PaceFinding | None = None
+    agreement: tuple[selftest.agreement.AgreementFinding, ...] | None = None
+    adversaries: tuple[selftest.adversaries.AdversaryFinding, ...] | None = None
+    faults: selftest.faults.FaultFinding | None = None
+    sensitivity: selftest.sensitivity.SensitivityFinding | None = None
 
 
 @app.command(name="selftest")
@@ -100,7 +100,7 @@ def measure_itself(
 
 def _confront(tree: Tree, gpu: Gpu, device: Device | None, shape: str, only: str) -> Reply[SelftestData]:
     samples = selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu, only=only)
-    findings: list[selftest.adversaries.Finding] = []
+    findings: list[selftest.adversaries.AdversaryFinding] = []
     problems: tuple[str, ...] = ()
     with reporting(len(samples)) as reporter:
         try:

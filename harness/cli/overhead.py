@@ -7,13 +7,13 @@ from harness.cli.app import app
 from harness.cli.options import GpuKey, Json, TableFormat
 from harness.cli.reply import Reply
 from harness.errors import ExitCode
-from harness.extras.overhead.measure import Figure, measure, table
+from harness.extras.overhead.measure import HostTime, measure, table
 from harness.extras.overhead.ways import ways
 from harness.machine.progress import reporting
 
 
 @app.command
-def overhead(*, gpu: GpuKey = gpus.AUTO, json: Json = False, format: TableFormat = "simple") -> Reply[list[Figure]]:
+def overhead(*, gpu: GpuKey = gpus.AUTO, json: Json = False, format: TableFormat = "simple") -> Reply[list[HostTime]]:
     """Time what one call costs the host: lazy, eager and compiled kernels, every execution backend, and torch."""
     check_format(format)
     found, device = gpus.resolve(gpu)

@@ -25,11 +25,10 @@ from harness.errors import ExitCode, UsageError
 from harness.extras.tune import show
 from harness.extras.tune.autotuner import AutotunerOptions
 from harness.extras.tune.engine import autotune
-from harness.extras.tune.plan import TunePlan
 from harness.extras.tune.race import EXHAUSTIVE, RUNGS
-from harness.extras.tune.record import Pick, Trial, picks_path, trials_path
-from harness.extras.tune.run import Tuned
-from harness.extras.tune.run import tune as carry_out
+from harness.extras.tune.race_runner import tune as carry_out
+from harness.extras.tune.record import Pick, TuningTrial, picks_path, trials_path
+from harness.extras.tune.search import Tuned, TunePlan
 from harness.extras.tune.space import frozen, named_family, own_family, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
@@ -52,7 +51,7 @@ class TuneData(msgspec.Struct, frozen=True):
 class TuningData(msgspec.Struct, frozen=True):
     """The newest trial of each candidate of one search, or with ``--picks`` every search's pick."""
 
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[TuningTrial, ...] = ()
     picks: tuple[Pick, ...] = ()
 
 
@@ -173,7 +172,7 @@ def tuning(
     if picture is not None and (picks or chosen.json):
         raise UsageError("--picture draws one search's table; leave --picks and --json out")
     tree, place = Tree.here(), (chosen.key, shape, model)
-    trials, complaints = read(trials_path(tree, *place), Trial)
+    trials, complaints = read(trials_path(tree, *place), TuningTrial)
     pinned, more = read(picks_path(tree, *place), Pick)
     problems = reported([*complaints, *more])
     if picks:

@@ -11,7 +11,7 @@ from typing import Final
 from harness.catalog import names
 from harness.catalog.tree import Iteration
 from harness.errors import printable
-from harness.judge.facts.hashes import source_sha256
+from harness.judge.facts.hashes import is_literal, source_sha256
 from harness.judge.facts.import_reader import imports
 
 ALLOWED_IMPORTS: Final = frozenset(
@@ -132,7 +132,7 @@ def _forbidden(module: ast.Module) -> None:
         if isinstance(node, ast.Attribute):
             if node.attr in FORBIDDEN_NAMES:
                 raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
-            if node.attr in LIBRARY_METHODS or (node.attr in LIBRARY_CALLS and _root_name(node) in torch_names):
+            if node.attr in LIBRARY_METHODS or (node.attr in LIBRARY_CALLS and root_name(node) in torch_names):
                 raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
             for alias in node.names:
@@ -170,9 +170,9 @@ def _pinned(module: ast.Module) -> None:
                 continue
             if target == "CONFIG":
                 for name, each in _items(value):
-                    if not _is_literal(each):
+                    if not is_literal(each):
                         raise Breach(each.lineno, f"CONFIG: '{name}' is not a literal; pin it")
-            elif not _is_literal(value) and target != "PARENT":
+            elif not is_literal(value) and target != "PARENT":
                 raise Breach(node.lineno, f"'{target}' is not a literal; pin it")
     for call in ast.walk(module):
         if isinstance(call, ast.Call):
@@ -250,14 +250,6 @@ def _items(value: ast.expr) -> list[tuple[str, ast.expr]]:
     raise Breach(value.lineno, "CONFIG must be a dict of literals")
 
 
-def _is_literal(value: ast.expr) -> bool:
-    try:
-        ast.literal_eval(value)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
-
-
 def _argument(keyword: ast.keyword) -> str:
     stars = "**" if keyword.arg is None else f"{keyword.arg}="
     return stars + ast.unparse(keyword.value)
@@ -265,10 +257,10 @@ def _argument(keyword: ast.keyword) -> str:
 
 def _is_pinned(value: ast.expr) -> bool:
     """Whether no call decides the value: literals, constants, sizes of the problem and local names may."""
-    return not any(isinstance(node, ast.Call | ast.Await | ast.Yield) for node in ast.walk(value)) or _is_literal(value)
+    return not any(isinstance(node, ast.Call | ast.Await | ast.Yield) for node in ast.walk(value)) or is_literal(value)
 
 
-def _root_name(node: ast.Attribute) -> str | None:
+def root_name(node: ast.Attribute) -> str | None:
     inner: ast.expr = node
     while isinstance(inner, ast.Attribute):
         inner = inner.value

@@ -297,10 +297,10 @@ class Contestant(SideProcess):
                         waiting.append(entry.path)
         return size_bytes, files
 
-    def output(self) -> str:
+    def output(self, most_bytes: int = LOG_TAIL_BYTES) -> str:
         """The end of its output."""
         size_bytes = os.fstat(self._output).st_size
-        tail = os.pread(self._output, LOG_TAIL_BYTES, max(0, size_bytes - LOG_TAIL_BYTES))
+        tail = os.pread(self._output, most_bytes, max(0, size_bytes - most_bytes))
         return tail.decode(errors="replace")
 
     def end(self) -> None:

@@ -1,1 +1,1 @@
-"""Trees of tuning scripts that were not made here: what they get wrong, without running anything of them."""
+"""Trees of tuning scripts that were made elsewhere: an audit of what they get wrong, and a bench of their kernels."""

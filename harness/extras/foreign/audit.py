@@ -1,144 +1,126 @@
-"""The audit of a tree ``…/{srcs,perf,logs}/<shape_key>/<model>/``: every script and every figure, read and not run."""
+"""The audit of a tree ``…/{srcs,perf,logs}/<shape_key>/<model>/``: it reads every script and figure, and runs none."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from harness.catalog.names import loose_number
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.foreign import results, source
-from harness.extras.foreign.finding import WHY, Finding, Kind
-from harness.extras.foreign.results import Result
-from harness.extras.foreign.source import Script
+from harness.extras.foreign.finding import WHY, AuditFinding, Kind
+from harness.extras.foreign.results import ClaimedFigure
+from harness.extras.foreign.scripts import figures_of
+from harness.extras.foreign.source import ParsedScript
 from harness.extras.profile import report
 
-DISAGREE: Final = 1.10  # how far apart the figures of one program may be; a chip's temperature makes half of it
+DISAGREE: Final = 1.10  # quotient of two figures of one program; a chip's temperature alone makes half of the excess
+Figures = Mapping[int, list[ClaimedFigure]]  # by the number of the iteration
 
 
-def audit(root: Path) -> list[Finding]:
+def audit(root: Path) -> list[AuditFinding]:
     """All findings, folder by folder; raises UsageError where there is no such tree."""
     folders = sorted({path.parent for path in root.rglob("*.py") if "srcs" in path.relative_to(root).parts})
     measured = {
-        path.parent
+        figures_of(path.parent, "srcs")
         for part in ("perf", "logs")
         for path in root.rglob(f"{part}/*/*/*")
         if path.suffix in (".txt", ".tsv", ".csv", ".jsonl")
     }
-    folders += sorted(folder for folder in {_sources_of(path) for path in measured} if folder not in folders)
+    folders += sorted(measured - set(folders))
     if not folders:
         raise UsageError(f"{root} holds no scripts under a folder srcs/<shape_key>/<model>/, and no results of such")
-    return [finding for folder in folders for finding in _folder(folder)]
+    return [finding for folder in folders for finding in _of_folder(folder)]
 
 
-def summary(findings: list[Finding]) -> list[tuple[str, int, int, str]]:
-    """By kind: how many findings, in how many files, and why it matters; the most frequent first."""
+def summary(findings: list[AuditFinding]) -> list[tuple[str, int, int, str]]:
+    """By kind, the most frequent first: the number of findings, of files, and why it matters."""
     counted = Counter(finding.kind for finding in findings)
     files = {kind: len({each.path for each in findings if each.kind is kind}) for kind in counted}
     return [(kind.value, count, files[kind], WHY[kind]) for kind, count in counted.most_common()]
 
 
-def _folder(folder: Path) -> Iterator[Finding]:
-    """One problem's scripts of one model, and what is recorded of them."""
-    scripts: list[Script] = []
+def _of_folder(folder: Path) -> Iterator[AuditFinding]:
+    """The findings of one problem's scripts of one model, and of their figures."""
+    scripts: list[ParsedScript] = []
     for path in sorted(folder.glob("*.py")):
         try:
             script = source.parse(path, folder.parent.name)
             found = list(source.examine(script))
         except (RecursionError, MemoryError):
-            yield Finding(Kind.UNREADABLE, path, 0, "its source is nested too deeply")
-            continue
+            yield AuditFinding(Kind.UNREADABLE, path, 0, "its source is nested too deeply")
         except (SyntaxError, ValueError, OSError) as error:
-            yield Finding(Kind.UNREADABLE, path, getattr(error, "lineno", 0) or 0, str(error).split("\n")[0])
-            continue
-        scripts.append(script)
-        yield from found
-    times, unread = _times(folder)
-    yield from unread
-    yield from _duplicates(scripts, times)
-    yield from _figures(folder, times)
-    yield from _reports(folder, scripts)
-
-
-def _times(folder: Path) -> tuple[dict[int, list[Result]], list[Finding]]:
-    found: dict[int, list[Result]] = {}
-    unread: list[Finding] = []
+            yield AuditFinding(Kind.UNREADABLE, path, getattr(error, "lineno", 0) or 0, str(error).split("\n")[0])
+        else:
+            scripts.append(script)
+            yield from found
+    figures: dict[int, list[ClaimedFigure]] = defaultdict(list)
     for part in ("perf", "logs"):
-        figures, complaints = results.read(_beside(folder, part))
-        for result in figures:
-            found.setdefault(result.number, []).append(result)
-        unread += complaints
-    return found, unread
+        claimed, unreadable = results.read(figures_of(folder, part))
+        for each in claimed:
+            figures[each.number].append(each)
+        yield from unreadable
+    yield from _duplicates(scripts, figures)
+    yield from _without_source(folder, figures)
+    yield from _profiles(folder, scripts)
 
 
-def _duplicates(scripts: list[Script], times: dict[int, list[Result]]) -> Iterator[Finding]:
-    """Scripts that are one program, and whether its figures are one too."""
-    first: dict[str, Script] = {}
-    groups: dict[str, list[int]] = {}
+def _duplicates(scripts: list[ParsedScript], figures: Figures) -> Iterator[AuditFinding]:
+    """Scripts that are one program, and programs whose figures disagree."""
+    groups: dict[str, list[ParsedScript]] = defaultdict(list)
     for script in scripts:
-        essence = script.essence
-        number = loose_number(script.path.name)
-        if number is not None:
-            groups.setdefault(essence, []).append(number)
-        if essence in first:
-            yield Finding(Kind.DUPLICATE, script.path, 0, f"the same program as {first[essence].path.name}")
-        first.setdefault(essence, script)
-    for essence, numbers in groups.items():
-        yield from _apart(first[essence].path, [result for number in numbers for result in times.get(number, [])])
+        groups[script.essence].append(script)
+        first = groups[script.essence][0]
+        if script is not first:
+            yield AuditFinding(Kind.DUPLICATE, script.path, 0, f"the same program as {first.path.name}")
+    for first, *others in groups.values():
+        numbers = [number for script in (first, *others) if (number := loose_number(script.path.name)) is not None]
+        yield from _disagreement(first.path, [each for number in numbers for each in figures.get(number, [])])
 
 
-def _apart(path: Path, found: list[Result]) -> Iterator[Finding]:
-    """Whether one program's figures are too far apart: its ratios to the library where all have one, else its times."""
+def _disagreement(path: Path, found: list[ClaimedFigure]) -> Iterator[AuditFinding]:
+    """Compare one program's figures: its ratios to the library where all have one, else its times."""
     if not found:
         return
     by_ratio = all(each.ratio is not None for each in found)
 
-    def figure(each: Result) -> float:
+    def value(each: ClaimedFigure) -> float:
         return each.ratio if by_ratio and each.ratio is not None else each.time_ms
 
-    low, high = min(found, key=figure), max(found, key=figure)
-    if figure(high) > DISAGREE * figure(low):
-        unit = "of the library" if by_ratio else "ms"
+    low, high = min(found, key=value), max(found, key=value)
+    if value(high) > DISAGREE * value(low):
         what = (
-            f"{figure(low):.4g} {unit} at {low.path.name}:{low.line} and {figure(high):.4g} at "
-            f"{high.path.name}:{high.line}, {figure(high) / figure(low):.2f}x apart"
+            f"{value(low):.4g} {'of the library' if by_ratio else 'ms'} at {low.path.name}:{low.line} and "
+            f"{value(high):.4g} at {high.path.name}:{high.line}, {value(high) / value(low):.2f}x apart"
         )
-        yield Finding(Kind.DISAGREES, path, 0, what)
+        yield AuditFinding(Kind.DISAGREES, path, 0, what)
 
 
-def _figures(folder: Path, times: dict[int, list[Result]]) -> Iterator[Finding]:
-    """Figures of iterations whose source is gone."""
-    there = {loose_number(path.name) for path in folder.glob("*.py")}
-    for number, found in sorted(times.items()):
-        if number not in there:
-            yield Finding(Kind.NO_SOURCE, found[0].path, found[0].line, f"iter{number:03d} has a figure and no script")
+def _without_source(folder: Path, figures: Figures) -> Iterator[AuditFinding]:
+    """Figures of iterations without a script."""
+    present = {loose_number(path.name) for path in folder.glob("*.py")}
+    for number, (first, *_) in sorted(figures.items()):
+        if number not in present:
+            yield AuditFinding(Kind.NO_SOURCE, first.path, first.line, f"iter{number:03d} has a figure and no script")
 
 
-def _reports(folder: Path, scripts: list[Script]) -> Iterator[Finding]:
-    """Profiles whose kernels are none of the script's."""
-    for path in sorted(_beside(folder, "perf").glob("ncu_iter*.csv")):
+def _profiles(folder: Path, scripts: list[ParsedScript]) -> Iterator[AuditFinding]:
+    """Profiles that show no kernel of their script."""
+    for path in sorted(figures_of(folder, "perf").glob("ncu_iter*.csv")):
         number = loose_number(path.name)
         own = [script for script in scripts if number is not None and loose_number(script.path.name) == number]
         names = {name for script in own for name in script.kernels} or {"main_kernel"}
         try:
             shown = [kernel.name for kernel in report.parse(path.read_text(errors="replace"), path.name)]
         except (InfrastructureError, OSError) as error:
-            yield Finding(Kind.UNREADABLE, path, 0, str(error))
+            yield AuditFinding(Kind.UNREADABLE, path, 0, str(error))
             continue
         if not any(_plain(name) in names for name in shown):
             what = f"it shows {', '.join(dict.fromkeys(name[:60] for name in shown)) or 'nothing'}"
-            yield Finding(Kind.WRONG_KERNEL, path, 0, what)
+            yield AuditFinding(Kind.WRONG_KERNEL, path, 0, what)
 
 
 def _plain(name: str) -> str:
     """A kernel's name without its return type, template arguments and parameters."""
     return re.sub(r"<.*|\(.*", "", name).rpartition(" ")[2].rpartition("::")[2]
-
-
-def _beside(folder: Path, part: str) -> Path:
-    return folder.parents[2] / part / folder.parent.name / folder.name
-
-
-def _sources_of(folder: Path) -> Path:
-    return folder.parents[2] / "srcs" / folder.parent.name / folder.name

@@ -11,14 +11,14 @@ import tilelang
 Values = dict[str, Any]
 Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
 
-UNKNOWN: Final = object()  # only a run would tell
+UNKNOWN: Final = object()  # a value that only a run would tell
 
 
 class Undecided(Exception):
-    """What the source leaves open, in words."""
+    """The source leaves something open; the message says what."""
 
 
-class Source:
+class ScriptSource:
     """A script's syntax tree beside the names that its module holds once it is loaded."""
 
     def __init__(self, module: ast.Module, names: Mapping[str, Any]) -> None:
@@ -27,7 +27,7 @@ class Source:
         self.functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
 
     def calls(self, name: str, signature: inspect.Signature) -> Iterator[Values]:
-        """Every call of a function of this name, its arguments by parameter; UNKNOWN where only a run would tell."""
+        """The arguments of every call of a function, by parameter; UNKNOWN where only a run would tell."""
         for call, scope in self._all_calls():
             if not isinstance(call.func, ast.Name) or call.func.id != name:
                 continue
@@ -46,7 +46,7 @@ class Source:
                 continue
 
     def options(self, name: str, parameters: int) -> Options:
-        """Pass configs and compile flags of the script's own compilation of what ``name`` is or gives."""
+        """The options with which the script itself compiles ``name`` or its result; raises Undecided."""
         found: list[Options] = []
         named: list[Options] = []
         for call, scope in self._all_calls():
@@ -73,7 +73,7 @@ class Source:
         return [name for name, function in self.functions.items() if any(map(self._compiles, _returned(function)))]
 
     def factories(self) -> list[str]:
-        """Functions that return a prim_func which stands in them."""
+        """Functions that define a prim_func and return it."""
         return [
             name
             for name, function in self.functions.items()
@@ -84,7 +84,7 @@ class Source:
         return isinstance(node, ast.Call) and _evaluated(node.func, self.names) is tilelang.compile
 
     def _all_calls(self) -> Iterator[tuple[ast.Call, Values]]:
-        """Every call of the source, with the names that it can see, as far as the source tells their values."""
+        """Every call of the source, with the names that it sees, as far as the source tells their values."""
         for top in self.module.body:
             scope = self._scope(top) if isinstance(top, ast.FunctionDef) else self.names
             for node in ast.walk(top):
@@ -92,37 +92,47 @@ class Source:
                     yield node, scope
 
     def _scope(self, function: ast.FunctionDef) -> Values:
-        """The module's names, and the function's own where they have one value that the source tells."""
+        """The module's names, and the function's own names where the source gives them one value."""
         stores = Counter(
             node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         )
-        parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-        hidden = {*stores, *(each.arg for each in parameters)}
+        arguments = function.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        hidden = {*stores, *(each.arg for each in (*positional, *arguments.kwonlyargs))}
         scope = {name: value for name, value in self.names.items() if name not in hidden}
-        positional = [*function.args.posonlyargs, *function.args.args]
-        defaults = [*zip(reversed(positional), reversed(function.args.defaults), strict=False)]
-        defaults += [
-            (arg, value)
-            for arg, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-            if value
+        defaults = [
+            *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
         ]
         for argument, default in defaults:
-            _bind(scope, argument.arg, _evaluated(default, self.names))
+            if default is not None:
+                _bind(scope, argument.arg, _evaluated(default, self.names))
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign) or len(node.targets) != 1:
                 continue
             target, value = node.targets[0], _evaluated(node.value, scope)
-            if isinstance(target, ast.Name) and stores[target.id] == 1:
-                _bind(scope, target.id, value)
-            elif isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
-                for each, part in zip(target.elts, value, strict=True):
-                    if isinstance(each, ast.Name) and stores[each.id] == 1:
-                        _bind(scope, each.id, part)
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
+                pairs = list(zip(target.elts, value, strict=True))
+            for each, part in pairs:
+                if isinstance(each, ast.Name) and stores[each.id] == 1:
+                    _bind(scope, each.id, part)
         return scope
 
 
+def flags_of(flags: Any) -> tuple[str, ...]:
+    """Compile flags as a tuple; TileLang takes one as a string."""
+    return (flags,) if isinstance(flags, str) else tuple(flags or ())
+
+
+def is_last(out_idx: Any, parameters: int) -> bool:
+    """Whether ``out_idx`` makes a kernel return its last parameter, or nothing."""
+    indices = [] if out_idx is None else list(out_idx) if isinstance(out_idx, list | tuple) else [out_idx]
+    return indices in ([], [-1], [parameters - 1])
+
+
 def _returned(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """What a function returns: expressions, and what the names that it returns were assigned or defined as."""
+    """The expressions that a function returns; for a name, what the function assigned or defined it as."""
     made: dict[str, list[ast.AST]] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.FunctionDef):
@@ -141,7 +151,7 @@ def _is_prim_func(function: ast.FunctionDef) -> bool:
 
 
 def _evaluated(node: ast.expr, scope: Values) -> Any:
-    """The value of an expression without calls, UNKNOWN where it has none here."""
+    """The value of an expression without calls; UNKNOWN where it has none here."""
     if any(isinstance(each, ast.Call | ast.Await | ast.NamedExpr | ast.Starred) for each in ast.walk(node)):
         return UNKNOWN
     try:
@@ -153,13 +163,3 @@ def _evaluated(node: ast.expr, scope: Values) -> Any:
 def _bind(scope: Values, name: str, value: Any) -> None:
     if value is not UNKNOWN:
         scope[name] = value
-
-
-def flags_of(flags: Any) -> tuple[str, ...]:
-    return (flags,) if isinstance(flags, str) else tuple(flags or ())
-
-
-def is_last(out_idx: Any, parameters: int) -> bool:
-    """Whether what a kernel is told to return is its last parameter, or nothing."""
-    indices = [] if out_idx is None else list(out_idx) if isinstance(out_idx, list | tuple) else [out_idx]
-    return indices in ([], [-1], [parameters - 1])

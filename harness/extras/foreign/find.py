@@ -1,16 +1,14 @@
 """The kernel of a script: loaded, found and traced, in the confined process that will launch it.
 
-A script says in many ways what it would run. What is looked for, in this order: a compiled kernel of the module, a
-PrimFunc of the module, a ``@tilelang.jit`` function, a function that returns what it compiles, one that returns its
-PrimFunc. Functions are called with the problem's dimensions, by the names of their parameters, and else as the script
-itself calls them. Where the script leaves open what the first of these is, the others are not asked: they would be
-something else than what it runs.
+The search looks in this order for: a compiled kernel of the module, a PrimFunc of the module, a ``@tilelang.jit``
+function, a function that returns what it compiles, a function that returns its PrimFunc. It calls functions with the
+problem's dimensions, by the names of their parameters, and otherwise as the script itself calls them. It stops at the
+first ambiguous form: a later form may be another kernel than the script runs.
 """
 
 import ast
 import functools
 import hashlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +25,8 @@ from tilelang.engine.lower import extrac_params
 from tilelang.jit import JITImpl
 
 from harness.catalog import gpus
-from harness.extras.foreign.calls import UNKNOWN, Source, Undecided, Values, flags_of, is_last
+from harness.extras.foreign.calls import UNKNOWN, ScriptSource, Undecided, Values, flags_of, is_last
+from harness.judge.child.contestant import load
 from harness.judge.child.kernel import target_of
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.facts.program import Program
@@ -36,18 +35,18 @@ from harness.operators import OPERATORS
 
 INPUT_DTYPES: Final = frozenset({"dtype", "in_dtype", "input_dtype", "dtype_in", "ab_dtype"})
 ACCUMULATOR_DTYPES: Final = frozenset({"accum_dtype", "acc_dtype", "accumulator_dtype", "dtype_acc"})
+OUTPUT_DTYPES: Final = frozenset({"out_dtype", "output_dtype", "dtype_out", "c_dtype"})
 DYNAMIC: Final = -1
 FUNCTIONS: Final = (FunctionType, functools._lru_cache_wrapper)
-OUTPUT_DTYPES: Final = frozenset({"out_dtype", "output_dtype", "dtype_out", "c_dtype"})
 
 
 class KernelNotFound(Exception):
-    """Why the script cannot be judged, in words."""
+    """The script cannot be judged; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A program that the script would run, and under which name it stands there."""
+class FoundKernel:
+    """A program that the script would run, and its name in the script."""
 
     name: str
     program: Program
@@ -57,7 +56,7 @@ class Found:
         parameters = extrac_params(self.program.prim_func)
         return tuple((tuple(map(_size, each.shape)), str(each.dtype)) for each in parameters)
 
-    def same_as(self, other: "Found") -> bool:
+    def same_as(self, other: "FoundKernel") -> bool:
         mine, its = self.program, other.program
         options = (mine.pass_configs, mine.compile_flags) == (its.pass_configs, its.compile_flags)
         return options and bool(mine.prim_func.same_as(its.prim_func))
@@ -71,13 +70,13 @@ def program_of(*, script: str, tree: str, sha256: str, shape: str, gpu: str) -> 
         raise KernelNotFound("it changed before it was judged")
     sys.path[:0] = [str(path.parent), tree]
     sys.argv = [script]
-    return found_in(_load(path), ast.parse(text), parse_shape_key(shape), target_of(gpus.find(gpu)))
+    return found_in(load(path), ast.parse(text), parse_shape_key(shape), target_of(gpus.find(gpu)))
 
 
 def found_in(module: ModuleType, source: ast.Module, problem: Problem, target: Any) -> Program:
     """The one program of a loaded module that computes the problem; raises KernelNotFound."""
-    search = Search(module, source, problem, target)
-    others: list[Found] = []
+    search = KernelSearch(module, source, problem, target)
+    others: list[FoundKernel] = []
     for look in (search.compiled, search.prim_funcs, search.jit_functions, search.makers, search.factories):
         found = _distinct(look())
         fitting = [each for each in found if mismatch(each.signature, problem) is None]
@@ -90,41 +89,43 @@ def found_in(module: ModuleType, source: ast.Module, problem: Problem, target: A
         if search.reasons:
             break
     if not search.reasons and len(others) == 1 and len(others[0].signature) == len(problem.tensors):
-        return others[0].program  # the judge says in what it differs from the problem
+        return others[0].program  # the judge says how it differs from the problem
     reasons = [*search.reasons, *(f"{each.name}: {mismatch(each.signature, problem)}" for each in others)]
     raise KernelNotFound("; ".join(reasons) or "no PrimFunc, no compiled kernel, and no function that gives one")
 
 
-class Search:
-    """What a module holds that may be its kernel; ``reasons`` say why something is none."""
+class KernelSearch:
+    """What a module holds that may be its kernel; ``reasons`` say why a candidate is none."""
 
     def __init__(self, module: ModuleType, source: ast.Module, problem: Problem, target: Any) -> None:
         self.names = dict(vars(module))
-        self.source = Source(source, self.names)
+        self.source = ScriptSource(source, self.names)
         self.problem = problem
         self.target = target
         dims = OPERATORS[problem.operator].dims
         self.dims = {name.lower(): size for name, size in zip(dims, problem.dims, strict=True)}
         self.reasons: list[str] = []
 
-    def compiled(self) -> Iterator[Found]:
+    def compiled(self) -> Iterator[FoundKernel]:
         """Kernels that the module has compiled when it is loaded."""
         return self._attempts(self.names, tilelang.JITKernel, _of_compiled)
 
-    def prim_funcs(self) -> Iterator[Found]:
+    def prim_funcs(self) -> Iterator[FoundKernel]:
         return self._attempts(self.names, tvm.tirx.PrimFunc, self._of_prim_func)
 
-    def jit_functions(self) -> Iterator[Found]:
-        """Lazy and eager ones; what tunes itself is none that could be judged."""
+    def jit_functions(self) -> Iterator[FoundKernel]:
+        """Lazy and eager functions; one that tunes itself cannot be judged."""
         return self._attempts(self.names, (JITImpl, AutoTuneImpl), self._of_jit)
 
-    def makers(self) -> Iterator[Found]:
+    def makers(self) -> Iterator[FoundKernel]:
         return self._attempts(self.source.makers(), FUNCTIONS, self._of_function)
 
-    def factories(self) -> Iterator[Found]:
+    def factories(self) -> Iterator[FoundKernel]:
         return self._attempts(self.source.factories(), FUNCTIONS, self._of_function)
 
-    def _attempts(self, names: Iterable[str], kind: Any, make: Callable[[str, Any], Found]) -> Iterator[Found]:
+    def _attempts(
+        self, names: Iterable[str], kind: Any, make: Callable[[str, Any], FoundKernel]
+    ) -> Iterator[FoundKernel]:
         for name in names:
             if not isinstance(self.names.get(name), kind):
                 continue
@@ -138,24 +139,23 @@ class Search:
             else:
                 yield found
 
-    def _of_prim_func(self, name: str, prim_func: Any) -> Found:
+    def _of_prim_func(self, name: str, prim_func: Any) -> FoundKernel:
         pass_configs, flags = self.source.options(name, len(prim_func.params))
-        return Found(name, Program(prim_func, pass_configs, flags))
+        return FoundKernel(name, Program(prim_func, pass_configs, flags))
 
-    def _of_jit(self, name: str, function: Any) -> Found:
+    def _of_jit(self, name: str, function: Any) -> FoundKernel:
         if isinstance(function, AutoTuneImpl):
             raise KernelNotFound("it is tuned when it runs")
-        tensors: list[str] = list(function.func.tensor_args)  # none where it is lazy
+        tensors: list[str] = list(function.func.tensor_args)  # none for a lazy function
         given = len(self.problem.tensors)
         if tensors and len(tensors) not in (given, given - 1):  # one that makes its output takes the inputs alone
             raise KernelNotFound(f"it takes {len(tensors)} tensors, {self.problem} has {given}")
         arguments = self._arguments(name, function.signature, tensors)
         for tensor, (shape, dtype) in zip(tensors, self.problem.tensors, strict=False):
             arguments[tensor] = torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
-        prim_func = function.get_tir(**arguments)
-        return _given(name, prim_func, function.out_idx, function.pass_configs, function.compile_flags)
+        return _with_options(name, function.get_tir(**arguments), function)
 
-    def _of_function(self, name: str, function: Any) -> Found:
+    def _of_function(self, name: str, function: Any) -> FoundKernel:
         value = function(**self._arguments(name, inspect.signature(function), ()))
         if isinstance(value, tilelang.JITKernel):
             return _of_compiled(name, value)
@@ -206,29 +206,20 @@ class Search:
         raise KernelNotFound(f"nothing says what '{name}' is")
 
 
-def _load(path: Path) -> ModuleType:
-    """Import a file under its own name, so that what it does as ``__main__`` is not done."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
+def _of_compiled(name: str, kernel: Any) -> FoundKernel:
+    """The program behind a compiled kernel; the judge compiles it again, for its own GPU and a given output."""
+    return _with_options(name, kernel.prim_func, kernel)
 
 
-def _of_compiled(name: str, kernel: Any) -> Found:
-    """The program behind a compiled kernel: the judge compiles it again, for the GPU at hand, with its output given."""
-    return _given(name, kernel.prim_func, kernel.out_idx, kernel.pass_configs, kernel.compile_flags)
-
-
-def _given(name: str, prim_func: Any, out_idx: Any, pass_configs: Any, compile_flags: Any) -> Found:
-    if not is_last(out_idx, len(prim_func.params)):
+def _with_options(name: str, prim_func: Any, compiled: Any) -> FoundKernel:
+    """A program with the options of a compiled kernel or of a ``@tilelang.jit`` function."""
+    if not is_last(compiled.out_idx, len(prim_func.params)):
         raise KernelNotFound("its output is not its last parameter")
-    return Found(name, Program(prim_func, dict(pass_configs or {}), flags_of(compile_flags)))
+    return FoundKernel(name, Program(prim_func, dict(compiled.pass_configs or {}), flags_of(compiled.compile_flags)))
 
 
-def _distinct(found: Iterator[Found]) -> list[Found]:
-    kept: list[Found] = []
+def _distinct(found: Iterator[FoundKernel]) -> list[FoundKernel]:
+    kept: list[FoundKernel] = []
     for each in found:
         if not any(each.same_as(other) for other in kept):
             kept.append(each)

@@ -1,4 +1,4 @@
-"""What an audit finds, and why it matters to whoever believes the figures."""
+"""The findings of an audit, and why each kind matters."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -23,21 +23,21 @@ class Kind(StrEnum):
 
 WHY: Final = {
     Kind.TOLERANCE: "a wrong result can pass",
-    Kind.INPUTS: "inputs that a kernel brings itself can be made to suit it, and are scaled as it pleases",
-    Kind.TIMER: "each script's timer measures something else, so that its figures rank with nobody else's",
+    Kind.INPUTS: "a kernel can be made to suit inputs that its own script makes",
+    Kind.TIMER: "each script's timer measures something else, so its figures rank with no other script's",
     Kind.DTYPE: "it computes another problem than its path says",
     Kind.LIBRARY: "the library's speed is recorded as the kernel's",
-    Kind.AUTOTUNE: "what ran is not in the source: nobody can run it again",
-    Kind.UNREADABLE: "nothing can be said of it",
+    Kind.AUTOTUNE: "the source does not say what ran, so nobody can run it again",
+    Kind.UNREADABLE: "the audit can say nothing of it",
     Kind.DUPLICATE: "one program counts as several ideas",
     Kind.DISAGREES: "the same program has several figures, and the best of them is luck",
-    Kind.NO_SOURCE: "a figure that nobody can check",
-    Kind.WRONG_KERNEL: "the evidence is that of another kernel",
+    Kind.NO_SOURCE: "nobody can check the figure",
+    Kind.WRONG_KERNEL: "the profile is of another kernel",
 }
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong: where, and what. ``line`` is 0 where it is the whole file."""
+class AuditFinding(msgspec.Struct, frozen=True):
+    """One thing that is wrong, and where; ``line`` is 0 for a whole file."""
 
     kind: Kind
     path: Path

@@ -1,4 +1,4 @@
-"""Records of foreign scripts: what the judge said of a kernel, or what a script said of itself; a line of JSON each."""
+"""Records of foreign scripts, one line of JSON each: the judge's outcome of a kernel, or a script's own figures."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -12,14 +12,14 @@ from harness.records.results import Measurement, Trial
 
 
 class Basis(StrEnum):
-    """Whose word an outcome is."""
+    """Where an outcome comes from: the judge, or the script's own output."""
 
     JUDGED = "judged"
     SELF_REPORTED = "self-reported"
 
 
-class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a script printed of itself; None where it did not say. ``passed`` is its own verdict."""
+class SelfReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Figures that a script printed of itself, None where it printed none; ``passed`` is its own verdict."""
 
     passed: bool | None
     time_ms: float | None
@@ -29,9 +29,9 @@ class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ForeignRecord(LadderRecord, frozen=True):
     """The outcome of one foreign script in one run.
 
-    ``script`` is its file's name without ``.py``, ``tree`` the name of the folder that was given. ``sources_sha256`` is
-    of the script and what it imports of its tree, ``finder_sha256`` of the code that looks for its kernel. What is
-    self-reported has a ``reason`` why it could not be judged, and no measurement.
+    ``script`` is the name of its file without ``.py``, ``tree`` the name of the tree's folder. ``sources_sha256`` is
+    the hash of the script and of its imports from the tree, ``finder_sha256`` that of the code that finds its kernel.
+    A self-reported outcome has no measurement, and its ``reason`` says why the judge could not judge it.
     """
 
     script: str
@@ -48,10 +48,10 @@ class ForeignRecord(LadderRecord, frozen=True):
     build: Build | None = None
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
-    said: Said | None = None
-    ended: str | None = None  # how its own run ended, where not well
+    said: SelfReport | None = None
+    ended: str | None = None  # how the script's own run failed
 
 
 def path_of(tree: Tree, gpu: str, shape_key: str, model: str) -> Path:
-    """Beside the notebook of our own iterations, and never in the foreign tree."""
+    """Beside the notebook of our own iterations, never in the foreign tree."""
     return tree.root / "tuning" / gpu / "foreign" / shape_key / model / "results.jsonl"

@@ -1,4 +1,4 @@
-"""What a tree says it measured: tables, timings and lines of JSON, as far as they can be read."""
+"""The figures that a tree records: tables, timings and lines of JSON, as far as they can be read."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.catalog.names import loose_number
 from harness.errors import explained
-from harness.extras.foreign.finding import Finding, Kind
+from harness.extras.foreign.finding import AuditFinding, Kind
 
 _TIME: Final = re.compile(r"\btime_ms\s*[:=]\s*([0-9.eE+-]+)")
 _RATIO: Final = re.compile(r"\bratio\b[^:=\n]*[:=]\s*([0-9.eE+-]+)")
@@ -20,94 +20,25 @@ _TIMES: Final = ("time_ms", "latency_ms", "ms")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One figure: which iteration's, milliseconds a launch, and where it stands."""
+class ClaimedFigure:
+    """One recorded figure of an iteration: ms a launch, the ratio to the library where recorded, and the place."""
 
     path: Path
     line: int
     number: int
     time_ms: float
-    ratio: float | None = None  # to the library, where it is told
+    ratio: float | None = None
 
 
-def read(folder: Path) -> tuple[list[Result], list[Finding]]:
-    """All figures of a folder of results, one problem's and one model's, and what is no line of results."""
+def read(folder: Path) -> tuple[list[ClaimedFigure], list[AuditFinding]]:
+    """All figures in a folder of results of one problem and model, and a finding for each line that is unreadable."""
     found = list(_read(folder))
-    return [each for each in found if isinstance(each, Result)], [each for each in found if isinstance(each, Finding)]
+    figures = [each for each in found if isinstance(each, ClaimedFigure)]
+    return figures, [each for each in found if isinstance(each, AuditFinding)]
 
 
-def _read(folder: Path) -> Iterator[Result | Finding]:
-    for path in sorted(folder.glob("*")):
-        try:
-            if path.is_file():
-                yield from _figures(path)
-        except OSError as error:
-            yield Finding(Kind.UNREADABLE, path, 0, explained(error))
-
-
-def _figures(path: Path) -> Iterator[Result | Finding]:
-    """The figures of one file; raises OSError."""
-    if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
-        yield from _table(path)
-    elif path.suffix == ".jsonl" and path.stem == "results":
-        yield from _lines(path)
-    elif path.suffix == ".txt":
-        yield from _timing(path)
-
-
-def _table(path: Path) -> Iterator[Result | Finding]:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    rows = csv.DictReader(io.StringIO(text, newline=""), dialect="excel-tab" if path.suffix == ".tsv" else "excel")
-    while True:
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            yield Finding(Kind.UNREADABLE, path, rows.reader.line_num, f"it is no row of a table: {error}")
-            continue
-        if row is None:
-            return
-        yield from _result(path, rows.line_num, row)
-
-
-def _lines(path: Path) -> Iterator[Result | Finding]:
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            yield Finding(Kind.UNREADABLE, path, number, "it is no JSON")
-            continue
-        except RecursionError:
-            yield Finding(Kind.UNREADABLE, path, number, "its JSON is nested too deeply")
-            continue
-        if isinstance(row, dict):
-            measured = row.get("measurement")
-            yield from _result(path, number, row | measured if isinstance(measured, dict) else row)
-
-
-def _timing(path: Path) -> Iterator[Result]:
-    iteration = loose_number(path.name)
-    if iteration is None:
-        return
-    text = path.read_text(encoding="utf-8", errors="replace")
-    told = _RATIO.search(text)
-    for number, line in enumerate(text.splitlines(), start=1):
-        match = _TIME.search(line)
-        time_ms = _float(match[1]) if match else None
-        if time_ms is not None:
-            yield Result(path, number, iteration, time_ms, _float(told[1]) if told else None)
-
-
-def _result(path: Path, line: int, row: dict[str, Any]) -> Iterator[Result]:
-    named = next((str(row[name]) for name in _NAMES if isinstance(row.get(name), str | int)), "")
-    number = int(named) if re.fullmatch(r"[0-9]{1,4}", named) else loose_number(named)
-    time_ms = next((found for name in _TIMES if (found := _float(row.get(name))) is not None), None)
-    if number is not None and time_ms is not None:
-        yield Result(path, line, number, time_ms, _float(row.get("ratio")))
-
-
-def _float(value: object) -> float | None:
+def positive(value: object) -> float | None:
+    """A positive finite number, also one in text; None for all else."""
     if not isinstance(value, str | int | float):
         return None
     try:
@@ -115,3 +46,72 @@ def _float(value: object) -> float | None:
     except ValueError:
         return None
     return found if 0 < found < float("inf") else None
+
+
+def _read(folder: Path) -> Iterator[ClaimedFigure | AuditFinding]:
+    for path in sorted(folder.glob("*")):
+        try:
+            if path.is_file():
+                yield from _of_file(path)
+        except OSError as error:
+            yield AuditFinding(Kind.UNREADABLE, path, 0, explained(error))
+
+
+def _of_file(path: Path) -> Iterator[ClaimedFigure | AuditFinding]:
+    """Raises OSError."""
+    if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
+        yield from _of_table(path)
+    elif path.suffix == ".jsonl" and path.stem == "results":
+        yield from _of_json_lines(path)
+    elif path.suffix == ".txt":
+        yield from _of_timing(path)
+
+
+def _of_table(path: Path) -> Iterator[ClaimedFigure | AuditFinding]:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    rows = csv.DictReader(io.StringIO(text, newline=""), dialect="excel-tab" if path.suffix == ".tsv" else "excel")
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            yield AuditFinding(Kind.UNREADABLE, path, rows.reader.line_num, f"it is no row of a table: {error}")
+            continue
+        if row is None:
+            return
+        yield from _of_row(path, rows.line_num, row)
+
+
+def _of_json_lines(path: Path) -> Iterator[ClaimedFigure | AuditFinding]:
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            wrong = "it is no JSON" if isinstance(error, ValueError) else "its JSON is nested too deeply"
+            yield AuditFinding(Kind.UNREADABLE, path, number, wrong)
+            continue
+        if isinstance(row, dict):
+            measured = row.get("measurement")
+            yield from _of_row(path, number, row | measured if isinstance(measured, dict) else row)
+
+
+def _of_timing(path: Path) -> Iterator[ClaimedFigure]:
+    iteration = loose_number(path.name)
+    if iteration is None:
+        return
+    text = path.read_text(encoding="utf-8", errors="replace")
+    ratio = _RATIO.search(text)
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = _TIME.search(line)
+        time_ms = positive(match[1]) if match else None
+        if time_ms is not None:
+            yield ClaimedFigure(path, number, iteration, time_ms, positive(ratio[1]) if ratio else None)
+
+
+def _of_row(path: Path, line: int, row: dict[str, Any]) -> Iterator[ClaimedFigure]:
+    name = next((str(row[each]) for each in _NAMES if isinstance(row.get(each), str | int)), "")
+    number = int(name) if re.fullmatch(r"[0-9]{1,4}", name) else loose_number(name)
+    time_ms = next((found for each in _TIMES if (found := positive(row.get(each))) is not None), None)
+    if number is not None and time_ms is not None:
+        yield ClaimedFigure(path, line, number, time_ms, positive(row.get("ratio")))

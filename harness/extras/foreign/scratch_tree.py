@@ -1,23 +1,22 @@
-"""The yard: a scratch tree in which each foreign script stands as an iteration, so that the line judges it like any.
+"""A scratch tree in which each foreign script is an iteration, so that the judge's pipeline can judge it.
 
-The iteration is ours and keeps the contract; the script that it loads is not held to it, and meets the referee all the
-same. What loads it is no family, and lies where iterations may import from: in the yard's own ``kernels``.
+The iteration keeps the contract and loads the script. The script need not keep the contract, but the referee verifies
+it all the same. The loader lies in the scratch tree's own ``kernels``, since iterations may import from there.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from harness.authoring import scaffold
 from harness.catalog.tree import Iteration, Tree
-from harness.extras.foreign.entries import Entry
-from harness.extras.tune.scratch import scratch
+from harness.extras.foreign.scripts import ForeignScript
+from harness.extras.scratch_tree import linked_tree, write_iteration
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 
-LINKED: Final = ("harness", "baselines")
-_LOADER: Final = '''"""What a foreign script would run."""
+_LOADER: Final = '''"""The kernel that a foreign script would run."""
 
 from harness.extras.foreign.find import program_of
 
@@ -45,36 +44,35 @@ def build(problem: Problem) -> Program:
 
 
 @contextmanager
-def yard(tree: Tree) -> Iterator[Tree]:
-    """A tree without iterations or records; removed afterwards."""
-    with scratch(tree, "yard", LINKED) as place:
-        kernels = place.root / "kernels"
+def foreign_tree(tree: Tree) -> Iterator[Tree]:
+    """A tree without iterations and records, whose kernels are the loader alone; removed afterwards."""
+    with linked_tree(tree, "foreign", ("harness", "baselines")) as scratch:
+        kernels = scratch.root / "kernels"
         kernels.mkdir()
-        (kernels / "__init__.py").write_text('"""The yard has no families."""\n')
+        (kernels / "__init__.py").write_text('"""This tree has no families."""\n')
         (kernels / "foreign.py").write_text(_LOADER)
-        yield place
+        yield scratch
 
 
-def write(tree: Tree, foreign: Path, gpu: Gpu, entries: Sequence[Entry]) -> dict[str, tuple[Iteration, Entry]]:
-    """One iteration an entry, by the name of the model that it stands under."""
+def write(
+    scratch: Tree, root: Path, gpu: Gpu, scripts: Sequence[ForeignScript]
+) -> dict[str, tuple[Iteration, ForeignScript]]:
+    """One iteration for each script of the tree at ``root``, by the name of the model that it stands under."""
     written = {}
-    for number, entry in enumerate(entries):
+    for number, script in enumerate(scripts):
         model = f"script{number:05d}"
-        folder = tree.folder(gpu.key) / "srcs" / entry.shape_key / model
-        folder.mkdir(parents=True)
-        problem = parse_shape_key(entry.shape_key)
-        parent = folder / f"iter000_{scaffold.baseline_tag(problem)}.py"
-        parent.write_text(scaffold.baseline(problem))
-        path = folder / "iter001_foreign.py"
-        path.write_text(
-            _ITERATION.format(
-                parent=parent.stem,
-                script=str(entry.path),
-                tree=str(foreign),
-                sha256=entry.sha256,
-                shape=entry.shape_key,
-                gpu=gpu.key,
-            )
-        )
-        written[model] = tree.parse(path), entry
+        source = partial(_source, script, root, gpu)
+        problem = parse_shape_key(script.shape_key)
+        written[model] = write_iteration(scratch, problem, gpu, model, "foreign", source), script
     return written
+
+
+def _source(script: ForeignScript, root: Path, gpu: Gpu, parent: str) -> str:
+    return _ITERATION.format(
+        parent=parent,
+        script=str(script.path),
+        tree=str(root),
+        sha256=script.sha256,
+        shape=script.shape_key,
+        gpu=gpu.key,
+    )

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import UsageError
-from harness.extras.foreign.finding import Finding, Kind
-from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES
+from harness.extras.foreign.finding import AuditFinding, Kind
+from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
 from harness.judge.facts.problem import DTYPES, Problem, parse_shape_key
 from harness.judge.limits import MAX_ABS_LIMIT
 
-# A bound on an error is a number that something named like one is compared with.
+# A bound on an error is a number that is compared with something named like an error.
 _ERROR: Final = re.compile(r"err|diff|delta|dist", re.IGNORECASE)
 _BOUNDS: Final = frozenset({"atol", "rtol", "tol", "tolerance", "max_abs_tol", "threshold"})
 _RANDOM: Final = frozenset({"randn", "rand", "randint", "randn_like", "rand_like", "normal_", "uniform_", "random_"})
@@ -25,10 +25,10 @@ _REFERENCE: Final = re.compile(r"ref|verify|check|bench|baseline|expected|golden
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ParsedScript:
     """A parsed script under ``srcs/<shape_key>/<model>/``; the problem is None where the folder names none.
 
-    ``essence`` is the program without its docstrings, comments and layout: equal for scripts that do the same.
+    ``essence`` is the program without docstrings, comments and layout: equal for scripts that do the same.
     """
 
     path: Path
@@ -43,69 +43,69 @@ class Script:
         return {"main_kernel"} | {f"{name}_kernel" for name in functions} | functions
 
 
-def parse(path: Path, shape_key: str) -> Script:
-    """Raises SyntaxError, ValueError, OSError, RecursionError or MemoryError where it cannot be read as Python."""
+def parse(path: Path, shape_key: str) -> ParsedScript:
+    """Raises SyntaxError, ValueError, OSError, RecursionError or MemoryError for a file that is no readable Python."""
     text = path.read_text(encoding="utf-8")
     try:
         problem: Problem | None = parse_shape_key(shape_key)
     except UsageError:
         problem = None
-    return Script(path, ast.parse(text), problem, ast.dump(_without_docstrings(ast.parse(text))))
+    return ParsedScript(path, ast.parse(text), problem, ast.dump(_without_docstrings(ast.parse(text))))
 
 
-def examine(script: Script) -> Iterator[Finding]:
-    """All that is wrong with one script, in its own order, the same thing once; raises RecursionError."""
-    seen: set[tuple[Kind, str]] = set()
+def examine(script: ParsedScript) -> Iterator[AuditFinding]:
+    """All that is wrong with one script, each thing once, by line; raises RecursionError."""
     found = [*_tolerances(script), *_calls(script), *_dtypes(script)]
+    first: dict[tuple[Kind, str], AuditFinding] = {}
     for finding in sorted(found, key=lambda each: each.line):
-        if (finding.kind, finding.what) not in seen:
-            seen.add((finding.kind, finding.what))
-            yield finding
+        first.setdefault((finding.kind, finding.what), finding)
+    yield from first.values()
 
 
-def _tolerances(script: Script) -> Iterator[Finding]:
+def _tolerances(script: ParsedScript) -> Iterator[AuditFinding]:
     limit = MAX_ABS_LIMIT[script.problem.output] if script.problem else max(MAX_ABS_LIMIT.values())
-
-    def loose(node: ast.expr, name: str) -> Iterator[Finding]:
+    for node, name in _bounds(script.module):
         value = _number(node)
         if value is not None and value > limit:
-            yield Finding(Kind.TOLERANCE, script.path, node.lineno, f"{name}={value:g}, the contract's is {limit:g}")
+            what = f"{name}={value:g}, the contract's is {limit:g}"
+            yield AuditFinding(Kind.TOLERANCE, script.path, node.lineno, what)
 
-    for node in ast.walk(script.module):
+
+def _bounds(module: ast.Module) -> Iterator[tuple[ast.expr, str]]:
+    """Expressions that bound an error, with the name of the bound or of the error."""
+    for node in ast.walk(module):
         if isinstance(node, ast.Call):
-            for keyword in node.keywords:
-                if keyword.arg in _BOUNDS:
-                    yield from loose(keyword.value, keyword.arg)
+            yield from ((each.value, each.arg or "") for each in node.keywords if each.arg in _BOUNDS)
         elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name) and target.id.lower() in _BOUNDS:
-                    yield from loose(node.value, target.id)
+            targets = (target.id for target in node.targets if isinstance(target, ast.Name))
+            yield from ((node.value, name) for name in targets if name.lower() in _BOUNDS)
         elif isinstance(node, ast.Compare) and len(node.comparators) == 1:
             sides = (node.left, node.comparators[0])
             names = [ast.unparse(side) for side in sides if _number(side) is None]
             numbers = [side for side in sides if _number(side) is not None]
             if len(names) == len(numbers) == 1 and _ERROR.search(names[0]):
-                yield from loose(numbers[0], names[0])
+                yield numbers[0], names[0]
 
 
-def _calls(script: Script) -> Iterator[Finding]:
+def _calls(script: ParsedScript) -> Iterator[AuditFinding]:
     for node, function in _within(script.module):
         if not isinstance(node, ast.Attribute | ast.Name):
             continue
-        name, line = node.attr if isinstance(node, ast.Attribute) else node.id, node.lineno
-        torchs = isinstance(node, ast.Attribute) and _root(node) in TORCH_NAMES
-        if name in _RANDOM and (torchs or name.endswith("_")):
-            yield Finding(Kind.INPUTS, script.path, line, ast.unparse(node))
-        if name in _TIMERS or (torchs and name == "Event"):
-            yield Finding(Kind.TIMER, script.path, line, ast.unparse(node))
-        if name in _TUNERS:
-            yield Finding(Kind.AUTOTUNE, script.path, line, ast.unparse(node))
-        if name in LIBRARY_CALLS and torchs and not (function and _REFERENCE.search(function)):
-            yield Finding(Kind.LIBRARY, script.path, line, ast.unparse(node))
+        name = node.attr if isinstance(node, ast.Attribute) else node.id
+        of_torch = isinstance(node, ast.Attribute) and root_name(node) in TORCH_NAMES
+        reference = function is not None and _REFERENCE.search(function) is not None
+        kinds = {
+            Kind.INPUTS: name in _RANDOM and (of_torch or name.endswith("_")),
+            Kind.TIMER: name in _TIMERS or (of_torch and name == "Event"),
+            Kind.AUTOTUNE: name in _TUNERS,
+            Kind.LIBRARY: name in LIBRARY_CALLS and of_torch and not reference,
+        }
+        for kind in (kind for kind, found in kinds.items() if found):
+            yield AuditFinding(kind, script.path, node.lineno, ast.unparse(node))
 
 
-def _dtypes(script: Script) -> Iterator[Finding]:
-    """A 16-bit kernel in an 8-bit folder, and the like: the inputs' dtype is nowhere in the source."""
+def _dtypes(script: ParsedScript) -> Iterator[AuditFinding]:
+    """A kernel of another dtype than its folder: the source names dtypes, but not that of the inputs."""
     if script.problem is None:
         return
     named: dict[str, int] = {}
@@ -117,13 +117,12 @@ def _dtypes(script: Script) -> Iterator[Finding]:
             named.setdefault(dtype, getattr(node, "lineno", 0))
     narrow = {dtype: line for dtype, line in named.items() if dtype in DTYPES.values()}
     if narrow and not narrow.keys() & {*script.problem.input_dtypes}:
-        dtype, line = min(narrow.items(), key=lambda item: item[1])
         what = f"{', '.join(sorted(narrow))}, where {script.problem} has inputs of {script.problem.input}"
-        yield Finding(Kind.DTYPE, script.path, line, what)
+        yield AuditFinding(Kind.DTYPE, script.path, min(narrow.values()), what)
 
 
 def _within(module: ast.Module) -> Iterator[tuple[ast.AST, str | None]]:
-    """Every node, with the name of the outermost function that it stands in."""
+    """Every node, with the name of the outermost function or class around it."""
     for top in module.body:
         name = top.name if isinstance(top, ast.FunctionDef | ast.ClassDef) else None
         for node in ast.walk(top):
@@ -140,21 +139,10 @@ def _number(node: ast.expr) -> float | None:
         return None
 
 
-def _root(node: ast.Attribute) -> str | None:
-    inner: ast.expr = node
-    while isinstance(inner, ast.Attribute):
-        inner = inner.value
-    return inner.id if isinstance(inner, ast.Name) else None
-
-
 def _without_docstrings(module: ast.Module) -> ast.Module:
     for node in ast.walk(module):
         body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
-            del body[0]
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            del node.body[0]  # type: ignore[attr-defined]
     return module

@@ -1,1 +1,1 @@
-"""Host time per call: what each of TileLang's spellings and execution backends costs before a kernel even starts."""
+"""Host time per call of each of TileLang's spellings and execution backends, before a kernel starts."""

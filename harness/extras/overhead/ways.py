@@ -1,9 +1,7 @@
-"""The ways to call one addition, and the front's products, and the child process that times one beside torch."""
+"""The ways to call an addition or the front's products, and the child process that times one beside torch."""
 
-import importlib
 import os
 import random
-import tempfile
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -14,13 +12,14 @@ from typing import Any, Final
 from harness.errors import described
 from harness.extras.overhead import front
 from harness.extras.overhead.case import Call, Case
+from harness.extras.overhead.kernels import addition
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.messages import Message, send
 
-LENGTH: Final = 256  # floats of each tensor: 1 KiB, which a GPU adds in about 2 µs and a core in less than 0.1
-CALLS: Final = 40  # of a block: fewer than the launches that a GPU queues before a call has to wait (1,024)
-BLOCKS: Final = 201  # short and many, so that a median passes over those in which another process had the core
+LENGTH: Final = 256  # floats a tensor: a GPU adds them in about 2 µs, a core in under 0.1
+CALLS: Final = 40  # a block: a GPU queues 1,024 launches before a call has to wait
+BLOCKS: Final = 201  # short and many, so that the median ignores blocks that lost their core
 WARM_UP_BLOCKS: Final = 5
 
 SPELLINGS: Final = ("tilelang.compile", "lazy @tilelang.jit", "eager @tilelang.jit")
@@ -37,8 +36,8 @@ class Way:
     backend: str = ""
 
 
-class Took(Message, frozen=True):
-    """Host µs per call, and torch's in blocks between them: medians over blocks; ``spread_us`` is half their IQR."""
+class CallTime(Message, frozen=True):
+    """Host µs per call of both, medians over alternating blocks; ``spread_us`` is half the interquartile range."""
 
     us: float
     spread_us: float
@@ -47,14 +46,14 @@ class Took(Message, frozen=True):
     first_ms: float | None = None
 
 
-class Refused(Message, frozen=True):
-    """This way does not exist here, in the words of TileLang."""
+class NoSuchWay(Message, frozen=True):
+    """The way does not exist here; TileLang's reason."""
 
     reason: str
 
 
 def ways() -> tuple[Way, ...]:
-    """All that are asked for, torch first."""
+    """All ways that are timed, torch first."""
     return (
         Way(TORCH),
         *(Way(spelling, backend) for spelling in SPELLINGS for backend in BACKENDS),
@@ -65,17 +64,16 @@ def ways() -> tuple[Way, ...]:
 
 def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> None:
     """Body of the process; what TileLang compiles lies in ``folder``."""
-    with child_body(brief, parent, lambda error: Refused(described(error, 200))):
-        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # of the forkserver: a user's calls do not ask NVML
-        os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        for target in (1, 2):
-            os.dup2(nothing, target)
+    with child_body(brief, parent, lambda error: NoSuchWay(described(error, 200))):
+        from harness.judge.child.setup import work_in
+
+        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # the forkserver's; a user's calls do not ask NVML
+        work_in(folder)
         send(parent, timed(brief, way, folder))
 
 
-def timed(brief: Brief, way: Way, folder: Path) -> Took:
-    """Blocks of calls this way and blocks of torch's, in random order; a GPU is waited for between blocks only."""
+def timed(brief: Brief, way: Way, folder: Path) -> CallTime:
+    """Time blocks of this way and of torch's call, in random order; wait for a GPU only between blocks."""
     import torch
 
     case = front.case(brief, way.spelling, folder) if way.spelling in front.SPELLINGS else _addition(brief, way)
@@ -91,7 +89,7 @@ def timed(brief: Brief, way: Way, folder: Path) -> Took:
                 taken[each].append(us)
     blocks = sorted(taken[call])
     spread_us = (blocks[3 * len(blocks) // 4] - blocks[len(blocks) // 4]) / 2
-    return Took(median(blocks), spread_us, median(taken[torch_call]), case.backend, case.first_ms)
+    return CallTime(median(blocks), spread_us, median(taken[torch_call]), case.backend, case.first_ms)
 
 
 def _block_us(call: Call, wait: Call) -> float:
@@ -121,7 +119,7 @@ def _addition(brief: Brief, way: Way) -> Case:
 
 
 def _call(brief: Brief, way: Way, tensors: tuple[Any, Any, Any]) -> tuple[Call, str]:
-    """One call as a user writes it, and the backend that it went through."""
+    """One call as a user writes it, and the backend that it uses."""
     import tilelang
     import torch
 
@@ -130,7 +128,7 @@ def _call(brief: Brief, way: Way, tensors: tuple[Any, Any, Any]) -> tuple[Call, 
     a, b, c = tensors
     if way.spelling == TORCH:
         return lambda: torch.add(a, b, out=c), ""
-    kernels = importlib.import_module(f"harness.extras.overhead.kernels.{'cpu' if brief.gpu.is_cpu else 'cuda'}")
+    kernels = addition(cpu=brief.gpu.is_cpu)
     how = {"target": target_of(brief.gpu), "execution_backend": way.backend}
     compiled: Any
     if way.spelling == "lazy @tilelang.jit":
@@ -148,7 +146,7 @@ def _call(brief: Brief, way: Way, tensors: tuple[Any, Any, Any]) -> tuple[Call, 
 
 
 def _resolved(brief: Brief, backend: str) -> str:
-    """The backend that TileLang takes for a request, such as auto."""
+    """The backend that TileLang chooses for a request such as auto."""
     from tilelang.backend.module import create_backend_context
 
     from harness.judge.child.kernel import target_of

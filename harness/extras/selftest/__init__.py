@@ -1,4 +1,4 @@
-"""The harness measured by itself: does it agree with the truth, see through tricks, survive faults, save time?"""
+"""Measurements of the harness itself: agreement, tricks, faults, interruption, sensitivity and pace."""
 
 from harness.extras.selftest import adversaries, agreement, faults, interruption, pace, sensitivity
 

@@ -1,4 +1,4 @@
-"""Adversaries: every trick of the samples, really tried, with the verdict that it must get."""
+"""Adversaries: every trick of the samples, really tried, and the verdict that the judge must give."""
 
 import ast
 import shutil
@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from tabulate import tabulate
 
 from harness.catalog.device_kind import CPU_KIND, GPU_KIND, kind_of
 from harness.catalog.tree import Tree
 from harness.errors import UsageError
-from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, Court, court
+from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, SampleJudge, sample_judge
+from harness.extras.table import figure
+from harness.extras.table import table as as_table
 from harness.judge import contract
-from harness.judge.candidate import Rejection, Settings
+from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
@@ -26,14 +27,14 @@ PASSED: Final = "passed"
 SETTINGS: Final = Settings(budget_s=1.0, launch_deadline_s=4.0, build_deadline_s=60.0)
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """What became of one sample. ``contract`` is what the check of its source alone says; the judge did not use it."""
+class AdversaryFinding(msgspec.Struct, frozen=True):
+    """The outcome of one sample. ``contract`` is the complaint of the contract, which this judge does not ask."""
 
     name: str
     trick: int
     idea: str
     expected: tuple[str, ...]
-    verdict: str  # a cause, or worthless, or passed
+    verdict: str  # a cause, or "worthless", or "passed"
     reason: str
     contract: str | None
     ratio: float | None
@@ -48,7 +49,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample: a trick with its number on the list, or an honest control, which has number 0."""
+    """One sample: a trick with its number on the list, or an honest control with number 0."""
 
     path: Path
     trick: int
@@ -58,15 +59,15 @@ class Sample:
 def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
     """The samples for this kind of device: the honest controls, then the tricks in the list's order.
 
-    ``only``: those whose name holds one of these parts, separated by commas; raises UsageError of a part in none.
+    ``only`` holds parts of names, separated by commas; raises UsageError for a part that no name holds.
     """
     found = []
     kind = CPU_KIND if cpu else GPU_KIND
     for path in [*sorted((root / kind.good_samples).glob("*.py")), *sorted((root / EVIL).glob("*.py"))]:
-        terms = constants(path)
-        if path.stem == HONEST or kind.torch_device not in terms.get("RUNS_ON", ("cpu", "cuda")):
+        own = constants(path)
+        if path.stem == HONEST or kind.torch_device not in own.get("RUNS_ON", ("cpu", "cuda")):
             continue
-        found.append(Sample(path, int(terms.get("TRICK", 0)), tuple(terms.get("VERDICT", PASSED).split())))
+        found.append(Sample(path, int(own.get("TRICK", 0)), tuple(own.get("VERDICT", PASSED).split())))
     if not found:
         raise UsageError(
             f"no samples under {root / EVIL}; the adversaries are part of the repository, not of a package"
@@ -82,9 +83,9 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
 
 def confront(
     tree: Tree, gpu: Gpu, device: Device | None, shape: str, chosen: list[Sample], reporter: Reporter
-) -> Iterator[Finding]:
-    """Judge each sample as if it had passed the contract, in a scratch checkout; records nothing."""
-    with court(tree, gpu, device, shape, SETTINGS) as judge:
+) -> Iterator[AdversaryFinding]:
+    """Judge each sample in a scratch tree as if it had passed the contract; records nothing."""
+    with sample_judge(tree, gpu, device, shape, SETTINGS) as judge:
         control = judge.folder / "iter001_honest.py"
         control.write_text("from kernels.honest import program as build\n")
         honest = judge.measure(control)
@@ -96,41 +97,37 @@ def confront(
             path = judge.folder / (f"iter000_{LIBRARY}.py" if library else f"iter{number:03d}_{sample.path.stem}.py")
             shutil.copy(sample.path, path)
             finding = _confront(sample, judge, path, fair)
-            if not library:  # every other one names it as its parent
+            if not library:  # all other samples name the library's call as their parent
                 path.unlink()
             reporter.finished(line(finding))
             yield finding
 
 
-def line(finding: Finding) -> str:
-    """One finding for a person."""
+def line(finding: AdversaryFinding) -> str:
+    """The finding in one line."""
     how = "" if finding.ratio is None else f", ratio {finding.ratio:.4f}"
     mark = "sound" if finding.sound else "UNSOUND"
     return f"{mark}  {finding.name}: {finding.verdict}{how}{': ' if finding.reason else ''}{finding.reason}"
 
 
-def table(findings: list[Finding]) -> str:
-    """All findings for a person."""
-    return tabulate(
-        [
-            (
-                each.trick or "control",
-                each.name,
-                each.verdict,
-                "" if each.ratio is None else f"{each.ratio:.4f}",
-                "refused" if each.contract else "",
-                each.reason,
-                "" if each.sound else f"UNSOUND: must be {' or '.join(each.expected)}",
-            )
-            for each in findings
-        ],
-        headers=("trick", "sample", "verdict", "true ratio", "contract", "reason given", ""),
-        disable_numparse=True,
-        maxcolwidths=[None, None, None, None, None, 70, None],
+def table(findings: list[AdversaryFinding]) -> str:
+    """All findings, one a row."""
+    return as_table(
+        findings,
+        {
+            "trick": lambda each: each.trick or "control",
+            "sample": lambda each: each.name,
+            "verdict": lambda each: each.verdict,
+            "true ratio": lambda each: figure(each.ratio, ".4f"),
+            "contract": lambda each: "refused" if each.contract else "",
+            "reason given": lambda each: each.reason,
+            "": lambda each: "" if each.sound else f"UNSOUND: must be {' or '.join(each.expected)}",
+        },
+        widths={"reason given": 70},
     )
 
 
-def _confront(sample: Sample, judge: Court, path: Path, fair: float) -> Finding:
+def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> AdversaryFinding:
     try:
         contract.check(judge.tree.parse(path))
         refused = None
@@ -139,13 +136,12 @@ def _confront(sample: Sample, judge: Court, path: Path, fair: float) -> Finding:
     before = _fingerprint(judge.tree.root)
     outcome = judge.judge(path)
     measured = outcome if isinstance(outcome, Measurement) else None
-    if measured is not None:
-        verdict = PASSED if sample.trick == 0 else WORTHLESS if measured.ratio <= fair else "believed"
+    if isinstance(outcome, Measurement):
+        verdict = PASSED if sample.trick == 0 else WORTHLESS if outcome.ratio <= fair else "believed"
         reason = ""
     else:
-        assert isinstance(outcome, Rejection)
         verdict, reason = outcome.cause.value, outcome.reason
-    return Finding(
+    return AdversaryFinding(
         name=sample.path.stem,
         trick=sample.trick,
         idea=ast.get_docstring(ast.parse(sample.path.read_bytes())) or "",
@@ -161,7 +157,7 @@ def _confront(sample: Sample, judge: Court, path: Path, fair: float) -> Finding:
 
 
 def constants(path: Path) -> dict[str, Any]:
-    """What a sample says of itself: TRICK, RUNS_ON, VERDICT."""
+    """The constants TRICK, RUNS_ON and VERDICT of a sample."""
     return {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in ast.parse(path.read_bytes()).body
@@ -172,7 +168,7 @@ def constants(path: Path) -> dict[str, Any]:
 
 
 def _fingerprint(root: Path) -> dict[str, tuple[int, int]]:
-    """Every file of a checkout, with its size and time of change."""
+    """Size and time of change of every file of a tree."""
     return {
         str(path): (path.stat().st_size, path.stat().st_mtime_ns)
         for path in root.rglob("*")

@@ -1,13 +1,13 @@
-"""Agreement: a library call measured against the same library call (A/A), where every interval should hold 1."""
+"""Agreement: the library's call measured against itself (A/A), where every interval should hold 1."""
 
 import time
 from statistics import median
 
 import msgspec
-from tabulate import tabulate
 
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
+from harness.extras.table import table as as_table
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import bench, build, verify
@@ -23,8 +23,8 @@ class Repeat(msgspec.Struct, frozen=True):
     ratio_low: float
     ratio_high: float
     device_s: float
-    start_s: float  # of the contestant's process, until its kernel is built
-    verify_s: float  # until both sides have the device and the trials are done
+    start_s: float  # from the start of the contestant's process until its kernel is built
+    verify_s: float  # from then until the trials are done
 
     @property
     def covers(self) -> bool:
@@ -35,7 +35,7 @@ class Repeat(msgspec.Struct, frozen=True):
         return (self.ratio_high - self.ratio_low) / 2
 
 
-class Finding(msgspec.Struct, frozen=True):
+class AgreementFinding(msgspec.Struct, frozen=True):
     """All repeats of one problem."""
 
     problem: str
@@ -51,8 +51,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 def repeat(
     tree: Tree, gpu: Gpu, device: Device | None, iterations: list[Iteration], runs: int, reporter: Reporter
-) -> list[Finding]:
-    """Measure iter000, the baseline's own call, against the baseline, ``runs`` times a problem; records nothing."""
+) -> list[AgreementFinding]:
+    """Measure iter000, the library's own call, ``runs`` times a problem; records nothing."""
     start_forkserver(gpu, device)
     findings = []
     for iteration in iterations:
@@ -70,38 +70,25 @@ def repeat(
     return findings
 
 
-def table(findings: list[Finding]) -> str:
-    """The figures for a person."""
-    return tabulate(
-        [
-            (
-                each.problem,
-                each.timer,
-                f"{each.covered} of {len(each.repeats)}",
-                f"{each.median_ratio:.5f}",
-                f"{each.median_half_width:.3%}",
-                f"{each.median_device_s:.2f}",
-                f"{each.median_start_s:.3f}",
-                f"{each.median_verify_s:.2f}",
-            )
-            for each in findings
-        ],
-        headers=(
-            "problem",
-            "timer",
-            "interval covers 1",
-            "median ratio",
-            "half-width",
-            "device s",
-            "start s",
-            "verify s",
-        ),
-        disable_numparse=True,
+def table(findings: list[AgreementFinding]) -> str:
+    """All findings, one a row."""
+    return as_table(
+        findings,
+        {
+            "problem": lambda each: each.problem,
+            "timer": lambda each: each.timer,
+            "interval covers 1": lambda each: f"{each.covered} of {len(each.repeats)}",
+            "median ratio": lambda each: f"{each.median_ratio:.5f}",
+            "half-width": lambda each: f"{each.median_half_width:.3%}",
+            "device s": lambda each: f"{each.median_device_s:.2f}",
+            "start s": lambda each: f"{each.median_start_s:.3f}",
+            "verify s": lambda each: f"{each.median_verify_s:.2f}",
+        },
     )
 
 
 def _once(candidate: Candidate) -> Repeat:
-    """One contestant, from its start to its interval."""
+    """One measurement, from the start of the contestant to the interval."""
     try:
         started = time.perf_counter()
         build(candidate)
@@ -125,21 +112,16 @@ def _once(candidate: Candidate) -> Repeat:
     )
 
 
-def _summary(problem: str, timer: str, repeats: list[Repeat]) -> Finding:
-    return Finding(
-        problem=problem,
-        timer=timer,
-        repeats=tuple(repeats),
-        covered=sum(each.covers for each in repeats),
-        median_half_width=median(each.half_width for each in repeats),
-        median_device_s=median(each.device_s for each in repeats),
-        median_start_s=median(each.start_s for each in repeats),
-        median_verify_s=median(each.verify_s for each in repeats),
-        median_ratio=median(each.ratio for each in repeats),
-    )
+def _summary(problem: str, timer: str, repeats: list[Repeat]) -> AgreementFinding:
+    medians = {
+        f"median_{name}": median(getattr(each, name) for each in repeats)
+        for name in ("half_width", "device_s", "start_s", "verify_s", "ratio")
+    }
+    covered = sum(each.covers for each in repeats)
+    return AgreementFinding(problem=problem, timer=timer, repeats=tuple(repeats), covered=covered, **medians)
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: AgreementFinding) -> str:
     return (
         f"A/A {finding.problem}: {finding.covered} of {len(finding.repeats)} cover 1, "
         f"half-width {finding.median_half_width:.3%}, {finding.median_device_s:.2f} s"

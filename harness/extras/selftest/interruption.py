@@ -1,4 +1,4 @@
-"""Interruption: stop runs at random moments, run them again, and count records lost or doubled and what is left."""
+"""Interruption: stop runs at random moments, run them again, and count what is lost, doubled or left behind."""
 
 import random
 import signal
@@ -11,28 +11,28 @@ import msgspec
 
 from harness.catalog.tree import Selection, Tree
 from harness.errors import ExitCode
-from harness.extras.selftest.scratch import checkout, processes, scratch_folder, start
+from harness.extras.selftest.commands import copied_ladder, processes_left, start, temporary_folder
 from harness.machine.progress import Reporter
 from harness.records.results import Record
 from harness.records.store import read
 
-SETTLE_S: Final = 5.0
-LONGEST_S: Final = 600.0
+WAIT_FOR_PROCESSES_S: Final = 5.0
+LONGEST_RUN_S: Final = 600.0
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """What stopping runs did to one problem's records: ``kills`` by SIGKILL, ``stops`` by SIGINT or SIGTERM."""
+class InterruptionFinding(msgspec.Struct, frozen=True):
+    """What signals did to one problem's records: ``kills`` by SIGKILL, ``stops`` by SIGINT or SIGTERM."""
 
     problem: str
     kills: int
     stops: int
-    lost: int  # reported as done before a signal, and not on the disk after it
+    lost: int  # outcomes printed before a signal and missing on the disk after it
     doubled: int
     unreadable: int
-    unanswered: int  # stops that did not end with the exit code of one
+    unanswered: int  # stops after which the run ended with another exit code than a stopped run's
     left_processes: int
-    left_files: int  # in the temporary folder, after a run to the end
-    continued: bool  # the last run, not stopped, completed every iteration
+    left_files: int  # in the temporary folder, after the last run
+    continued: bool  # whether the last run, which nothing stops, completed every iteration
 
     @property
     def sound(self) -> bool:
@@ -40,31 +40,31 @@ class Finding(msgspec.Struct, frozen=True):
         return self.continued and not any(wrong)
 
 
-def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter: Reporter) -> Finding:
-    """Stop runs of one problem, each at a random moment of its life, starting afresh when all is done."""
+def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter: Reporter) -> InterruptionFinding:
+    """Stop runs of one problem, each at a random moment; the records are removed whenever all iterations are done."""
     lost = doubled = unreadable = unanswered = left = 0
     signals = [signal.SIGKILL] * kills + [random.choice((signal.SIGINT, signal.SIGTERM)) for _ in range(stops)]
     random.shuffle(signals)
-    with checkout(tree, gpu, shape) as copy:
+    with copied_ladder(tree, gpu, shape) as copy:
         total = len(copy.scan(gpu, Selection(shape=shape))[0])
         command = ("-m", "harness", "bench", "--gpu", gpu, "--shape", shape, "--budget", "0.2")
-        life_s = 20.0
+        run_s = 20.0
         for number, each in enumerate(signals, start=1):
             reporter.doing(f"{each.name}, {number} of {len(signals)}")
             log = copy.root / f"output-{number}.txt"
             run = start(copy, *command, output=log)
             began = time.monotonic()
             try:
-                run.wait(random.uniform(0.1, life_s))
-                life_s = max(4.0, time.monotonic() - began)  # it ended by itself: aim earlier
+                run.wait(random.uniform(0.1, run_s))
+                run_s = max(4.0, time.monotonic() - began)  # the run ended before the signal: send the next one earlier
             except subprocess.TimeoutExpired:
-                ready = log.stat().st_size > 0  # before it says anything, Python is still starting
-                run.send_signal(each)  # to the parent alone: the others must find out by themselves
-                code = run.wait(LONGEST_S)
-                unanswered += ready and each is not signal.SIGKILL and code not in (0, ExitCode.INFRASTRUCTURE)
-            left += _left(copy)
+                listens = log.stat().st_size > 0  # a run that has printed nothing may still be starting Python
+                run.send_signal(each)  # to the parent alone: its children must end by themselves
+                code = run.wait(LONGEST_RUN_S)
+                unanswered += listens and each is not signal.SIGKILL and code not in (0, ExitCode.INFRASTRUCTURE)
+            left += processes_left(copy, WAIT_FOR_PROCESSES_S)
             records, problems = _records(copy, gpu)
-            unreadable += len([line for line in problems if "torn last line" not in line])
+            unreadable += sum("torn last line" not in problem for problem in problems)
             names = [(record.shape_key, record.iteration) for record in records]
             doubled += len(names) - len(set(names))
             lost += len(_reported(log) - set(names))
@@ -72,13 +72,14 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter
                 for path in copy.all_records(gpu):
                     path.unlink()
         reporter.doing("the run after the last signal")
-        last = start(copy, *command)
-        continued = last.wait(LONGEST_S) in (0, 1) and _done(_records(copy, gpu)[0], shape) == total
-        files = len(list(scratch_folder(copy).iterdir()))
-    return Finding(shape, kills, stops, lost, doubled, unreadable, unanswered, left, files, continued)
+        code = start(copy, *command).wait(LONGEST_RUN_S)
+        continued = code in (0, 1) and _done(_records(copy, gpu)[0], shape) == total
+        files = len(list(temporary_folder(copy).iterdir()))
+    return InterruptionFinding(shape, kills, stops, lost, doubled, unreadable, unanswered, left, files, continued)
 
 
-def line(finding: Finding) -> str:
+def line(finding: InterruptionFinding) -> str:
+    """The finding in one line."""
     return (
         f"{finding.problem}: {finding.kills} kills, {finding.stops} stops, {finding.lost} records lost, "
         f"{finding.doubled} doubled, {finding.unreadable} unreadable, {finding.unanswered} stops unanswered, "
@@ -88,30 +89,17 @@ def line(finding: Finding) -> str:
 
 
 def _records(tree: Tree, gpu: str) -> tuple[list[Record], list[str]]:
-    found: list[Record] = []
-    problems: list[str] = []
-    for path in tree.all_records(gpu):
-        records, complaints = read(path, Record)
-        found += records
-        problems += complaints
-    return found, problems
+    read_files = [read(path, Record) for path in tree.all_records(gpu)]
+    return [each for records, _ in read_files for each in records], [each for _, bad in read_files for each in bad]
 
 
 def _done(records: list[Record], shape: str) -> int:
-    """How many iterations of the problem have a record; beside a memory-bound one the copy is measured too."""
+    """How many iterations of the problem have a record. A memory-bound problem adds records of its copy."""
     return len({record.iteration for record in records if record.shape_key == shape})
 
 
 def _reported(log: Path) -> set[tuple[str, str]]:
-    """Problem and iteration of each outcome that the run had printed."""
+    """Problem and iteration of each outcome that the run printed."""
     words = (line.split() for line in log.read_text(errors="replace").splitlines())
     told = (each for each in words if len(each) > 3 and each[0] in ("passed", "rejected", "failed"))
     return {(each[1], each[3].rstrip(":")) for each in told}
-
-
-def _left(tree: Tree) -> int:
-    """Processes of the scratch checkout that are alive a while after the kill."""
-    until = time.monotonic() + SETTLE_S
-    while (alive := processes(tree)) and time.monotonic() < until:
-        time.sleep(0.05)
-    return alive

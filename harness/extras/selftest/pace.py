@@ -1,4 +1,4 @@
-"""Pace: how long a ladder takes the harness, again when nothing has changed, and as scripts run by hand."""
+"""Pace: the wall time of a ladder by the harness, again when nothing changed, and as scripts run by hand."""
 
 import time
 from typing import Final
@@ -7,14 +7,14 @@ import msgspec
 
 from harness.catalog.tree import Selection, Tree
 from harness.errors import InfrastructureError
-from harness.extras.selftest.scratch import checkout, start
+from harness.extras.selftest.commands import copied_ladder, start
 from harness.machine.progress import Reporter
 
 LONGEST_S: Final = 1800.0
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """Wall times of one problem's ladder, in seconds."""
+class PaceFinding(msgspec.Struct, frozen=True):
+    """Wall times of one problem's ladder."""
 
     problem: str
     iterations: int
@@ -28,9 +28,9 @@ class Finding(msgspec.Struct, frozen=True):
         return self.bench_s / self.by_hand_s
 
 
-def compare(tree: Tree, gpu: str, shape: str, reporter: Reporter) -> Finding:
-    """Bench a problem's ladder in a scratch checkout, again, and then each of its scripts by hand."""
-    with checkout(tree, gpu, shape) as copy:
+def compare(tree: Tree, gpu: str, shape: str, reporter: Reporter) -> PaceFinding:
+    """Bench a problem's ladder in a scratch tree, again, and then run each of its scripts by hand."""
+    with copied_ladder(tree, gpu, shape) as copy:
         iterations, _ = copy.scan(gpu, Selection(shape=shape))
         command = ("-m", "harness", "bench", "--gpu", gpu, "--shape", shape)
         reporter.doing(f"{shape}: the ladder by the harness")
@@ -41,10 +41,11 @@ def compare(tree: Tree, gpu: str, shape: str, reporter: Reporter) -> Finding:
         for iteration in iterations:
             reporter.doing(f"{shape}: {iteration.name} by hand")
             by_hand_s += _seconds(copy, str(iteration.path))
-    return Finding(shape, len(iterations), bench_s, again_s, by_hand_s)
+    return PaceFinding(shape, len(iterations), bench_s, again_s, by_hand_s)
 
 
-def line(finding: Finding) -> str:
+def line(finding: PaceFinding) -> str:
+    """The finding in one line."""
     return (
         f"{finding.problem}: {finding.iterations} iterations in {finding.bench_s:.1f} s, "
         f"again in {finding.again_s:.1f} s, as scripts by hand in {finding.by_hand_s:.1f} s: "
@@ -54,8 +55,7 @@ def line(finding: Finding) -> str:
 
 def _seconds(tree: Tree, *arguments: str) -> float:
     started = time.monotonic()
-    process = start(tree, *arguments)
-    code = process.wait(LONGEST_S)
+    code = start(tree, *arguments).wait(LONGEST_S)
     if code not in (0, 1):
         raise InfrastructureError(f"'{' '.join(arguments)}' ended with code {code}; run it by hand to see why")
     return time.monotonic() - started

@@ -1,4 +1,4 @@
-"""A court: a scratch checkout with the library and the honest kernel, where one source after another is judged."""
+"""A scratch tree for samples: it holds the library and the honest kernel, and judges one source after another."""
 
 import shutil
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Final
 from harness.catalog.device_kind import kind_of
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError
-from harness.extras.selftest.scratch import checkout
+from harness.extras.scratch_tree import copied_tree
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
@@ -25,8 +25,11 @@ LIBRARY: Final = "torch_matmul"
 
 
 @dataclass(frozen=True, slots=True)
-class Court:
-    """``folder`` takes the sources, which may import ``kernels.honest`` and name iter000 as their parent."""
+class SampleJudge:
+    """Judges sources without recording anything.
+
+    ``folder`` takes the sources. They may import ``kernels.honest``, and name iter000 as their parent.
+    """
 
     tree: Tree
     folder: Path
@@ -36,7 +39,7 @@ class Court:
     referees: Referees
 
     def judge(self, path: Path) -> Measurement | Rejection:
-        """As if it had passed the contract; records nothing."""
+        """Judge a source as if it had passed the contract."""
         iteration = self.tree.parse(path)
         candidate = Candidate.enter(iteration, self.tree.root, self.gpu, self.device, self.settings, self.referees)
         try:
@@ -45,7 +48,7 @@ class Court:
             return rejection
 
     def measure(self, path: Path) -> Measurement:
-        """What must pass; raises InfrastructureError where it does not."""
+        """Measure an honest source; raises InfrastructureError where the judge rejects it."""
         outcome = self.judge(path)
         if isinstance(outcome, Rejection) and fault_attribution.is_retried(outcome.cause, self.gpu):
             outcome = self.judge(path)
@@ -54,16 +57,23 @@ class Court:
         return outcome
 
 
+def sample_folder(tree: Tree, copy: Tree, gpu: Gpu, shape: str) -> Path:
+    """A folder for samples in a scratch tree, with the library's call as iter000."""
+    folder = copy.folder(gpu.key) / "srcs" / shape / "samples"
+    folder.mkdir(parents=True)
+    shutil.copy(tree.root / kind_of(gpu).good_samples / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
+    return folder
+
+
 @contextmanager
-def court(tree: Tree, gpu: Gpu, device: Device | None, shape: str, settings: Settings) -> Iterator[Court]:
+def sample_judge(tree: Tree, gpu: Gpu, device: Device | None, shape: str, settings: Settings) -> Iterator[SampleJudge]:
+    """A judge of samples in a scratch tree, which is removed afterwards."""
     start_forkserver(gpu, device)
-    with checkout(tree, gpu.key, None) as copy:
-        folder = copy.folder(gpu.key) / "srcs" / shape / "samples"
-        folder.mkdir(parents=True)
+    with copied_tree(tree) as copy:
+        folder = sample_folder(tree, copy, gpu, shape)
         shutil.copy(tree.root / EVIL / f"{HONEST}.py", copy.root / "kernels" / f"{HONEST}.py")
-        shutil.copy(tree.root / kind_of(gpu).good_samples / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
         referees = Referees(copy.root, gpu)
         try:
-            yield Court(copy, folder, gpu, device, settings, referees)
+            yield SampleJudge(copy, folder, gpu, device, settings, referees)
         finally:
             referees.leave()

@@ -1,4 +1,4 @@
-"""Sensitivity: a kernel and the same kernel slowed down on purpose, in turns; which pairs does compare tell apart?"""
+"""Sensitivity: measure a kernel and its slowed twin in turns; count the pairs that ``compare`` tells apart."""
 
 from itertools import pairwise
 from statistics import median
@@ -8,7 +8,7 @@ import msgspec
 
 from harness.boards.comparison import Change, Interval, quotient
 from harness.catalog.tree import Tree
-from harness.extras.selftest.scratch_tree import court
+from harness.extras.selftest.scratch_tree import sample_judge
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
@@ -20,7 +20,7 @@ UNSLOWED: Final = "wait=0"
 DIFFERENT: Final = (Change.FASTER, Change.SLOWER)
 
 
-class Finding(msgspec.Struct, frozen=True):
+class SensitivityFinding(msgspec.Struct, frozen=True):
     """``slowed`` compares each kernel with its slowed twin, ``again`` with itself in the next turn.
 
     ``wait`` is in cycles of an SM, on a CPU in nanoseconds; ``seen`` is the median quotient of the slowed pairs.
@@ -38,23 +38,23 @@ class Finding(msgspec.Struct, frozen=True):
 
 def compare(
     tree: Tree, gpu: Gpu, device: Device | None, shape: str, slower_by: float, turns: int, reporter: Reporter
-) -> Finding:
-    """Measure both in ``turns`` turns and compare as ``tilebench compare`` does; records nothing."""
-    with court(tree, gpu, device, shape, Settings.of(gpu)) as judge:
-        as_it_is, twin = judge.folder / "iter001_as_it_is.py", judge.folder / "iter002_slowed.py"
+) -> SensitivityFinding:
+    """Measure both in ``turns`` turns and compare them as ``tilebench compare`` does; records nothing."""
+    with sample_judge(tree, gpu, device, shape, Settings.of(gpu)) as judge:
+        kernel, twin = judge.folder / "iter001_as_it_is.py", judge.folder / "iter002_slowed.py"
         source = (tree.root / SAMPLE).read_text()
-        as_it_is.write_text(source)
+        kernel.write_text(source)
         reporter.doing(f"{shape}: the kernel as it is")
-        wait = _wait(judge.measure(as_it_is), slower_by)
+        wait = _wait(judge.measure(kernel), slower_by)
         twin.write_text(source.replace(UNSLOWED, f"wait={wait}"))
         pairs = []
         for turn in range(turns):
             reporter.doing(f"{shape}: turn {turn + 1} of {turns}")
-            pairs.append((judge.measure(as_it_is), judge.measure(twin)))
+            pairs.append((judge.measure(kernel), judge.measure(twin)))
     slowed = tuple(quotient(honest, late, same_chip=True) for honest, late in pairs)
     turns_in_a_row = list(pairwise(pairs))
     again = tuple(quotient(a[side], b[side], same_chip=True) for side in (0, 1) for a, b in turns_in_a_row)
-    return Finding(
+    return SensitivityFinding(
         problem=shape,
         slower_by=slower_by,
         wait=wait,
@@ -66,17 +66,17 @@ def compare(
     )
 
 
-def line(finding: Finding) -> str:
-    """The finding for a person."""
+def line(finding: SensitivityFinding) -> str:
+    """The finding in one line."""
     return (
-        f"{finding.problem}: {finding.called_slower} of {len(finding.slowed)} called slower that are by "
-        f"{finding.slower_by:.1%} (seen: {1 / finding.seen - 1:.2%}); "
-        f"{finding.called_different} of {len(finding.again)} called different that are the same"
+        f"{finding.problem}: {finding.called_slower} of {len(finding.slowed)} pairs that differ by "
+        f"{finding.slower_by:.1%} are called slower (seen: {1 / finding.seen - 1:.2%}); "
+        f"{finding.called_different} of {len(finding.again)} equal pairs are called different"
     )
 
 
 def _wait(measured: Measurement, slower_by: float) -> int:
-    """Nanoseconds on a CPU, which has no telemetry; on a GPU cycles of the clock that it ran at."""
+    """The wait that slows a kernel by a part of its time: cycles at the measured clock, on a CPU nanoseconds."""
     wait_ns = measured.time_ms * 1e6 * slower_by
     clock_mhz = measured.telemetry.sm_clock_mhz if measured.telemetry else None
     return round(wait_ns * clock_mhz / 1e3) if clock_mhz else round(wait_ns)

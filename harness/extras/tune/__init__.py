@@ -1,5 +1,4 @@
-"""Tuning: a family's space, raced in paired blocks until one configuration leads or several tie; the winner is pinned.
+"""Tuning: race a family's configurations in paired blocks, and pin the winner as the next iteration.
 
-Nothing of the judgement happens here: a candidate is an iteration in a scratch tree, and the line that judges every
-iteration judges it.
+Nothing here judges: a candidate is an iteration in a scratch tree, and the judge's pipeline measures it.
 """

@@ -1,7 +1,7 @@
-"""TileLang's own autotuner over one family's space, in a child process that tells every candidate it has timed.
+"""TileLang's own autotuner over one family's space, in a child process that reports every candidate it times.
 
-``tilelang.autotuner.AutoTuner`` compiles, checks, times and picks; here it only gets its kernels, its inputs and its
-options. What each configuration took it prints and forgets, so the class is asked where it measures.
+``tilelang.autotuner.AutoTuner`` compiles, checks, times and picks. It gets kernels, inputs and options from here. It
+prints the time of a configuration and forgets it, so a subclass reports each measurement.
 """
 
 import inspect
@@ -12,8 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from harness.errors import described, printable
-from harness.extras.tune.child import keep_to
+from harness.errors import described
 from harness.extras.tune.space import Config, frozen
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
@@ -21,7 +20,7 @@ from harness.judge.child.inputs import inputs
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Message, send
 
-# Reserved by the autotuner in a configuration, and what it calls it in the arguments of its compile function.
+# The autotuner reserves the first name in a configuration, and passes it to its compile function under the second.
 PASS_CONFIGS: Final = "pass_configs"
 _PASSED: Final = "__pass_configs__"
 COMPILED: Final = "kernels.compiled.compiled"
@@ -46,7 +45,7 @@ class AutotunerOptions:
 
 
 class Timed(Message, frozen=True):
-    """One configuration, by its place in the space: its latency in ms by the autotuner's profiler, or why none."""
+    """One configuration's latency by the autotuner's profiler, or a reason; ``index`` is its place in the space."""
 
     index: int
     latency_ms: float | None
@@ -54,7 +53,7 @@ class Timed(Message, frozen=True):
 
 
 class Picked(Message, frozen=True):
-    """The autotuner's pick; ``cached`` where its disk cache held the answer and nothing was timed."""
+    """The autotuner's pick; ``cached`` if its disk cache held the answer and nothing was timed."""
 
     index: int
     latency_ms: float | None
@@ -62,14 +61,14 @@ class Picked(Message, frozen=True):
 
 
 class GaveUp(Message, frozen=True):
-    """The autotuner raised."""
+    """The autotuner raised an exception."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the child is told; ``device`` and ``families_sha256`` make its disk cache tell devices and sources apart."""
+class AutotunerOrder:
+    """What the child process searches; ``device`` and ``families_sha256`` are part of the key of its disk cache."""
 
     brief: Brief
     family: str
@@ -80,8 +79,8 @@ class Order:
     folder: Path
 
 
-def run_autotuner(order: Order, parent: Connection) -> None:
-    """Body of the process; the autotuner writes its autotuner.log, and all it prints, into the order's folder."""
+def run_autotuner(order: AutotunerOrder, parent: Connection) -> None:
+    """Body of the process; the autotuner's log and output go to the order's folder."""
     lock = threading.Lock()
 
     def tell(message: Message) -> None:
@@ -89,46 +88,58 @@ def run_autotuner(order: Order, parent: Connection) -> None:
             send(parent, message)
 
     def gave_up(error: BaseException) -> Message:
-        lock.acquire()  # for good: a thread of the autotuner's may still be sending
+        lock.acquire()  # for good: a thread of the autotuner may still be sending
         return GaveUp(described(error))
 
     with child_body(order.brief, parent, gave_up):
-        keep_to(order.folder)
+        from harness.judge.child.setup import work_in
+
+        work_in(order.folder)
         tell(search(order, tell))
 
 
-def search(order: Order, tell: Callable[[Message], None]) -> Picked:
+def search(order: AutotunerOrder, tell: Callable[[Message], None]) -> Picked:
     """Run the autotuner; raises what it raises."""
     import tilelang
-    from tilelang.autotuner import AutoTuner, set_autotune_inputs
+    from tilelang.autotuner import AutoTuner
     from tqdm import tqdm
 
     from harness.judge.child.kernel import target_of
 
-    problem, options, cpu = order.brief.problem, order.options, order.brief.gpu.is_cpu
-    tqdm.set_lock(threading.RLock())  # its own is a semaphore of the machine, which nobody would give back
-    heard = _Heard(order.configs, tell)
+    problem, options = order.brief.problem, order.options
+    tqdm.set_lock(threading.RLock())  # its own lock is a semaphore of the machine, which would be left behind
+    outcomes = _Outcomes(order.configs, tell)
     if not options.cache:
         tilelang.env.disable_cache()
     program = program_of(order.family, problem)
-    tuner: Any = _asked(AutoTuner, heard).from_kernel(
+    tuner: Any = _reporting(AutoTuner, outcomes).from_kernel(
         signed(problem.shape_key, order.family, order.families_sha256, order.device, order.configs),
         [dict(config) for config in order.configs],
     )
     tuner.set_compile_args(out_idx=[len(problem.inputs)], target=target_of(order.brief.gpu))
-    tuner.jit_compile = heard.noting_failures(compiler(program, tuner))
+    tuner.jit_compile = outcomes.of_compiling(compiler(program, tuner))
     tuner.jit_elaborate = lambda **config: program(**config).prim_func
-    supply = options.supply or ("program" if program(**order.configs[0]).workspaces else "inputs")
-    named = supply in tilelang.TensorSupplyType.__members__
+    _set_profile(tuner, order, "program" if program(**order.configs[0]).workspaces else "inputs")
+    result = tuner.run(**_named(options, "warmup", "rep", "timeout", "early_stop", "early_stop_factor"))
+    index = outcomes.index_of(frozen(result.config))
+    outcomes.finish(index)
+    return Picked(index, result.latency, cached=not outcomes.told)
+
+
+def _named(options: AutotunerOptions, *names: str) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names}
+
+
+def _set_profile(tuner: Any, order: AutotunerOrder, default_supply: str) -> None:
+    """Say how the autotuner times and checks, and where its inputs come from; raises ValueError."""
+    import tilelang
+    from tilelang.autotuner import set_autotune_inputs
+
+    problem, options, cpu = order.brief.problem, order.options, order.brief.gpu.is_cpu
+    supply = options.supply or default_supply
     tensors = inputs(problem, "cpu" if cpu else "cuda")
-    profile = {
-        "warmup": options.warmup,
-        "rep": options.rep,
-        "timeout": options.timeout,
-        "rtol": options.rtol,
-        "atol": options.atol,
-        "max_mismatched_ratio": options.max_mismatched_ratio,
-        # Its check and its event timer both synchronize a GPU: on a CPU there is the wall clock, and no check.
+    profile = _named(options, "warmup", "rep", "timeout", "rtol", "atol", "max_mismatched_ratio") | {
+        # Its check and its event timer synchronize a GPU; on a CPU there is the wall clock and no check.
         "skip_check": cpu or not options.check,
         "ref_prog": reference(problem) if options.check and not cpu else None,
         "backend": "wall" if cpu else options.backend,
@@ -138,25 +149,15 @@ def search(order: Order, tell: Callable[[Message], None]) -> Picked:
             tuner.set_profile_args(**profile)
     elif supply == "program":
         tuner.set_profile_args(supply_prog=supplying(tensors), **profile)
-    elif named:
+    elif supply in tilelang.TensorSupplyType.__members__:
         tuner.set_profile_args(supply_type=tilelang.TensorSupplyType[supply], **profile)
     else:
         known = ", ".join(tilelang.TensorSupplyType.__members__)
         raise ValueError(f"supply '{supply}' is not inputs, program, {known}")
-    result = tuner.run(
-        warmup=options.warmup,
-        rep=options.rep,
-        timeout=options.timeout,
-        early_stop=options.early_stop,
-        early_stop_factor=options.early_stop_factor,
-    )
-    index = heard.index_of(frozen(result.config))
-    heard.rest(index)
-    return Picked(index, result.latency, cached=not heard.told)
 
 
 def program_of(family: str, problem: Problem) -> Callable[..., Any]:
-    """The family with its compiler levers, as an iteration pins it: a configuration to its Program."""
+    """A function from a configuration to its Program, with the compiler levers applied as a pinned iteration does."""
     from harness.extras.tune.survey import load_family
 
     function, levers = load_family(family)
@@ -171,7 +172,7 @@ def program_of(family: str, problem: Problem) -> Callable[..., Any]:
 
 
 def compiler(program: Callable[..., Any], tuner: Any) -> Callable[..., Any]:
-    """Compiles one configuration; the autotuner's own way knows no compile flags."""
+    """A function that compiles one configuration; the autotuner's own takes no compile flags."""
     import tilelang
 
     def compile_one(**config: Any) -> Any:
@@ -194,8 +195,8 @@ def signed(
 ) -> Callable[..., Any]:
     """A function that takes the space's levers by name.
 
-    The autotuner reads the names from its signature, and its cache's key from its closure: what is written here, from
-    the shape key to the device, keeps results of other problems, sources and devices apart.
+    The autotuner reads the levers from its signature and the key of its cache from its closure. So the closure holds
+    all that keeps results of other problems, sources and devices apart.
     """
 
     def kernel(**config: Any) -> Any:
@@ -232,8 +233,8 @@ def reference(problem: Problem) -> Callable[..., Any]:
     return product
 
 
-class _Heard:
-    """What became of each configuration, told once."""
+class _Outcomes:
+    """Reports the outcome of each configuration once. Several configurations may give one kernel."""
 
     def __init__(self, configs: Sequence[Config], tell: Callable[[Message], None]) -> None:
         self._configs = configs
@@ -246,46 +247,48 @@ class _Heard:
         passes = config.get(_PASSED)
         return self._configs.index({**bare, PASS_CONFIGS: passes} if passes else bare)
 
-    def outcome(self, index: int, latency_ms: float | None, reason: str = "") -> None:
-        if index not in self.told:
-            self.told.add(index)
-            self._tell(Timed(index, latency_ms, printable(reason, 300)))
+    def of_compiling(self, compile_one: Callable[..., Any]) -> Callable[..., Any]:
+        """The compile function, with its failures reported."""
 
-    def noting_failures(self, compile_one: Callable[..., Any]) -> Callable[..., Any]:
         def compile_and_note(**config: Any) -> Any:
             index = self.index_of(frozen(config))
             try:
                 kernel = compile_one(**config)
             except Exception as error:
-                self.outcome(index, None, f"{type(error).__name__}: {error}")
+                self._outcome(index, None, described(error, 300))
                 raise
             self._of_kernel.setdefault(id(kernel), []).append(index)
             return kernel
 
         return compile_and_note
 
-    def timed(self, kernel: Any, latency_ms: float | None, reason: str = "") -> None:
+    def of_kernel(self, kernel: Any, latency_ms: float | None, reason: str = "") -> None:
         for index in self._of_kernel.get(id(kernel), ()):
-            self.outcome(index, latency_ms, reason)
+            self._outcome(index, latency_ms, reason)
 
-    def rest(self, picked: int) -> None:
-        """What the autotuner said nothing of timed out there; after a pick from its cache, nothing was asked."""
+    def finish(self, picked: int) -> None:
+        """Report the configurations without an outcome as timed out; after a pick from the cache, none was timed."""
         for index in range(len(self._configs)) if self.told else ():
-            if index not in self.told and index != picked:
-                self.outcome(index, None, "no answer within the autotuner's timeout")
+            if index != picked:
+                self._outcome(index, None, "no answer within the autotuner's timeout")
+
+    def _outcome(self, index: int, latency_ms: float | None, reason: str) -> None:
+        if index not in self.told:
+            self.told.add(index)
+            self._tell(Timed(index, latency_ms, reason))
 
 
-def _asked(base: type, heard: _Heard) -> Any:
-    """The autotuner's class, which tells of each measurement as it is made."""
+def _reporting(base: type, outcomes: _Outcomes) -> Any:
+    """The autotuner's class, with each measurement reported as it is made."""
 
-    class Asked(base):  # type: ignore[misc]
+    class ReportingAutotuner(base):  # type: ignore[misc]
         def _benchmark_target(self, jit_kernel: Any, *rest: Any, **more: Any) -> Any:
             try:
                 found = super()._benchmark_target(jit_kernel, *rest, **more)
             except Exception as error:
-                heard.timed(jit_kernel, None, f"{type(error).__name__}: {error}")
+                outcomes.of_kernel(jit_kernel, None, described(error, 300))
                 raise
-            heard.timed(jit_kernel, float(found[0]))
+            outcomes.of_kernel(jit_kernel, float(found[0]))
             return found
 
-    return Asked
+    return ReportingAutotuner

@@ -7,7 +7,7 @@ from harness.authoring import scaffold
 from harness.authoring.ladders import Draft
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
-from harness.extras.tune.record import Pick, Standing
+from harness.extras.tune.record import Pick, RankedCandidate
 from harness.extras.tune.space import constant, text, words
 from harness.extras.tune.survey import Entry
 from harness.judge import contract
@@ -42,7 +42,7 @@ def already(tree: Tree, folder: Path, picks: Sequence[Pick], entry: Entry) -> It
     return None
 
 
-def raced(entries: Sequence[Entry], order: Sequence[Standing], ties: int, baseline: str) -> str:
+def raced(entries: Sequence[Entry], order: Sequence[RankedCandidate], ties: int, baseline: str) -> str:
     """The idea of a winner by race: one sentence. ``order`` is best first, and its first ``ties`` + 1 were left."""
     winner = order[0]
     assert winner.estimate is not None
@@ -60,7 +60,7 @@ def raced(entries: Sequence[Entry], order: Sequence[Standing], ties: int, baseli
     )
 
 
-def autotuned(entries: Sequence[Entry], order: Sequence[Standing], latency_ms: float | None) -> str:
+def autotuned(entries: Sequence[Entry], order: Sequence[RankedCandidate], latency_ms: float | None) -> str:
     """The idea of a winner by TileLang's own autotuner; ``order`` is by its latency, empty where its cache answered."""
     searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
     found = "from its cache" if latency_ms is None else f"{latency_ms:.4g} ms by its own profiler"
@@ -82,7 +82,7 @@ def _varied(entries: Sequence[Entry]) -> str:
     return f"varied in {', '.join(names)}" if names else "nothing varied"
 
 
-def _differing(other: Standing, winner: Standing) -> dict[str, object]:
+def _differing(other: RankedCandidate, winner: RankedCandidate) -> dict[str, object]:
     """The levers in which a candidate differs from the winner; its family too, where that is another."""
     ours = winner.trial.config
     found = {

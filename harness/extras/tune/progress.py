@@ -6,45 +6,44 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
-from harness.extras.tune.record import Trial
+from harness.extras.tune.record import TuningTrial
 from harness.extras.tune.screen import Screened
 from harness.extras.tune.space import constant, words
 from harness.extras.tune.survey import Entry
 from harness.judge.statistics import estimate
 from harness.machine.progress import Quiet, Reporter, reporting
 
-SURVIVE = 0.5  # of a rung's field, guessed for the time to the end; races on an H200 and a CPU keep fewer
-GROWTH = 1.5  # of a candidate's time from rung to rung, most of which is starting it
+SURVIVE = 0.5  # of a rung's field, a guess for the time to the end; races on an H200 and a CPU keep fewer
+GROWTH = 1.5  # of a candidate's time from rung to rung, most of which is its start
 
 
 @dataclass(slots=True)
-class _Rung:
+class _RungProgress:
     number: int
     of: int
     field: int
     waiting: int
     started: float
-    first: float = 0.0  # when the first was heard: until then candidates were built, which is not the pace
+    first: float = 0.0  # time of the first outcome: builds come before it, and are not part of the pace
     done: int = 0
 
 
 class Narrator:
-    """Listens to the judge and tells the race."""
+    """A reporter that shows the race in place of the judge's own messages."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._live: Reporter = Quiet()
-        self._rung: _Rung | None = None
+        self._rung: _RungProgress | None = None
         self._leader: tuple[float, str] | None = None
         self._fastest_ms = inf
         self._fixed = constant([entry.config for entry in entries])
 
     @contextmanager
     def rung(self, number: int, of: int, field: int, waiting: int) -> Iterator[Reporter]:
-        """One rung: a bar over the candidates that wait on it."""
-        self._rung = _Rung(number, of, field, waiting, time.monotonic())
+        """One rung: a bar over the candidates that wait for it."""
+        self._rung = _RungProgress(number, of, field, waiting, time.monotonic())
         self._leader = None
-        with reporting(waiting) as live:
-            self._live = live
+        with reporting(waiting) as self._live:
             yield self
         self._live = Quiet()
 
@@ -52,14 +51,13 @@ class Narrator:
     def screen(self, waiting: int) -> Iterator[None]:
         """The screen: a bar over all candidates."""
         self._fastest_ms = inf
-        with reporting(waiting) as live:
-            self._live = live
-            live.doing(f"screening {waiting} candidates")
+        with reporting(waiting) as self._live:
+            self._live.doing(f"screening {waiting} candidates")
             yield
         self._live = Quiet()
 
     def screened(self, found: Screened) -> None:
-        """One candidate's time, or why it has none."""
+        """Show one candidate's time in the screen, or its failure."""
         name = words(found.entry.config, self._fixed)
         if found.launch_ms is None:
             self._live.finished(f"screen    {name}: {found.reason}")
@@ -69,15 +67,15 @@ class Narrator:
         self._live.doing(f"screening; {self._fastest_ms:.4g} ms is the fastest so far")
 
     def doing(self, text: str) -> None:
-        """What the judge says that it does is too fine; the race is told instead."""
+        """Show the race; of the judge's messages only those of builds."""
         building = text if text.startswith(("building", "importing")) else ""
         self._live.doing(self._line() + (f"; {building}" if building else ""))
 
     def finished(self, text: str, *, advance: bool = True) -> None:
-        """The judge's own line of a candidate; ``heard`` tells it with the candidate's levers."""
+        """Drop the judge's line of a candidate: ``heard`` shows the outcome with the candidate's levers."""
 
-    def heard(self, entry: Entry, trial: Trial) -> None:
-        """One candidate's outcome."""
+    def heard(self, entry: Entry, trial: TuningTrial) -> None:
+        """Show one candidate's outcome on the rung."""
         assert self._rung is not None
         self._rung.done += 1
         if self._rung.done == 1:
@@ -86,12 +84,11 @@ class Narrator:
         if trial.measurement is None:
             self._live.finished(f"{trial.status:<9} {name}: {trial.reason}")
         else:
-            measured = trial.measurement
-            found = estimate(measured.blocks)
+            found = estimate(trial.measurement.blocks)
             if self._leader is None or found.ratio > self._leader[0]:
                 self._leader = found.ratio, name
             self._live.finished(
-                f"rung {self._rung.number + 1}    {name}: {measured.time_ms:.4g} ms, "
+                f"rung {self._rung.number + 1}    {name}: {trial.measurement.time_ms:.4g} ms, "
                 f"ratio {found.ratio:.4f} [{found.low:.4f}, {found.high:.4f}]"
             )
         self._live.doing(self._line())
@@ -104,8 +101,8 @@ class Narrator:
         return f"rung {rung.number + 1} of {rung.of}, {rung.field} candidates left{leads}{_to_go(rung)}"
 
 
-def _to_go(rung: _Rung) -> str:
-    """About how long it still takes, from the pace of this rung."""
+def _to_go(rung: _RungProgress) -> str:
+    """The time to the end of the race, estimated from the pace of this rung."""
     if not rung.done:
         return ""
     now = time.monotonic()

@@ -1,19 +1,18 @@
-"""The race: successive halving whose field is cut only where intervals are apart.
+"""The race: successive halving that drops a candidate only when its interval is apart from the leader's.
 
-Each rung measures those that are left for about as many blocks as all rungs before it together, so that the time of a
+Each rung measures the remaining candidates for about as many blocks as all rungs before it together. So the time of a
 rung hardly grows while the field shrinks (sequential halving: Karnin, Koren and Somekh, "Almost Optimal Exploration in
 Multi-Armed Bandits", ICML 2013; with growing budgets: Jamieson and Talwalkar, "Non-stochastic Best Arm Identification
-and Hyperparameter Optimization", AISTATS 2016). Halving by rank would drop a candidate that only looks slower; here it
-goes when its interval lies below the leader's, as in a Hoeffding race (Maron and Moore, NIPS 1994), with the intervals
-of the judge. What is left after the last rung ties.
+and Hyperparameter Optimization", AISTATS 2016). Halving by rank would drop a candidate that only looks slower. Here a
+candidate leaves when its interval lies below the leader's, as in a Hoeffding race (Maron and Moore, NIPS 1994), with
+the judge's intervals. Candidates that remain after the last rung tie.
 
-Where a screen has timed the candidates before, those are raced first that are near its fastest, and then, wave by wave,
-whoever could still lead: screen and race disagree by what they disagree on those raced so far, at the worst. Few start
-on the last rung at once.
+After a screen, the race begins with the fastest candidates of the screen. Further waves take all candidates that could
+still lead, given the largest disagreement between screen and race so far.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harness.catalog.device_kind import GPU_KIND
@@ -21,44 +20,43 @@ from harness.judge.candidate import Settings
 from harness.judge.statistics import Estimate, estimate
 from harness.records.results import BlockPair
 
-LEAST: Final = 8  # are raced in any case, of those that the screen has timed
-FEW: Final = 16  # are measured in full at once: to thin them out would cost those left another start
-MIN_LAUNCHES: Final = 10  # of a rung that only thins the field out; the last one has the contract's 50
+MIN_RACED: Final = 8  # candidates of the screen that are raced in any case
+MAX_AT_ONCE: Final = 16  # so many start on the last rung: to drop some first would cost the others a second start
+MIN_LAUNCHES: Final = 10  # of a rung that only drops candidates; the last rung has the contract's 50
 Key = str
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """How much one candidate is measured on a rung; ``full``: like an iteration, until its interval is narrow."""
+    """How long a rung measures a candidate; ``full`` measures until the interval is narrow, as for an iteration."""
 
     placements: int
     rounds: int
     full: bool = False
 
     def settings(self, full: Settings) -> Settings:
-        """The judge's settings: a rung that is not the last ends with its placements, however wide the interval."""
+        """The judge's settings; a rung that is not full ends after its placements, however wide the interval is."""
         if self.full:
             return full
-        return Settings(
+        return replace(
+            full,
             budget_s=0.0,
             min_placements=self.placements,
             rounds_per_placement=self.rounds,
             min_launches=MIN_LAUNCHES,
-            build_deadline_s=full.build_deadline_s,
-            launch_deadline_s=full.launch_deadline_s,
-            attempts=full.attempts,
+            again=False,
         )
 
 
 RUNGS: Final = (Rung(4, 3), Rung(8, 6, full=True))
-EXHAUSTIVE: Final = RUNGS[-1:]  # every candidate like an iteration: what a race is compared with
+EXHAUSTIVE: Final = RUNGS[-1:]  # measures every candidate like an iteration: the reference for the race
 
-# Measures candidates on a rung, one after another; None for one that failed.
+# Measures candidates on a rung, one after another; gives None for one that failed.
 Measure = Callable[[int, Sequence[Key]], Iterator[tuple[Key, Sequence[BlockPair] | None]]]
 
 
 def joined(measurements: Iterable[Sequence[BlockPair]]) -> tuple[BlockPair, ...]:
-    """The blocks of several measurements of one candidate, their placements kept apart."""
+    """The blocks of several measurements of one candidate, with placements renumbered so that none coincide."""
     blocks: list[BlockPair] = []
     for measured in measurements:
         after = max((block.placement for block in blocks), default=-1) + 1
@@ -67,8 +65,8 @@ def joined(measurements: Iterable[Sequence[BlockPair]]) -> tuple[BlockPair, ...]
 
 
 @dataclass(slots=True)
-class Field:
-    """Who is in the race, who is out, and what is known of each."""
+class RaceField:
+    """The candidates that are left, those that are out, and the blocks of each."""
 
     left: list[Key]
     blocks: dict[Key, Sequence[BlockPair]] = field(default_factory=dict)
@@ -80,12 +78,12 @@ class Field:
 
     @property
     def leader(self) -> Key | None:
-        """The highest ratio of those that are left and measured."""
+        """The candidate with the highest ratio of those left and measured."""
         measured = [key for key in self.left if key in self.estimates]
         return max(measured, key=lambda key: self.estimates[key].ratio, default=None)
 
     def add(self, key: Key, fresh: Sequence[BlockPair] | None) -> None:
-        """Take in one candidate's blocks of a rung; its placements are new ones."""
+        """Add one candidate's blocks of a rung; None drops it as failed."""
         if fresh is None:
             self.failed.append(key)
             self.left.remove(key)
@@ -94,13 +92,13 @@ class Field:
         self.blocks[key] = joined((self.blocks.get(key, ()), fresh))
         self.estimates[key] = estimate(self.blocks[key])
 
-    def wave(self, screened_ms: Mapping[Key, float], near: float) -> list[Key]:
-        """Who is to be raced next: not raced yet, and not so slow in the screen that it cannot lead; fastest first.
+    def wave(self, screened_ms: Mapping[Key, float], tolerance: float) -> list[Key]:
+        """The candidates to race next, fastest first: those not raced yet that could lead.
 
-        A candidate of ratio r and screened time t has r·t = p, the same for all if the screen were exact. If p of one
-        that was not raced lies above those of the raced by no more than these lie apart, and ``near`` besides, it can
-        only lead if t is below that p / (the leader's r). How far they lie apart, LEAST tell; and as long as none has
-        passed, the fastest in the screen are raced: it does not verify.
+        With an exact screen, ratio times screened time would be one constant. Estimate the constant from the raced
+        candidates: the largest product, times the largest quotient of two products, times ``tolerance``. A candidate
+        can lead if that constant over its screened time exceeds the leader's ratio. MIN_RACED candidates are raced
+        first, to show the disagreement. The screen does not verify: until one passes, the race goes on by speed alone.
         """
         waiting = [key for key in self.left if key not in self.estimates]
         leader = self.leader
@@ -108,28 +106,27 @@ class Field:
         if leader is not None and raced:
             products = [self.estimates[key].ratio * screened_ms[key] for key in raced]
             apart = max(products) / min(products)
-            limit_ms = near * apart * max(products) / self.estimates[leader].ratio
+            limit_ms = tolerance * apart * max(products) / self.estimates[leader].ratio
         else:
-            limit_ms = near * min((screened_ms[key] for key in waiting if key in screened_ms), default=0.0)
+            limit_ms = tolerance * min((screened_ms[key] for key in waiting if key in screened_ms), default=0.0)
         waiting.sort(key=lambda key: screened_ms.get(key, 0.0))
         able = [key for key in waiting if screened_ms.get(key, 0.0) <= limit_ms]
-        return able if len(raced) >= LEAST else waiting[: max(len(able), LEAST - len(raced))]
+        return able if len(raced) >= MIN_RACED else waiting[: max(len(able), MIN_RACED - len(raced))]
 
     def spare(self) -> None:
-        """Those that no wave has raced are out."""
+        """Take the candidates out that no wave raced."""
         self.spared = [key for key in self.left if key not in self.estimates]
         self.left = [key for key in self.left if key in self.estimates]
 
     def cut(self) -> None:
-        """Drop those whose interval lies below the leader's."""
+        """Drop the candidates whose interval lies below the leader's; order the others by ratio."""
         leader = self.leader
         if leader is None:
             return
         low = self.estimates[leader].low
         self.dropped += [key for key in self.left if self.estimates[key].high < low]
-        self.left = sorted(
-            (key for key in self.left if self.estimates[key].high >= low), key=lambda key: -self.estimates[key].ratio
-        )
+        kept = (key for key in self.left if self.estimates[key].high >= low)
+        self.left = sorted(kept, key=lambda key: -self.estimates[key].ratio)
 
 
 def race(
@@ -137,19 +134,19 @@ def race(
     measure: Measure,
     rungs: Sequence[Rung] = RUNGS,
     screened_ms: Mapping[Key, float] | None = None,
-    near: float = GPU_KIND.screen_tolerance,
-) -> Field:
-    """Race until one leads or the rungs end; those left, best first, tie with the first.
+    tolerance: float = GPU_KIND.screen_tolerance,
+) -> RaceField:
+    """Race until one candidate leads or the rungs end; those left, best first, tie with the first.
 
-    ``screened_ms``: ms of a launch in the screen, of those that ran there; the others are raced in any case.
+    ``screened_ms`` gives ms a launch in the screen; candidates without one are raced in any case.
     """
-    entrants = Field(list(keys))
-    wave = entrants.wave(screened_ms or {}, near)
-    entrants.rung = len(rungs) - 1 if len(wave) <= FEW else 0
+    entrants = RaceField(list(keys))
+    wave = entrants.wave(screened_ms or {}, tolerance)
+    entrants.rung = len(rungs) - 1 if len(wave) <= MAX_AT_ONCE else 0
     while wave:
         for key, fresh in measure(entrants.rung, wave):
             entrants.add(key, fresh)
-        wave = entrants.wave(screened_ms or {}, near)
+        wave = entrants.wave(screened_ms or {}, tolerance)
     entrants.spare()
     entrants.cut()
     for number in range(entrants.rung + 1, len(rungs)):

@@ -1,94 +1,97 @@
-"""The course: a race as it runs, its candidates screened and judged in the scratch tree, each outcome kept at once."""
+"""A tuning by race: screen the candidates, judge them rung by rung in the scratch tree, pin the winner."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from harness.catalog.tree import Iteration, Tree
+from harness.catalog.device_kind import kind_of
 from harness.errors import InfrastructureError
-from harness.extras.tune.plan import TunePlan
+from harness.extras.tune import pin
 from harness.extras.tune.progress import Narrator
-from harness.extras.tune.record import SCREEN, Trial, of_record, trials_path
+from harness.extras.tune.race import RaceField, race
+from harness.extras.tune.record import SCREEN, RankedCandidate, TuningTrial, ranked
 from harness.extras.tune.screen import Screened, screen
+from harness.extras.tune.search import Search, Tuned, TunePlan, searching
 from harness.extras.tune.survey import Entry
 from harness.judge import fault_attribution
 from harness.judge.child.brief import Brief
 from harness.machine.nvml import released
-from harness.records.base import Environment, Status
+from harness.records.base import Cause, Status
 from harness.records.results import BlockPair, Record
-from harness.records.store import append
 from harness.runs.run import Plan, run
 
 
-@dataclass(slots=True)
-class Course:
-    """The race as it runs: candidates in the scratch tree, and what is known of them."""
+def tune(plan: TunePlan) -> Tuned:
+    """Carry a tuning out. Ctrl-C loses nothing: the next call continues."""
+    with searching(plan) as search:
+        runner = RaceRunner(search, search.history.race(again=plan.again))
+        screened_ms = runner.screen() if plan.screened else {}
+        tolerance = kind_of(plan.gpu).screen_tolerance
+        finish = race(runner.compiled(), runner.measure, plan.rungs, screened_ms, tolerance)
+        raced = [trial for trial in runner.trials if trial.key in runner.entries]
+        order = _in_order(ranked(raced), finish)
+        tuned = Tuned(search.surveyed, order, None, runner.measured, runner.reused, len(finish.spared))
+        if not finish.left:
+            tuned.first_failure = next((trial.reason or "" for trial in raced if trial.reason), "")
+            return tuned
+        leader, *ties = finish.left
+        estimate = finish.estimates[leader]
+        baseline = next(trial.measurement.baseline for trial in raced if trial.measurement is not None)
+        search.pin(
+            tuned,
+            runner.entries[leader],
+            pin.raced(search.surveyed.entries, order, len(ties), baseline),
+            runner.number,
+            ties=tuple(ties),
+            ratio=estimate.ratio,
+            ratio_low=estimate.low,
+            ratio_high=estimate.high,
+        )
+    return tuned
 
-    plan: TunePlan
-    iterations: dict[str, Iteration]
-    entries: dict[str, Entry]
-    number: int
-    yard: Tree
-    narrator: Narrator
-    trials: list[Trial]
-    environment: Environment
-    families: Mapping[str, str]  # hashes of their sources
-    measured: int = 0
-    reused: int = 0
-    known: dict[tuple[str, int], list[Trial]] = field(default_factory=dict)  # by rung, newest last
 
-    def __post_init__(self) -> None:
-        for each in self.trials:
-            self._know(each)
+def _in_order(found: list[RankedCandidate], finish: RaceField) -> list[RankedCandidate]:
+    """Candidates left at the finish come first: one that was dropped may have a higher ratio over fewer blocks."""
+    left = {key: place for place, key in enumerate(finish.left)}
+
+    def place(each: RankedCandidate) -> tuple[int, int]:
+        if each.trial.key in left:
+            return 0, left[each.trial.key]
+        return (1 if each.trial.status is Status.PASSED else 2), 0
+
+    return sorted(found, key=place)
+
+
+class RaceRunner:
+    """One race: its candidates by key, and their outcomes of this call and of earlier ones."""
+
+    def __init__(self, search: Search, number: int) -> None:
+        self.search, self.plan, self.number = search, search.plan, number
+        self.entries = {entry.key: entry for entry in search.surveyed.entries}
+        self.narrator = Narrator(search.surveyed.entries)
+        self.measured = self.reused = 0
+        self.trials: list[TuningTrial] = []
+        self._known: dict[tuple[str, int], list[TuningTrial]] = {}  # by candidate and rung, newest last
+        for trial in search.history.of_race(number):
+            self._know(trial)
 
     def screen(self) -> dict[str, float]:
-        """ms of a launch of each candidate that ran in the screen; what an earlier call found is not sought again."""
-        heard = {key for key, _ in self.known}
+        """ms a launch of each candidate that ran in the screen; candidates with any outcome are not screened again."""
+        heard = {key for key, _ in self._known}
         unknown = [entry for key, entry in self.entries.items() if key not in heard]
         if unknown:
             brief = Brief(self.plan.tree.root, self.plan.problem, self.plan.gpu, None)
             with self.narrator.screen(len(unknown)):
-                screen(brief, unknown, self.plan.settings, self.yard.root, self._keep_screened)
+                screen(brief, unknown, self.plan.settings, self.search.tree.root, self._keep_screened)
         screened = (self._standing(key, SCREEN) for key in self.entries)
         return {each.key: each.latency_ms for each in screened if each is not None and each.latency_ms is not None}
 
     def compiled(self) -> list[str]:
-        """Who can be raced: all but those that did not compile in the screen."""
+        """The candidates to race: all but those that did not compile in the screen."""
         screened = {key: self._standing(key, SCREEN) for key in self.entries}
         return [key for key, trial in screened.items() if trial is None or trial.status is Status.PASSED]
 
-    def _keep_screened(self, found: Screened) -> None:
-        self.narrator.screened(found)
-        if found.launch_ms is None and found.cause is None:
-            return  # the race will tell why it does not run
-        entry = found.entry
-        trial = self.plan.timed(
-            entry,
-            found.launch_ms,
-            found.cause,
-            found.reason,
-            race=self.number,
-            rung=SCREEN,
-            families_sha256=self.families[entry.family],
-            environment=self.environment,
-        )
-        self._keep(trial)
-
-    def _keep(self, trial: Trial) -> None:
-        """On the disk before the next is measured."""
-        append(trials_path(self.plan.tree, *self.plan.place), trial)
-        self.trials.append(trial)
-        self._know(trial)
-
-    def _know(self, trial: Trial) -> None:
-        if trial.key in self.entries:
-            self.known.setdefault((trial.key, trial.rung), []).append(trial)
-
-    def _standing(self, key: str, rung: int) -> Trial | None:
-        """The outcome that counts; None where another measurement is due: a machine's fault is held against nobody."""
-        return fault_attribution.standing(reversed(self.known.get((key, rung), ())), self.plan.gpu)
-
     def measure(self, rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[BlockPair] | None]]:
-        """One rung through the judge; what is known of it already is not measured again."""
+        """Take candidates through one rung; known outcomes are not measured again."""
         waiting = [key for key in keys if self._standing(key, rung) is None]
         self.reused += len(keys) - len(waiting)
         if waiting:
@@ -96,40 +99,50 @@ class Course:
         for key in keys:
             trial = self._standing(key, rung)
             if trial is None:
-                reason = self.known[key, rung][-1].reason
+                reason = self._known[key, rung][-1].reason
                 raise InfrastructureError(
-                    f"{self.plan.problem}: {reason}; the race stands still, the same command goes on"
+                    f"{self.plan.problem}: {reason}; the race has stopped, and the same command continues it"
                 )
             yield key, trial.measurement.blocks if trial.measurement is not None else None
 
     def _judge(self, rung: int, waiting: Sequence[str], left: int) -> None:
-        """Candidates through the line, each outcome kept before the next is measured."""
-        by_name = {self.iterations[key].model: key for key in waiting}
+        """Judge candidates, and keep each outcome before the next is measured."""
+        by_model = {self.search.iterations[key].model: self.entries[key] for key in waiting}
 
         def keep(record: Record) -> None:
-            entry = self.entries[by_name[record.model]]
-            trial = of_record(
-                record,
-                model=self.plan.model,
-                engine=self.plan.engine,
-                race=self.number,
-                rung=rung,
-                family=entry.family,
-                config=entry.config,
-                origin=entry.origin,
-            )
-            self._keep(trial)
+            measurement = record.measurement if record.status is Status.PASSED else None
+            entry = by_model[record.model]
+            self._keep(entry, rung, record.cause, record.reason, measurement=measurement)
             self.measured += 1
-            self.narrator.heard(entry, trial)
+            self.narrator.heard(entry, self.trials[-1])
 
         judged = Plan(
-            tree=self.yard,
+            tree=self.search.tree,
             gpu=self.plan.gpu,
             device=self.plan.device,
-            iterations=tuple(self.iterations[key] for key in waiting),
+            iterations=tuple(self.search.iterations[key] for key in waiting),
             settings=self.plan.rungs[rung].settings(self.plan.settings),
             again=True,
         )
         released(self.plan.device)
         with self.narrator.rung(rung, len(self.plan.rungs), left, len(waiting)) as reporter:
             run(judged, reporter, keep)
+
+    def _keep_screened(self, found: Screened) -> None:
+        self.narrator.screened(found)
+        if found.launch_ms is not None or found.cause is not None:  # else the race will find out why it does not run
+            self._keep(found.entry, SCREEN, found.cause, found.reason, latency_ms=found.launch_ms)
+
+    def _keep(self, entry: Entry, rung: int, cause: Cause | None, reason: str | None, **found: Any) -> None:
+        trial = self.search.trial(entry, self.number, rung, cause, reason, **found)
+        self.search.keep(trial)
+        self._know(trial)
+
+    def _know(self, trial: TuningTrial) -> None:
+        self.trials.append(trial)
+        if trial.key in self.entries:
+            self._known.setdefault((trial.key, trial.rung), []).append(trial)
+
+    def _standing(self, key: str, rung: int) -> TuningTrial | None:
+        """The outcome that counts; None where a measurement is due, such as after a fault of the machine."""
+        return fault_attribution.standing(reversed(self._known.get((key, rung), ())), self.plan.gpu)

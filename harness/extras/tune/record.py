@@ -1,4 +1,4 @@
-"""Records of tuning: what every candidate gave, and what was picked; one line of JSON each, beside the results."""
+"""Records of tuning, one line of JSON each, beside the results: every candidate's outcomes, and the picks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,16 +13,16 @@ from harness.extras.tune.race import joined
 from harness.extras.tune.space import frozen, text
 from harness.judge.statistics import Estimate, estimate
 from harness.records.base import Cause, Environment, LadderRecord, Status
-from harness.records.results import BlockPair, Measurement, Record
+from harness.records.results import BlockPair, Measurement
 
-SCREEN: Final = -1  # the rung before a race: timed together with all others, unverified
+SCREEN: Final = -1  # the rung before a race: candidates timed one block each, unverified
 
 
-class Trial(LadderRecord, frozen=True):
-    """One candidate on one rung of a race, or under TileLang's autotuner, which has no rungs and gives a latency.
+class TuningTrial(LadderRecord, frozen=True):
+    """One candidate's outcome on one rung of a race, or under TileLang's autotuner, which gives a latency.
 
-    ``race`` counts the races of a problem under one model's name; ``families_sha256`` is of the modules under kernels/
-    that the candidate imports.
+    ``race`` counts the races of a problem under one model's name. ``families_sha256`` is the hash of the modules under
+    kernels/ that the candidate imports.
     """
 
     engine: str
@@ -45,7 +45,7 @@ class Trial(LadderRecord, frozen=True):
 
 
 class Pick(LadderRecord, frozen=True):
-    """The outcome of one tuning: what it pinned, against how many, and which others tie with it."""
+    """The outcome of one search: the pinned candidate, the number of its rivals, and the candidates that tie."""
 
     engine: str
     race: int
@@ -66,13 +66,13 @@ class Pick(LadderRecord, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What is known of one candidate: its newest outcome, and the estimate over all blocks of its race.
+class RankedCandidate:
+    """One candidate of a search: its newest outcome, and the estimate over all blocks of its race.
 
-    ``likely``: of one that was not raced, the ratio that its time in the screen suggests.
+    ``likely`` is the ratio that the time in the screen suggests, for a candidate that was not raced.
     """
 
-    trial: Trial
+    trial: TuningTrial
     blocks: tuple[BlockPair, ...]
     estimate: Estimate | None
     screened_ms: float | None = None
@@ -84,8 +84,30 @@ class Standing:
         return self.estimate.ratio if self.estimate is not None else self.likely
 
     @property
+    def by_latency(self) -> bool:
+        """Whether candidates are compared by the autotuner's latency, and not by their ratio."""
+        return self.trial.engine == "tilelang"
+
+    @property
+    def figure(self) -> float | None:
+        """What candidates are compared by: the ratio to the baseline, or the latency in ms."""
+        return self.trial.latency_ms if self.by_latency else self.ratio
+
+    @property
+    def shown(self) -> str:
+        """The figure for a person, with less precision and a mark if only the screen suggests it."""
+        if self.figure is None:
+            return ""
+        return f"~{self.figure:.3f}" if self.likely is not None else f"{self.figure:.4f}"
+
+    def beats(self, other: "RankedCandidate") -> bool:
+        """Whether its figure is better; both have one."""
+        ours, theirs = self.figure or 0.0, other.figure or 0.0
+        return ours < theirs if self.by_latency else ours > theirs
+
+    @property
     def time_ms(self) -> float | None:
-        """Of one launch, the median over all blocks; of the autotuner its own latency."""
+        """ms a launch: the median over all blocks, else the latency that the autotuner or the screen gave."""
         if not self.blocks:
             return self.trial.latency_ms
         return median(block.contestant_ms for block in self.blocks)
@@ -99,40 +121,23 @@ def picks_path(tree: Tree, gpu: str, shape_key: str, model: str) -> Path:
     return tree.records(gpu, shape_key, model).with_name("picks.jsonl")
 
 
-def of_record(record: Record, **more: Any) -> Trial:
-    """A trial from what the judge recorded of a candidate's iteration."""
-    return Trial(
-        schema=1,
-        recorded_at=record.recorded_at,
-        gpu=record.gpu,
-        shape_key=record.shape_key,
-        families_sha256=record.families_sha256,
-        environment=record.environment,
-        status=record.status,
-        cause=record.cause,
-        reason=record.reason,
-        measurement=record.measurement if record.status is Status.PASSED else None,
-        **more,
-    )
-
-
-def standings(trials: Iterable[Trial]) -> list[Standing]:
-    """One standing a candidate of one race, the best ratio first, those without one last."""
-    groups: dict[str, list[Trial]] = {}
+def ranked(trials: Iterable[TuningTrial]) -> list[RankedCandidate]:
+    """The candidates of one race, the best ratio first, those without a figure last."""
+    groups: dict[str, list[TuningTrial]] = {}
     for trial in trials:
         groups.setdefault(trial.key, []).append(trial)
     found = []
     for group in groups.values():
         blocks = joined(trial.measurement.blocks for trial in group if trial.measurement is not None)
-        failed = group[-1].status is not Status.PASSED
-        estimated = None if failed or not blocks else estimate(blocks)
+        newest = msgspec.structs.replace(group[-1], config=frozen(group[-1].config))
+        estimated = estimate(blocks) if blocks and newest.status is Status.PASSED else None
         screened_ms = next((trial.latency_ms for trial in reversed(group) if trial.rung == SCREEN), None)
-        found.append(Standing(thawed(group[-1]), blocks, estimated, screened_ms))
-    return sorted(_likely(found), key=_order)
+        found.append(RankedCandidate(newest, blocks, estimated, screened_ms))
+    return sorted(_with_likely(found), key=_order)
 
 
-def _likely(found: list[Standing]) -> list[Standing]:
-    """Ratio times screened time is about the same for all; what it is, those that were raced tell."""
+def _with_likely(found: list[RankedCandidate]) -> list[RankedCandidate]:
+    """Ratio times screened time is about one constant; estimate it from the raced candidates."""
     known = [each.estimate.ratio * each.screened_ms for each in found if each.estimate and each.screened_ms]
     if not known:
         return found
@@ -144,12 +149,8 @@ def _likely(found: list[Standing]) -> list[Standing]:
     ]
 
 
-def thawed(trial: Trial) -> Trial:
-    return msgspec.structs.replace(trial, config=frozen(trial.config))
-
-
-def _order(standing: Standing) -> tuple[int, float]:
-    if standing.estimate is not None:
-        return 0, -standing.estimate.ratio
-    latency_ms = standing.trial.latency_ms
+def _order(candidate: RankedCandidate) -> tuple[int, float]:
+    if candidate.estimate is not None:
+        return 0, -candidate.estimate.ratio
+    latency_ms = candidate.trial.latency_ms
     return (2, 0.0) if latency_ms is None else (1, latency_ms)

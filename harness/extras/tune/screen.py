@@ -1,33 +1,33 @@
-"""The screen: every candidate compiled on all cores and timed for some milliseconds, unverified, before any is raced.
+"""The screen: compile every candidate on all cores, and time each for some milliseconds without verifying it.
 
-To race one means two new processes, a verification and pacing: ten times as long as its blocks. The screen's processes
-hold many candidates each and take the device in turns. What it finds only says who need not be raced (``race``).
+To race a candidate takes two new processes, a verification and pacing: ten times as long as its blocks. The processes
+of the screen hold many candidates each and share the device in turns. The screen decides only which candidates need no
+race (``race``).
 """
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from harness.extras.tune.stopwatch import Compile, Compiled, Posted, Take, Taken, run_stopwatch
+from harness.extras.tune.stopwatch import CompileCandidate, StopwatchAnswer, TimeCandidate, run_stopwatch
 from harness.extras.tune.survey import Entry
 from harness.judge.candidate import Settings
 from harness.judge.child.brief import Brief
-from harness.judge.messages import Message
 from harness.judge.processes import Ended, Worker, memory_limit_bytes
 from harness.machine import cores
 from harness.machine.interruption import heed
 from harness.records.base import Cause
 from harness.runs.run_ahead import run_ahead
 
-SPARE_CORES: Final = 2  # for the parent, and for whose turn it is
+SPARE_CORES: Final = 2  # for the parent and the process that has the device
 
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """What became of one candidate: ms of a launch; ``cause`` where it did not even compile, and will not in a race."""
+    """The outcome of one candidate: ms a launch, or a reason; ``cause`` where it did not compile."""
 
     entry: Entry
     launch_ms: float | None = None
@@ -35,149 +35,112 @@ class Screened:
     reason: str = ""
 
 
-Keep = Callable[[Screened], None]
-
-
-class Watch(Worker):
-    """One process of the screen, by the candidates' numbers."""
-
-    def __init__(self, brief: Brief, folder: Path, settings: Settings, jobs: int) -> None:
-        self._settings = settings
-        own = Path(tempfile.mkdtemp(dir=folder))
-        super().__init__("screen", run_stopwatch, (Posted(brief, own),), memory_limit_bytes(jobs))
-
-    def compile(self, number: int, entry: Entry) -> str:
-        """Why it does not compile; nothing where it does. Raises Ended."""
-        answer: Compiled = self._ask(Compile(number, entry), Compiled, self._settings.build_deadline_s)
-        return answer.reason
-
-    def take(self, number: int) -> Taken:
-        """Raises Ended."""
-        answer: Taken = self._ask(Take(number), Taken, self._settings.launch_deadline_s)
-        return answer
-
-    def _ask(self, order: Message, kind: Any, deadline_s: float) -> Any:
-        self.tell(order)
-        return self.hear(kind, deadline_s)
-
-
-@dataclass(slots=True)
 class Screen:
-    """The processes, and where each candidate's kernel lies."""
+    """The processes of a screen: each thread starts its own, which holds the kernels of its candidates."""
 
-    brief: Brief
-    settings: Settings
-    folder: Path
-    jobs: int
-    device: threading.Lock = field(default_factory=threading.Lock)
-    idle: list[Watch] = field(default_factory=list)
-    watches: list[Watch] = field(default_factory=list)
-    homes: dict[int, Watch] = field(default_factory=dict)
-    stopped: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, brief: Brief, settings: Settings, folder: Path, jobs: int) -> None:
+        self.brief, self.settings, self.folder, self.jobs = brief, settings, folder, jobs
+        self.processes: list[Worker] = []
+        self._holders: dict[int, Worker] = {}
+        self._device = threading.Lock()
+        self._of_thread = threading.local()
+        self._stopped = threading.Event()
 
-    def first(self, numbered: tuple[int, Entry]) -> Screened | int:
-        """Compile and time it; its number on a CPU, where building would disturb it, and where it is timed later."""
+    def compile(self, numbered: tuple[int, Entry]) -> Screened | int:
+        """Compile a candidate and time it. On a CPU, builds would disturb the time: give its number for later."""
         number, entry = numbered
-        watch = self._borrow()
-        try:
-            failed = self._compile(watch, number, entry)
-            return failed or (number if self.brief.gpu.is_cpu else self._take(watch, number, entry))
-        finally:
-            self._give_back(watch)
+        failed = self._compile(number, entry)
+        return failed or (number if self.brief.gpu.is_cpu else self._time(number, entry))
 
-    def late(self, number: int, entry: Entry) -> Screened:
-        """Time it when nothing compiles any more, but for what another's fault has ended with its process."""
-        watch = self.homes.get(number)
-        if watch is None:
-            watch = self._borrow()
-            failed = self._compile(watch, number, entry)
-            self._give_back(watch)
-            if failed:
-                return failed
-        return self._take(watch, number, entry)
+    def time(self, number: int, entry: Entry) -> Screened:
+        """Time a candidate when nothing compiles; compile it again if its process has ended meanwhile."""
+        failed = None if number in self._holders else self._compile(number, entry)
+        return failed or self._time(number, entry)
 
     def abort(self) -> None:
-        self.stopped.set()
-        for watch in list(self.watches):
-            watch.kill()
+        """End all processes, also those that a thread is about to start."""
+        self._stopped.set()
+        for process in list(self.processes):
+            process.kill()
 
-    def leave(self) -> None:
-        for watch in self.watches:
-            watch.end()
-
-    def _compile(self, watch: Watch, number: int, entry: Entry) -> Screened | None:
-        """None where it went well."""
+    def _compile(self, number: int, entry: Entry) -> Screened | None:
+        """None if the candidate compiled."""
+        process = self._process()
         try:
-            reason = watch.compile(number, entry)
+            answer = self._ask(process, CompileCandidate(number, entry), self.settings.build_deadline_s)
         except Ended as ended:
-            self._lose(watch)
-            full = ended.cause is Cause.OUT_OF_MEMORY  # by all that the process held, too
+            full = ended.cause is Cause.OUT_OF_MEMORY  # the other candidates of the process may be why
             return Screened(entry, cause=None if full else ended.cause, reason=ended.reason)
-        if reason:
-            return Screened(entry, cause=Cause.COMPILE, reason=reason)
-        self.homes[number] = watch
+        if answer.reason:
+            return Screened(entry, cause=Cause.COMPILE, reason=answer.reason)
+        self._holders[number] = process
         return None
 
-    def _take(self, watch: Watch, number: int, entry: Entry) -> Screened:
+    def _time(self, number: int, entry: Entry) -> Screened:
+        process = self._holders[number]
         try:
-            with self.device:
-                taken = watch.take(number)
+            with self._device:
+                answer = self._ask(process, TimeCandidate(number), self.settings.launch_deadline_s)
         except Ended as ended:
-            taken = Taken(None, ended.reason)
-        if taken.launch_ms is None:  # after a fault a context launches nothing more
-            self._lose(watch)
-        return Screened(entry, taken.launch_ms, reason=taken.reason)
+            return Screened(entry, reason=ended.reason)
+        if answer.launch_ms is None:  # after a fault, a device context launches nothing more
+            self._forget(process)
+        return Screened(entry, answer.launch_ms, reason=answer.reason)
 
-    def _borrow(self) -> Watch:
+    def _ask(self, process: Worker, order: CompileCandidate | TimeCandidate, deadline_s: float) -> StopwatchAnswer:
+        """Raises Ended, and forgets the process then."""
         try:
-            return self.idle.pop()
-        except IndexError:
-            watch = Watch(self.brief, self.folder, self.settings, self.jobs)
-            self.watches.append(watch)
-            if self.stopped.is_set():
-                watch.kill()
-            return watch
+            process.tell(order)
+            answer: StopwatchAnswer = process.hear(StopwatchAnswer, deadline_s)
+        except Ended:
+            self._forget(process)
+            raise
+        return answer
 
-    def _give_back(self, watch: Watch) -> None:
-        if watch in self.watches:
-            self.idle.append(watch)
+    def _process(self) -> Worker:
+        """The process of this thread."""
+        process: Worker | None = getattr(self._of_thread, "process", None)
+        if process is None or process not in self.processes:
+            own = Path(tempfile.mkdtemp(dir=self.folder))
+            process = Worker("screen", run_stopwatch, (self.brief, own), memory_limit_bytes(self.jobs))
+            self._of_thread.process = process
+            self.processes.append(process)
+            if self._stopped.is_set():
+                process.kill()
+        return process
 
-    def _lose(self, watch: Watch) -> None:
-        """Its process is gone, and with it all kernels that it holds."""
-        for watches in (self.watches, self.idle):
-            if watch in watches:
-                watches.remove(watch)
-        for number in [number for number, home in list(self.homes.items()) if home is watch]:
-            self.homes.pop(number, None)
-        watch.end()
+    def _forget(self, process: Worker) -> None:
+        """End a process, and forget the kernels that it holds."""
+        self.processes.remove(process)
+        for number in [number for number, holder in list(self._holders.items()) if holder is process]:
+            self._holders.pop(number, None)
+        process.end()
 
 
-def screen(brief: Brief, entries: Iterable[Entry], settings: Settings, folder: Path, keep: Keep) -> None:
-    """Tell ``keep`` of every candidate once.
+def screen(
+    brief: Brief, entries: Iterable[Entry], settings: Settings, folder: Path, keep: Callable[[Screened], None]
+) -> None:
+    """Screen all candidates, and give each outcome to ``keep`` once; the forkserver must run.
 
-    Each gets one block, while the others compile: back to back, blocks were 8 to 21% longer under an H200's power cap,
-    and in another order. ``folder`` takes what the processes write. The forkserver must run. Raises KeyboardInterrupt.
+    Each candidate gets one block while the others compile. Back to back under an H200's power cap, blocks were 8 to 21%
+    longer, and ranked otherwise. ``folder`` takes what the processes write. Raises KeyboardInterrupt.
     """
     numbered = dict(enumerate(entries))
     jobs = max(1, min(len(numbered), cores.jobs(0 if brief.gpu.is_cpu else SPARE_CORES)))
     screening = Screen(brief, settings, folder, jobs)
-    try:
-        _time_all(screening, numbered, jobs, keep)
-    finally:
-        screening.leave()
-
-
-def _time_all(screening: Screen, numbered: Mapping[int, Entry], jobs: int, keep: Keep) -> None:
-    """Compile on all cores, and time whatever has compiled."""
     late: list[int] = []
-    with run_ahead(
-        screening.first, numbered.items(), jobs, window=2 * jobs, abort=screening.abort, ordered=False
-    ) as screened:
-        for made in screened:
-            if isinstance(made, Screened):
-                keep(made)
-            else:
-                late.append(made)
-    for number in late:
-        heed()
-        keep(screening.late(number, numbered[number]))
+    try:
+        with run_ahead(
+            screening.compile, numbered.items(), jobs, window=2 * jobs, abort=screening.abort, ordered=False
+        ) as outcomes:
+            for outcome in outcomes:
+                if isinstance(outcome, Screened):
+                    keep(outcome)
+                else:
+                    late.append(outcome)
+        for number in late:
+            heed()
+            keep(screening.time(number, numbered[number]))
+    finally:
+        for process in screening.processes:
+            process.end()

@@ -1,121 +1,103 @@
-"""A process of the screen: compiles candidates, and times their launches when it has the device to itself."""
+"""A process of the screen: it compiles candidates, and times their launches when it has the device to itself."""
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
 from harness.errors import compiler_complaint, described, printable
-from harness.extras.tune.child import keep_to, quieten
 from harness.extras.tune.space import frozen
-from harness.extras.tune.survey import Entry
+from harness.extras.tune.survey import Entry, quieten
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.messages import Message, receive, send
 
 BLOCK_MS: Final = 10.0
-MOST_LAUNCHES: Final = 2048  # of a block
-SETS_BYTES: Final = 256 << 20  # of the tensors that launches take in turns: several times what an L2 holds
+MOST_LAUNCHES: Final = 2048  # a block
+SETS_BYTES: Final = 256 << 20  # of all tensor sets: several times the size of an L2
 MOST_SETS: Final = 32
 ESTIMATES: Final = 3
 
 
-class Compile(Message, frozen=True):
+class CompileCandidate(Message, frozen=True):
     """Compile a candidate; ``number`` names it from now on."""
 
     number: int
     entry: Entry
 
 
-class Compiled(Message, frozen=True):
-    """It compiled, or why not."""
-
-    reason: str = ""
-
-
-class Take(Message, frozen=True):
-    """Time one block of a candidate's launches; the device is yours."""
+class TimeCandidate(Message, frozen=True):
+    """Time one block of a candidate's launches; nothing else uses the device."""
 
     number: int
 
 
-class Taken(Message, frozen=True):
-    """ms of a launch, or why there is none."""
+class StopwatchAnswer(Message, frozen=True):
+    """``reason`` says why an order failed; ``launch_ms`` answers a successful TimeCandidate."""
 
-    launch_ms: float | None
+    launch_ms: float | None = None
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """What the process is told at its start; what it compiles and prints goes to ``folder``."""
-
-    brief: Brief
-    folder: Path
-
-
-def run_stopwatch(posted: Posted, parent: Connection) -> None:
-    """Body of the process, until the parent hangs up."""
-    with child_body(posted.brief, parent):
-        output = keep_to(posted.folder)
-        quieten()
-        watch = Stopwatch(posted.brief, output)
+def run_stopwatch(brief: Brief, folder: Path, parent: Connection) -> None:
+    """Body of the process, until the parent hangs up; ``folder`` takes compiled files and output."""
+    with child_body(brief, parent):
+        watch = Stopwatch(brief, folder)
         while True:
-            order = receive(parent, Compile | Take)
-            send(parent, watch.compile(order) if isinstance(order, Compile) else watch.take(order))
+            order = receive(parent, CompileCandidate | TimeCandidate)
+            send(parent, watch.compile(order) if isinstance(order, CompileCandidate) else watch.time(order))
 
 
 class Stopwatch:
-    """Candidates that have compiled, and the tensors that all are timed on."""
+    """Compiled candidates, and the tensors that all are timed on."""
 
-    def __init__(self, brief: Brief, output: Path) -> None:
+    def __init__(self, brief: Brief, folder: Path) -> None:
         import tilelang
         import torch
 
+        from harness.judge.child.setup import work_in
+
+        self.output = work_in(folder)
+        quieten()
         tilelang.disable_cache()
-        self.problem, self.gpu, self.output = brief.problem, brief.gpu, output
+        self.problem, self.gpu = brief.problem, brief.gpu
         self.device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
-        # Before any candidate is timed: a new context would be felt by the one that another process times.
-        # Several sets, so that no launch finds its inputs in L2 because of the one before.
+        # Made at once: a new device context would disturb the candidate that another process times.
+        # Launches take the sets in turns, so that no launch finds its inputs in L2.
         count = max(1, min(MOST_SETS, SETS_BYTES // brief.problem.bytes))
         self.sets = [self._set() for _ in range(count)]
         self.kernels: dict[int, Callable[..., None]] = {}
 
-    def compile(self, order: Compile) -> Compiled:
-        """Compile it as its iteration would; the device is not touched."""
+    def compile(self, order: CompileCandidate) -> StopwatchAnswer:
+        """Compile a candidate as its iteration would, without the device."""
         from harness.extras.tune.autotuner import program_of
         from harness.judge.child.kernel import build_kernel
         from harness.judge.child.serve import explain
 
         program = program_of(order.entry.family, self.problem)
         config = frozen(order.entry.config)
-        said = self.output.stat().st_size
+        written = self.output.stat().st_size
         try:
             kernel = build_kernel(lambda problem: program(**config), self.problem, self.gpu, self.device)
         except Exception as error:
-            return Compiled(printable(compiler_complaint(self._output(said)) or explain(error), 300))
+            printed = self.output.read_bytes()[written:].decode(errors="replace")
+            return StopwatchAnswer(reason=printable(compiler_complaint(printed) or explain(error), 300))
         self.kernels[order.number] = kernel.launch
-        return Compiled()
+        return StopwatchAnswer()
 
-    def _output(self, since: int) -> str:
-        with self.output.open("rb") as file:
-            file.seek(since)
-            return file.read().decode(errors="replace")
-
-    def take(self, order: Take) -> Taken:
-        """One block, by the judge's clock, after a launch that is not timed."""
+    def time(self, order: TimeCandidate) -> StopwatchAnswer:
+        """One block by the judge's clock, after launches that are not counted."""
         try:
             timer = self.gpu.timer(self.problem)
             clock, launches = self._clock(order.number, timer)
-            if timer == "graph":  # its first launch holds the time in which it is brought to the device
+            if timer == "graph":  # the first launch of a graph includes its upload to the device
                 clock.run()
-            return Taken(clock.run() / launches)
+            return StopwatchAnswer(clock.run() / launches)
         except Exception as error:
-            return Taken(None, described(error, 300))
+            return StopwatchAnswer(reason=described(error, 300))
 
     def _clock(self, number: int, timer: str) -> tuple[Any, int]:
         from harness.judge.child.clock import CLOCKS
@@ -124,8 +106,7 @@ class Stopwatch:
         estimate = CLOCKS[self.gpu.plain_timer](next(calls), [next(calls)])
         launch_ms = min(estimate.run() for _ in range(ESTIMATES))
         launches = max(1, min(MOST_LAUNCHES, round(BLOCK_MS / launch_ms)))
-        clock = CLOCKS[timer](next(calls), list(itertools.islice(calls, launches)))
-        return clock, launches
+        return CLOCKS[timer](next(calls), list(itertools.islice(calls, launches))), launches
 
     def _set(self) -> list[Any]:
         import torch

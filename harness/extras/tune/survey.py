@@ -13,7 +13,6 @@ from typing import Any, Final
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, described
 from harness.extras.tune import carver_hints
-from harness.extras.tune.child import quieten
 from harness.extras.tune.space import COMPILER_LEVERS, Config, Space, expand, frozen, spaces_module, text, unique
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
@@ -84,6 +83,13 @@ def run_survey(asked: Asked, parent: Connection) -> None:
     with child_body(asked.brief, parent, _unusable):
         quieten()
         send(parent, look(asked.brief.problem, asked.brief.gpu, asked.families, carver=asked.carver))
+
+
+def quieten() -> None:
+    """Silence TileLang's warnings about traced kernels; the build of a raced candidate holds its warnings."""
+    import tilelang
+
+    tilelang.set_log_level("ERROR")
 
 
 def _unusable(error: BaseException) -> Unusable:

@@ -7,7 +7,7 @@ from typing import Final
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
-OUTPUT_FILE: Final = "output.txt"  # in a contestant's scratch folder
+OUTPUT_FILE: Final = "output.txt"  # in the folder of a child, all that it prints
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,13 +46,8 @@ def set_up_side(brief: Brief) -> None:
 def set_up_contestant(brief: Brief) -> None:
     """The set-up for untrusted code: its own folder, its output in a file, no cache that another wrote."""
     set_up_side(brief)
-    os.chdir(brief.scratch)
-    output = os.open(OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for target, source in ((0, nothing), (1, output), (2, output)):
-        os.dup2(source, target)
-    tempfile.tempdir = None  # the forkserver has cached its own
-    for variable in ("TMPDIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
+    work_in(brief.scratch)
+    for variable in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[variable] = str(brief.scratch)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -60,3 +55,16 @@ def set_up_contestant(brief: Brief) -> None:
     random.seed()
     torch.seed()
     tilelang.disable_cache()
+
+
+def work_in(folder: Path) -> Path:
+    """Work in a folder that takes temporary files and all output; returns the file with the output."""
+    os.chdir(folder)
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None  # the forkserver has cached its own
+    output = folder / OUTPUT_FILE
+    taken = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, nothing), (1, taken), (2, taken)):
+        os.dup2(source, target)
+    return output

@@ -126,14 +126,14 @@ def _is_inert(tree: ast.Module) -> bool:
     """Whether running a module only defines, imports, and names constants."""
     return all(
         isinstance(node, _INERT)
-        or (isinstance(node, ast.Expr | ast.AnnAssign) and _is_literal(node.value))
-        or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_literal(node.value))
+        or (isinstance(node, ast.Expr | ast.AnnAssign) and is_literal(node.value))
+        or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and is_literal(node.value))
         or (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
         for node in tree.body
     )
 
 
-def _is_literal(node: ast.expr | None) -> bool:
+def is_literal(node: ast.expr | None) -> bool:
     try:
         ast.literal_eval(node or ast.Constant(None))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

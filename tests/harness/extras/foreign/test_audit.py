@@ -10,7 +10,7 @@ from harness.cli.reply import emit
 from harness.errors import ExitCode
 from harness.extras.foreign import results
 from harness.extras.foreign.audit import audit, summary
-from harness.extras.foreign.finding import WHY, Finding, Kind
+from harness.extras.foreign.finding import WHY, AuditFinding, Kind
 from tests.harness.checkout import ROOT, Checkout, one_line
 from tests.harness.envelopes import answer
 
@@ -74,7 +74,7 @@ class Tree:
         path.write_text(text)
         return path
 
-    def found(self, kind: Kind) -> list[Finding]:
+    def found(self, kind: Kind) -> list[AuditFinding]:
         return [finding for finding in audit(self.root) if finding.kind is kind]
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from harness.catalog import gpus
 from harness.extras.foreign.find import KernelNotFound, found_in
-from harness.extras.foreign.itself import figures
-from harness.extras.foreign.record import Said
+from harness.extras.foreign.record import SelfReport
+from harness.extras.foreign.self_report import figures
 from harness.iteration import Program
 from harness.judge.child.kernel import target_of
 from harness.judge.facts.problem import parse_shape_key
@@ -161,12 +161,12 @@ def test_of_several_only_one_computes_the_problem(find: Find) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("VERIFY: PASS max_abs_err=0.1\nTFLOPS: 781.3 time_ms: 0.175914\n", Said(True, 0.175914, 781.3)),
-        ("VERIFY: FAIL max_abs_err=3\n", Said(False, None, None)),
-        ("tflops=1.5e2, time_ms=2e-3", Said(None, 0.002, 150.0)),
-        ("time_ms: 1\ntime_ms: 2\ntime_ms: nan", Said(None, 2.0, None)),
-        ("time_ms: 0.0.1 TFLOPS: 0", Said(None, None, None)),
+        ("VERIFY: PASS max_abs_err=0.1\nTFLOPS: 781.3 time_ms: 0.175914\n", SelfReport(True, 0.175914, 781.3)),
+        ("VERIFY: FAIL max_abs_err=3\n", SelfReport(False, None, None)),
+        ("tflops=1.5e2, time_ms=2e-3", SelfReport(None, 0.002, 150.0)),
+        ("time_ms: 1\ntime_ms: 2\ntime_ms: nan", SelfReport(None, 2.0, None)),
+        ("time_ms: 0.0.1 TFLOPS: 0", SelfReport(None, None, None)),
     ],
 )
-def test_the_figures_that_a_script_prints(text: str, said: Said) -> None:
+def test_the_figures_that_a_script_prints(text: str, said: SelfReport) -> None:
     assert figures(text) == said

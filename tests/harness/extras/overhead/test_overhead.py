@@ -2,12 +2,13 @@
 
 import pytest
 import tilelang
+import torch
 from tilelang import tvm
 
 from harness.catalog import gpus
 from harness.extras.overhead import front
-from harness.extras.overhead.kernels import cuda
-from harness.extras.overhead.measure import Figure, table
+from harness.extras.overhead.kernels import addition
+from harness.extras.overhead.measure import HostTime, table
 from harness.extras.overhead.ways import BACKENDS, LENGTH, SPELLINGS, TORCH, ways
 from harness.judge.child.kernel import target_of
 from tests.harness.checkout import Checkout
@@ -22,9 +23,9 @@ def test_every_spelling_goes_with_every_backend() -> None:
 
 def test_the_table_says_why_a_figure_lacks() -> None:
     figures = [
-        Figure("kernels.matmul", "", "", 2.0, 0.1, 4.0, None, 1234.5),
-        Figure("tilelang.compile", "auto", "cython", 8.0, 0.1, 1.0),
-        Figure("tilelang.compile", "nvrtc", "", None, None, None, "not here"),
+        HostTime("kernels.matmul", "", "", 2.0, 0.1, 4.0, None, 1234.5),
+        HostTime("tilelang.compile", "auto", "cython", 8.0, 0.1, 1.0),
+        HostTime("tilelang.compile", "nvrtc", "", None, None, None, "not here"),
     ]
     _, _, ours, first, second = table(figures).splitlines()
     assert "0.50" in ours.split() and "first call 1234 ms" in ours
@@ -35,11 +36,9 @@ def test_the_table_says_why_a_figure_lacks() -> None:
 def test_the_kernels_for_a_gpu_lower_without_one() -> None:
     target = target_of(gpus.find("h200"))
     with target:
-        artifact = tilelang.lower(cuda.lazy(LENGTH), target=target)
+        artifact = tilelang.lower(addition(cpu=False).lazy(LENGTH), target=target)
     assert "__global__" in artifact.kernel_source
-    eager = tilelang.jit(target=target)(cuda.eager)
-    import torch
-
+    eager = tilelang.jit(target=target)(addition(cpu=False).eager)
     tensors = [torch.empty(LENGTH, device="meta") for _ in range(3)]
     with target:
         assert isinstance(eager.get_tir(*tensors), tvm.tirx.PrimFunc)

@@ -10,7 +10,7 @@ import pytest
 from harness.cli.app import carry_out
 from harness.errors import ExitCode, UsageError
 from harness.extras.selftest import adversaries
-from harness.extras.selftest.adversaries import Finding, samples
+from harness.extras.selftest.adversaries import AdversaryFinding, samples
 from tests.harness.checkout import ROOT
 from tests.harness.envelopes import answer
 
@@ -57,9 +57,10 @@ def test_some_are_chosen_by_parts_of_their_names() -> None:
 
 
 def test_what_was_found_is_shown_when_it_is_stopped(capsys: pytest.CaptureFixture[str]) -> None:
-    found = Finding("hangs", 29, "an idea", ("timeout",), "timeout", "why", None, None, None, None, tree_changed=False)
+    outcome = ("hangs", 29, "an idea", ("timeout",), "timeout", "why", None, None, None, None)
+    found = AdversaryFinding(*outcome, tree_changed=False)
 
-    def confront(*_: Any) -> Iterator[Finding]:
+    def confront(*_: Any) -> Iterator[AdversaryFinding]:
         yield found
         raise KeyboardInterrupt
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.extras.tune.race import RUNGS, Field, Rung, race
+from harness.extras.tune.race import RUNGS, RaceField, Rung, race
 from harness.judge.candidate import Settings
 from harness.judge.statistics import estimate
 from harness.records.results import BlockPair
@@ -52,10 +52,10 @@ class Simulated:
                 self.rounds += len(made)
                 return made
 
-    def race(self) -> Field:
+    def race(self) -> RaceField:
         return race(list(self.truth), self.measure, self.rungs)
 
-    def screened_race(self) -> Field:
+    def screened_race(self) -> RaceField:
         """With a screen before it, in which each candidate is off by so much of its own."""
         screened_ms = {key: self._off(SCREEN) / ratio for key, ratio in self.truth.items()}
         return race(list(self.truth), self.measure, self.rungs, screened_ms)
@@ -78,9 +78,9 @@ def field_of(size: int, random: np.random.Generator, close: int = 8, within: flo
     return {f"candidate{place:03d}": truths[place] for place in order}
 
 
-def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (16, 1)) -> Field:
+def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (16, 1)) -> RaceField:
     """The same rungs, after each of which a fixed part of the field stays, by rank: what the race does not do."""
-    field = Field(list(simulated.truth))
+    field = RaceField(list(simulated.truth))
     for rung, part in enumerate(parts):
         for key, blocks in simulated.measure(rung, tuple(field.left)):
             field.add(key, blocks)
@@ -89,7 +89,7 @@ def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (16, 1)) -> Field:
     return field
 
 
-def figures(runs: int, close: int, within: float, noise: float, race: Callable[[Simulated], Field]) -> str:
+def figures(runs: int, close: int, within: float, noise: float, race: Callable[[Simulated], RaceField]) -> str:
     """One column of the table in docs/how-to/tune.md."""
     dropped, losses, cost, starts, rounds, left = 0, [], [], [], [], []
     for seed in range(runs):

@@ -10,7 +10,7 @@ from tilelang.autotuner import AutoTuner
 from harness.catalog import gpus
 from harness.evidence import toolchain
 from harness.extras.tune import autotuner
-from harness.extras.tune.autotuner import AutotunerOptions, Order, Timed
+from harness.extras.tune.autotuner import AutotunerOptions, AutotunerOrder, Timed
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.facts.operator import OUTPUT_SCALE
@@ -25,10 +25,10 @@ FLAGS = ("-O3", "-march=native")
 BLOCKED = {"block_N": 16, "block_K": 64, "vector_width": 8, "compile_flags": FLAGS}
 
 
-def order(configs: tuple[dict[str, object], ...], **options: object) -> Order:
+def order(configs: tuple[dict[str, object], ...], **options: object) -> AutotunerOrder:
     brief = Brief(ROOT, SMALL, CPU, None)
     asked = AutotunerOptions(warmup=2, rep=5, cache=False, **options)  # type: ignore[arg-type]
-    return Order(brief, "kernels.cpu.register_blocked", "sources", "a CPU", configs, asked, Path())
+    return AutotunerOrder(brief, "kernels.cpu.register_blocked", "sources", "a CPU", configs, asked, Path())
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,9 @@ def test_for_an_h200_all_compiles_and_only_the_timing_lacks(monkeypatch: pytest.
     small = {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 2, "threads": 128}
     configs = (small, {**small, "pass_configs": {"tl.disable_warp_specialized": True}})
     asked = AutotunerOptions(cache=False, check=False, supply="program")
-    made = Order(Brief(ROOT, LARGE, H200, None), "kernels.gemm.pipelined", "sources", "an H200", configs, asked, Path())
+    made = AutotunerOrder(
+        Brief(ROOT, LARGE, H200, None), "kernels.gemm.pipelined", "sources", "an H200", configs, asked, Path()
+    )
     host = inputs(LARGE, "cpu")
     monkeypatch.setattr(autotuner, "inputs", lambda problem, device: host)
     told: list[Message] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.extras.tune.record import SCREEN, Pick, Trial, picks_path, trials_path
+from harness.extras.tune.record import SCREEN, Pick, TuningTrial, picks_path, trials_path
 from harness.judge import contract
 from harness.records.base import Status
 from harness.records.store import read
@@ -41,13 +41,13 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     made.end()
 
 
-def trials(checkout: Checkout) -> list[Trial]:
-    found, problems = read(trials_path(checkout.tree, "cpu", SHAPE, MODEL), Trial)
+def trials(checkout: Checkout) -> list[TuningTrial]:
+    found, problems = read(trials_path(checkout.tree, "cpu", SHAPE, MODEL), TuningTrial)
     assert problems == []
     return found
 
 
-def raced(checkout: Checkout) -> list[Trial]:
+def raced(checkout: Checkout) -> list[TuningTrial]:
     return [trial for trial in trials(checkout) if trial.engine == "tilebench" and trial.rung != SCREEN]
 
 

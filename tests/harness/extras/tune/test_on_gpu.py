@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.catalog.gpus import detect, find
-from harness.extras.tune.record import Pick, Trial, picks_path, trials_path
+from harness.extras.tune.record import Pick, TuningTrial, picks_path, trials_path
 from harness.records.base import Status
 from harness.records.store import read
 from tests.harness.checkout import Checkout
@@ -48,7 +48,7 @@ def test_both_engines_pin_a_pick(checkout: Checkout) -> None:
         (pick,) = read(picks_path(checkout.tree, key, SHAPE, engine), Pick)[0]
         assert (pick.candidates, pick.refused, pick.failed) == (3, 1, 0)
         assert pick.config["block_N"] == 256
-        trials = read(trials_path(checkout.tree, key, SHAPE, engine), Trial)[0]
+        trials = read(trials_path(checkout.tree, key, SHAPE, engine), TuningTrial)[0]
         assert all(trial.status is Status.PASSED for trial in trials)
         done = checkout.run("verify", "--gpu", key, "--shape", SHAPE, "--model", engine, "--iter", pick.iteration)
         assert done.returncode == 0, done.stderr

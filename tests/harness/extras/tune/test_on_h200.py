@@ -5,7 +5,8 @@ import pytest
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.evidence import toolchain
-from harness.extras.tune import scratch
+from harness.extras.scratch_tree import linked_tree
+from harness.extras.tune.search import write_candidates
 from harness.extras.tune.survey import Entry, look
 from harness.judge.candidate import Settings
 from harness.judge.facts.hashes import families_sha256, judge_sha256
@@ -38,14 +39,14 @@ def test_candidates_of_a_space_build(shape: str, family: str) -> None:
     carved = next(entry for entry in found.entries if entry.origin == "carver")
     spilling = {**found.entries[-1].config, "pass_configs": {"tl.disable_tma_lower": True}}
     chosen = (carved, found.entries[-1], Entry(family, spilling, "space", wrapped=True))
-    with scratch.scratch(Tree(ROOT)) as yard:
-        iterations = scratch.write(yard, problem, H200, chosen)
+    with linked_tree(Tree(ROOT), "tune") as scratch:
+        iterations = write_candidates(scratch, problem, H200, chosen)
         first = iterations[carved.key]
-        assert judge_sha256.__wrapped__(yard.root, "matmul", H200) == judge_sha256.__wrapped__(ROOT, "matmul", H200)
-        assert families_sha256(yard.root, first.path) == families_sha256(ROOT, first.path)
+        assert judge_sha256.__wrapped__(scratch.root, "matmul", H200) == judge_sha256.__wrapped__(ROOT, "matmul", H200)
+        assert families_sha256(scratch.root, first.path) == families_sha256(ROOT, first.path)
         heard: list[Record] = []
-        plan = Plan(yard, H200, None, tuple(iterations.values()), Settings(0.1), upto=Stage.BUILD, again=True)
+        plan = Plan(scratch, H200, None, tuple(iterations.values()), Settings(0.1), upto=Stage.BUILD, again=True)
         run(plan, Quiet(), heard.append)
-    assert not yard.root.exists()
+    assert not scratch.root.exists()
     assert [record.status for record in heard] == [Status.PASSED] * 3, [record.reason for record in heard]
     assert all(record.build is not None and record.build.kernels for record in heard)

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from harness.extras.tune.race import FEW, RUNGS, Field, Rung, race
+from harness.extras.tune.race import MAX_AT_ONCE, RUNGS, RaceField, Rung, race
 from harness.judge.candidate import Settings
 from harness.records.results import BlockPair
 from tests.harness.extras.tune.simulation import FULL, Simulated, cut_by_rank, field_of
 
 SEEDS = range(12)
 TOLERANCE = 0.002
-MANY_SLOW = {f"slow{number}": 0.5 for number in range(FEW)}
+MANY_SLOW = {f"slow{number}": 0.5 for number in range(MAX_AT_ONCE)}
 
 
 def simulated(seed: int, size: int = 100, noise: float = 1.0) -> Simulated:
@@ -21,25 +21,25 @@ def simulated(seed: int, size: int = 100, noise: float = 1.0) -> Simulated:
 
 
 @pytest.fixture(scope="module")
-def races() -> list[tuple[Simulated, Field]]:
+def races() -> list[tuple[Simulated, RaceField]]:
     return [(each, each.race()) for each in map(simulated, SEEDS)]
 
 
 @pytest.mark.slow
-def test_the_best_is_never_dropped(races: list[tuple[Simulated, Field]]) -> None:
+def test_the_best_is_never_dropped(races: list[tuple[Simulated, RaceField]]) -> None:
     for field, finish in races:
         assert max(field.truth, key=lambda key: field.truth[key]) in finish.left
 
 
 @pytest.mark.slow
-def test_the_winner_is_within_tolerance_of_the_best(races: list[tuple[Simulated, Field]]) -> None:
+def test_the_winner_is_within_tolerance_of_the_best(races: list[tuple[Simulated, RaceField]]) -> None:
     losses = [1 - field.truth[finish.left[0]] / max(field.truth.values()) for field, finish in races]
     assert sum(loss <= TOLERANCE for loss in losses) >= len(losses) - 1
     assert max(losses) < 3 * TOLERANCE
 
 
 @pytest.mark.slow
-def test_it_costs_less_than_measuring_all_fully(races: list[tuple[Simulated, Field]]) -> None:
+def test_it_costs_less_than_measuring_all_fully(races: list[tuple[Simulated, RaceField]]) -> None:
     full = simulated(0)
     for key in full.truth:
         full.blocks(key, RUNGS[-1])
@@ -78,7 +78,7 @@ def test_one_that_leads_ends_the_race() -> None:
     random = np.random.default_rng(0)
     field = Simulated({"fast": 1.0, **MANY_SLOW}, random)
     finish = field.race()
-    assert (finish.left, finish.rung, field.starts) == (["fast"], 0, 1 + FEW)
+    assert (finish.left, finish.rung, field.starts) == (["fast"], 0, 1 + MAX_AT_ONCE)
 
 
 def test_a_field_of_few_starts_on_the_last_rung() -> None:
@@ -88,7 +88,7 @@ def test_a_field_of_few_starts_on_the_last_rung() -> None:
 
 
 def test_blocks_of_several_rungs_keep_their_placements_apart() -> None:
-    field = Field(["one"])
+    field = RaceField(["one"])
     field.add("one", [BlockPair(0, 1.0, 1.0), BlockPair(1, 1.0, 1.1)])
     field.add("one", [BlockPair(0, 1.0, 1.2), BlockPair(1, 1.0, 1.3)])
     assert [block.placement for block in field.blocks["one"]] == [0, 1, 2, 3]

@@ -10,12 +10,11 @@ import pytest
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError
-from harness.extras.tune import race_runner as coursing
-from harness.extras.tune import scratch
-from harness.extras.tune.plan import TunePlan
-from harness.extras.tune.progress import Narrator
-from harness.extras.tune.record import Trial, trials_path
-from harness.extras.tune.survey import Entry
+from harness.extras.tune import race_runner
+from harness.extras.tune.race_runner import RaceRunner
+from harness.extras.tune.record import TuningTrial, trials_path
+from harness.extras.tune.search import History, Search, TunePlan, write_candidates
+from harness.extras.tune.survey import Entry, Surveyed
 from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Reporter
@@ -30,12 +29,12 @@ PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
 ENTRIES = tuple(Entry("kernels.cpu.plain_loops", {"loop_order": order}, "space") for order in ("mnk", "mkn"))
 
 
-def course(tmp_path: Path, trials: Sequence[Trial] = ()) -> coursing.Course:
-    yard = Tree(tmp_path / "yard")
+def runner(tmp_path: Path, trials: Sequence[TuningTrial] = ()) -> RaceRunner:
+    scratch = Tree(tmp_path / "scratch")
     plan = TunePlan(Tree(tmp_path), CPU, None, PROBLEM, "tuner", ("kernels.cpu.plain_loops",), Settings(1.0))
-    iterations = scratch.write(yard, PROBLEM, CPU, ENTRIES)
-    by_key = {entry.key: entry for entry in ENTRIES}
-    return coursing.Course(plan, iterations, by_key, 1, yard, Narrator(ENTRIES), list(trials), ENVIRONMENT, {})
+    iterations = write_candidates(scratch, PROBLEM, CPU, ENTRIES)
+    history = History(list(trials), [], plan.engine, ENVIRONMENT, {"kernels.cpu.plain_loops": "families"})
+    return RaceRunner(Search(plan, scratch, Surveyed(ENTRIES, 0, (), ""), iterations, history, 0.0), 1)
 
 
 def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
@@ -65,18 +64,18 @@ def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
 
 
 def test_what_the_machine_spoils_is_measured_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coursing, "run", judge([Cause.REFEREE, None, None]))
-    made = course(tmp_path)
+    monkeypatch.setattr(race_runner, "run", judge([Cause.REFEREE, None, None]))
+    made = runner(tmp_path)
     outcomes = dict(made.measure(0, [entry.key for entry in ENTRIES]))
     assert all(blocks is not None for blocks in outcomes.values())
-    kept, _ = read(trials_path(Tree(tmp_path), "cpu", PROBLEM.shape_key, "tuner"), Trial)
+    kept, _ = read(trials_path(Tree(tmp_path), "cpu", PROBLEM.shape_key, "tuner"), TuningTrial)
     assert [trial.cause for trial in kept] == [Cause.REFEREE, None, None]
 
 
 def test_a_machine_that_goes_on_failing_stops_the_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coursing, "run", judge([None, Cause.REFEREE, Cause.REFEREE]))
-    with pytest.raises(InfrastructureError, match="the same command goes on"):
-        dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
+    monkeypatch.setattr(race_runner, "run", judge([None, Cause.REFEREE, Cause.REFEREE]))
+    with pytest.raises(InfrastructureError, match="the same command continues"):
+        dict(runner(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
 
 
 @pytest.mark.parametrize(
@@ -97,13 +96,13 @@ def test_what_a_gpu_s_clock_rejects_once_is_measured_once_more(
     passes: bool,
 ) -> None:
     key = ENTRIES[0].key
-    monkeypatch.setattr(coursing, "run", judge(earlier))
-    stopped = course(tmp_path / "stopped")
+    monkeypatch.setattr(race_runner, "run", judge(earlier))
+    stopped = runner(tmp_path / "stopped")
     for _ in earlier:
         stopped._judge(0, [key], 1)
-    monkeypatch.setattr(coursing, "run", judge([None]))
-    monkeypatch.setattr(coursing, "released", lambda device: None)
-    goes_on = course(tmp_path / "again", stopped.trials)
+    monkeypatch.setattr(race_runner, "run", judge([None]))
+    monkeypatch.setattr(race_runner, "released", lambda device: None)
+    goes_on = runner(tmp_path / "again", stopped.trials)
     goes_on.plan = replace(goes_on.plan, gpu=gpus.find(gpu))
     ((_, blocks),) = goes_on.measure(0, [key])
     assert goes_on.measured == measured
@@ -111,6 +110,6 @@ def test_what_a_gpu_s_clock_rejects_once_is_measured_once_more(
 
 
 def test_a_candidate_s_own_fault_puts_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coursing, "run", judge([Cause.WRONG_RESULT, None]))
-    outcomes = dict(course(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
+    monkeypatch.setattr(race_runner, "run", judge([Cause.WRONG_RESULT, None]))
+    outcomes = dict(runner(tmp_path).measure(0, [entry.key for entry in ENTRIES]))
     assert [blocks is None for blocks in outcomes.values()] == [True, False]

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from harness.catalog.tree import Tree
-from harness.extras.tune.race import LEAST, Measure, Rung, race
-from harness.extras.tune.record import SCREEN, Trial, standings, trials_path
+from harness.extras.tune.race import MIN_RACED, Measure, Rung, race
+from harness.extras.tune.record import SCREEN, TuningTrial, ranked, trials_path
 from harness.records.base import Cause, Status
 from harness.records.results import BlockPair
 from harness.records.store import read
@@ -45,7 +45,7 @@ def odd(problem, *, way, number):
 # As many right ones as are raced in any case; which of them leads is all the same.
 SPACE = f"""
 odd = [dict(way=way, number=0) for way in ("slow", "crash", "half", "unknown")]
-odd += [dict(way="right", number=number) for number in range({LEAST})]
+odd += [dict(way="right", number=number) for number in range({MIN_RACED})]
 """
 
 
@@ -64,7 +64,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     made.end()
 
 
-def outcomes(checkout: Checkout, way: str) -> list[Trial]:
+def outcomes(checkout: Checkout, way: str) -> list[TuningTrial]:
     return [trial for trial in trials(checkout) if trial.config["way"] == way]
 
 
@@ -98,7 +98,7 @@ def test_who_is_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> Non
     slow = outcomes(tuned, "slow")
     assert slow and all((trial.rung, trial.status) == (SCREEN, Status.PASSED) for trial in slow)
     assert "1 too slow in the screen" in tuned.printed  # type: ignore[attr-defined]
-    by_way = {each.trial.config["way"]: each for each in standings(trials(tuned))}
+    by_way = {each.trial.config["way"]: each for each in ranked(trials(tuned))}
     likely, right = by_way["slow"].likely, by_way["right"].estimate
     assert likely is not None and right is not None and likely < right.low
     shown = tuned.run("tuning", *CHOICE, "--levers", "way,way")
@@ -110,7 +110,7 @@ def replayed(model: str, race_number: int, engine: str, shape_key: str) -> dict[
     """All blocks of each candidate that a race on an H200 measured."""
     path = trials_path(Tree(ROOT), "h200", shape_key, model)
     blocks: dict[str, list[BlockPair]] = {}
-    for trial in read(path, Trial)[0]:
+    for trial in read(path, TuningTrial)[0]:
         if (trial.engine, trial.race) == (engine, race_number) and trial.measurement:
             held = blocks.setdefault(trial.key, [])
             after = max((each.placement for each in held), default=-1) + 1
@@ -120,7 +120,7 @@ def replayed(model: str, race_number: int, engine: str, shape_key: str) -> dict[
 
 def screened(race_number: int, shape_key: str) -> dict[str, float]:
     path = trials_path(Tree(ROOT), "h200", shape_key, "tuner")
-    recorded = [each for each in read(path, Trial)[0] if (each.engine, each.race) == ("tilebench", race_number)]
+    recorded = [each for each in read(path, TuningTrial)[0] if (each.engine, each.race) == ("tilebench", race_number)]
     return {each.key: each.latency_ms or 0.0 for each in reversed(recorded) if each.rung == SCREEN}
 
 
@@ -169,8 +169,8 @@ def measured(truth: Mapping[str, float | None], asked: list[str]) -> Measure:
 
 def test_the_fastest_in_the_screen_are_raced_until_one_is_right() -> None:
     asked: list[str] = []
-    wrong = [f"wrong{number}" for number in range(LEAST + 1)]
-    right = [f"right{number}" for number in range(LEAST)]
+    wrong = [f"wrong{number}" for number in range(MIN_RACED + 1)]
+    right = [f"right{number}" for number in range(MIN_RACED)]
     truth: dict[str, float | None] = {**dict.fromkeys(wrong), **dict.fromkeys(right, 1.0), "slow": 0.5}
     screened_ms = {**dict.fromkeys(wrong, 1.0), **dict.fromkeys(right, 2.0), "slow": 4.0}
     finish = race(list(truth), measured(truth, asked), screened_ms=screened_ms)
@@ -180,7 +180,7 @@ def test_the_fastest_in_the_screen_are_raced_until_one_is_right() -> None:
 
 def test_where_screen_and_race_disagree_more_are_raced() -> None:
     """Two that are level in the screen are 20% apart in the race; so another, 15% behind, may lead, and does."""
-    level = [f"level{number}" for number in range(LEAST - 1)]
+    level = [f"level{number}" for number in range(MIN_RACED - 1)]
     truth = {**dict.fromkeys(level, 1.0), "other": 1.2, "third": 1.22, "fourth": 0.5}
     screened_ms = {**dict.fromkeys(level, 1.0), "other": 1.0, "third": 1.15, "fourth": 2.5}
     finish = race(list(truth), measured(truth, []), screened_ms=screened_ms)

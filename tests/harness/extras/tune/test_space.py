@@ -128,7 +128,8 @@ def test_compiler_levers_beside_the_family() -> None:
 def test_a_survey_of_many_kernels_warns_of_none() -> None:
     """In a process of its own, as TileLang's logger keeps its level and its stream."""
     script = (
-        "from harness.extras.tune.survey import look, quieten; from harness import gpus, problem; quieten();"
+        "from harness.extras.tune.survey import look, quieten; from harness.catalog import gpus;"
+        "from harness.judge.facts import problem; quieten();"
         f"found = look(problem.parse_shape_key('{LARGE}'), gpus.find('h200'), ('kernels.gemm.warp_specialized',),"
         " carver=False); print(len(found.entries))"
     )

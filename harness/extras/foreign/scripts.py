@@ -1,4 +1,4 @@
-"""Entries: the scripts of a foreign tree, each with its problem and the hash of all of the tree's code that it runs."""
+"""The scripts of a foreign tree, each with its problem and the hash of the tree's own code that it runs."""
 
 import ast
 import hashlib
@@ -14,11 +14,11 @@ from harness.judge.facts.problem import Problem, parse_shape_key
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One script ``…/srcs/<shape_key>/<model>/iter<NNN>*.py``; ``problem`` is None where its folder names none of ours.
+class ForeignScript:
+    """One script ``…/srcs/<shape_key>/<model>/iter<NNN>*.py``.
 
-    ``sha256`` is of the script alone, ``sources_sha256`` also of what it imports from its own folder or from the
-    tree's root.
+    ``problem`` is None where the folder names no problem of ours; ``unknown`` then says why. ``sha256`` is the hash of
+    the script, ``sources_sha256`` also of the modules that it imports from its own folder or the tree's root.
     """
 
     path: Path
@@ -26,12 +26,12 @@ class Entry:
     model: str
     number: int
     problem: Problem | None
-    unknown: str | None  # why there is no problem
+    unknown: str | None
     sha256: str
     sources_sha256: str
 
     @property
-    def script(self) -> str:
+    def name(self) -> str:
         return encodable(self.path.stem)
 
     @property
@@ -41,15 +41,19 @@ class Entry:
     @property
     def results(self) -> tuple[Path, Path]:
         """Where the tree keeps its figures of this problem and model."""
-        root, problem, model = self.path.parents[3], self.path.parents[1].name, self.path.parent.name
-        return root / "perf" / problem / model, root / "logs" / problem / model
+        return figures_of(self.path.parent, "perf"), figures_of(self.path.parent, "logs")
 
     def __str__(self) -> str:
-        return f"{self.shape_key} {self.model} {self.script}"
+        return f"{self.shape_key} {self.model} {self.name}"
 
 
-def entries(root: Path, selection: Selection) -> list[Entry]:
-    """All scripts of a tree that the selection takes, in ladder order; raises UsageError where there is none."""
+def figures_of(folder: Path, part: str) -> Path:
+    """The folder with ``part``, such as perf or logs, of the scripts in a folder."""
+    return folder.parents[2] / part / folder.parent.name / folder.name
+
+
+def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
+    """The selected scripts of a tree in ladder order; raises UsageError where there is none."""
     found = []
     for path in sorted(root.resolve().rglob("srcs/*/*/iter*.py")):
         number = loose_number(path.name)
@@ -57,14 +61,13 @@ def entries(root: Path, selection: Selection) -> list[Entry]:
             continue
         shape_key, model = (encodable(folder.name) for folder in (path.parent.parent, path.parent))
         problem, unknown = _problem(shape_key)
-        sha256 = source_sha256(path)
-        hashed = _sources_sha256(path, sha256, root.resolve())
-        entry = Entry(path, shape_key, model, number, problem, unknown, sha256, hashed)
-        if selection.takes_record(entry):
-            found.append(entry)
+        hashes = source_sha256(path), _sources_sha256(path, root.resolve())
+        script = ForeignScript(path, shape_key, model, number, problem, unknown, *hashes)
+        if selection.takes_record(script):
+            found.append(script)
     if not found:
         raise UsageError(f"{root} holds no scripts srcs/<shape_key>/<model>/iter<NNN>*.py that were asked for")
-    return sorted(found, key=lambda each: (each.shape_key, each.model, each.number, each.script))
+    return sorted(found, key=lambda each: (each.shape_key, each.model, each.number, each.name))
 
 
 def _problem(shape_key: str) -> tuple[Problem | None, str | None]:
@@ -74,8 +77,8 @@ def _problem(shape_key: str) -> tuple[Problem | None, str | None]:
         return None, str(error)
 
 
-def _sources_sha256(script: Path, sha256: str, root: Path) -> str:
-    digest = hashlib.sha256(sha256.encode())
+def _sources_sha256(script: Path, root: Path) -> str:
+    digest = hashlib.sha256(source_sha256(script).encode())
     for path in _imported(script, root):
         digest.update(f"{path.name}\0{source_sha256(path)}".encode())
     return digest.hexdigest()
@@ -97,6 +100,7 @@ def _imported(script: Path, root: Path) -> list[Path]:
 
 
 def _names(path: Path) -> list[str]:
+    """Dotted names that may be modules of the tree: every import, and every package that it names."""
     try:
         module = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):

@@ -1,0 +1,65 @@
+"""Commands that a self-test runs in a scratch copy of the checkout, and the processes that they leave."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.catalog.tree import Tree
+from harness.extras.scratch_tree import copied_tree
+
+POLL_S = 0.05
+
+
+@contextmanager
+def copied_ladder(tree: Tree, gpu: str, shape: str) -> Iterator[Tree]:
+    """A copy of the checkout's code and of one problem's iterations, without records; removed afterwards."""
+    with copied_tree(tree) as copy:
+        shutil.copytree(tree.folder(gpu) / "srcs" / shape, copy.folder(gpu) / "srcs" / shape)
+        yield copy
+
+
+def temporary_folder(copy: Tree) -> Path:
+    """The folder for the temporary files of the commands."""
+    folder = copy.root / "tmp"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def start(copy: Tree, *arguments: str, output: Path | None = None, quiet: bool = False) -> subprocess.Popen[bytes]:
+    """Start Python in a scratch tree. It prints to a file or to nowhere; ``quiet`` drops its stderr."""
+    own = {"TILEBENCH_ROOT": str(copy.root), "PYTHONPATH": copy.python_path, "TMPDIR": str(temporary_folder(copy))}
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=copy.root,
+        env=os.environ | own,
+        stdin=subprocess.DEVNULL,
+        stdout=output.open("ab") if output else subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if quiet else subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def processes_left(copy: Tree, wait_s: float) -> int:
+    """How many processes of a scratch tree still live after ``wait_s`` seconds; returns at once when none do."""
+    until = time.monotonic() + wait_s
+    while (alive := _processes(copy)) and time.monotonic() < until:
+        time.sleep(POLL_S)
+    return alive
+
+
+def _processes(copy: Tree) -> int:
+    mark = f"TILEBENCH_ROOT={copy.root}".encode()
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                zombie = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+                count += not zombie and mark in (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+    return count
