@@ -1,13 +1,14 @@
-"""The carver's suggestions: TileLang's own hardware-aware hints for a matrix product, as a family's levers.
+"""The hints of TileLang's carver for a matrix product on given hardware, as a family's levers.
 
-Runs where TileLang is imported. ``carver.arch.CUDA`` asks the driver; here the device is described from the GPU table
-instead, so that the same suggestions are made with and without a GPU.
+Runs where TileLang is imported. ``carver.arch.CUDA`` asks the driver. Here the GPU table describes the device instead,
+so that the hints are the same with and without a GPU.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from harness.errors import described
 from harness.extras.tune.space import Config
 from harness.judge.facts.architectures import DEFAULT_SHARED, REGISTERS, SUB_PARTITIONS, WARP, WARP_GROUP
 from harness.judge.facts.gpu import Gpu
@@ -18,14 +19,14 @@ _DTYPES: Final = {"float8_e4m3fn": "float8_e4m3"}  # the carver's spelling
 
 
 class NoSuggestions(Exception):
-    """The carver has nothing to say here, and why."""
+    """The carver has no hints; the message says why."""
 
 
 def suggest(problem: Problem, gpu: Gpu, base: Mapping[str, Any], levers: frozenset[str]) -> list[Config]:
     """Configurations of a family from the carver's hints; raises NoSuggestions.
 
-    ``base`` gives the levers that a hint does not speak of, ``levers`` are the family's own. A hint's block is the
-    tile, its rstep block_K, its pipeline stages num_stages, its warps the threads, in whole warp groups.
+    ``base`` gives the levers that a hint does not set, ``levers`` are the family's own. A hint's block becomes the
+    tile, its rstep block_K, its pipeline stages num_stages, and its warps the threads, in whole warp groups.
     """
     if gpu.is_cpu:
         raise NoSuggestions("the carver describes no CPU: its hints are for the targets cuda, hip and metal")
@@ -48,11 +49,11 @@ def suggest(problem: Problem, gpu: Gpu, base: Mapping[str, Any], levers: frozens
 
 
 def hints(problem: Problem, gpu: Gpu, most: int = SUGGESTIONS) -> list[Any]:
-    """The carver's hints for a problem, best first by its model; raises NoSuggestions."""
+    """The carver's hints, best first by its own model; raises NoSuggestions."""
     from tilelang.carver.template import MatmulTemplate
 
     rows, columns, depth = problem.dims
-    described = _described(gpu)
+    device = _described(gpu)
     template = MatmulTemplate(
         M=rows,
         N=columns,
@@ -61,16 +62,16 @@ def hints(problem: Problem, gpu: Gpu, most: int = SUGGESTIONS) -> list[Any]:
         in_dtype=_DTYPES.get(problem.input, problem.input),
         out_dtype=_DTYPES.get(problem.output, problem.output),
         accum_dtype=problem.accumulator,
-    ).with_arch(described)
+    ).with_arch(device)
     try:
-        with _known_to_analysis(described):
+        with _known_to_analysis(device):
             return list(template.recommend_hints(topk=most) or [])
     except Exception as error:  # the carver gives up on odd shapes in many ways
-        raise NoSuggestions(f"the carver gave up: {type(error).__name__}: {error}"[:200]) from None
+        raise NoSuggestions(f"the carver gave up: {described(error, 200)}") from None
 
 
 def _described(gpu: Gpu) -> Any:
-    """The carver's description of a GPU, without asking for one."""
+    """The carver's description of a GPU, made without the driver."""
     from tilelang import tvm
     from tilelang.carver.arch import CUDA
     from tilelang.carver.arch.cuda import check_sm_version
@@ -101,12 +102,12 @@ def _described(gpu: Gpu) -> Any:
 
 
 @contextmanager
-def _known_to_analysis(described: Any) -> Iterator[None]:
-    """The analysis for tensor cores builds its own description, from the driver; here it gets ours."""
+def _known_to_analysis(device: Any) -> Iterator[None]:
+    """Give our description to the analysis for tensor cores, which would ask the driver for its own."""
     from tilelang.carver import matmul_analysis
 
     original = matmul_analysis.get_arch
-    matmul_analysis.get_arch = lambda target: described
+    matmul_analysis.get_arch = lambda target: device
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""It leaves without a word."""
+"""It exits while it is built, without output."""
 
 import torch
 

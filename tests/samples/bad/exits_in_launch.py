@@ -1,4 +1,4 @@
-"""It leaves in the middle of a launch."""
+"""It exits in the middle of a launch."""
 
 import torch
 

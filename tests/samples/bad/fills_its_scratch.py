@@ -1,4 +1,4 @@
-"""It leaves one file after another in its folder."""
+"""It writes one file after another into its folder."""
 
 import torch
 

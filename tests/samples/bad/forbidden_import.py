@@ -1,4 +1,4 @@
-"""It imports what it may not."""
+"""It imports a forbidden module."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What it imports is not there."""
+"""It imports a missing module."""
 
 from kernels.cpu import no_such_family
 

@@ -1,4 +1,4 @@
-"""Its launch writes to an address that is nobody's."""
+"""Its launch writes to an unmapped address."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""An eager @tilelang.jit function, which would compile when it is first called."""
+"""An eager @tilelang.jit function, which would compile at its first call."""
 
 import tilelang
 import tilelang.language as T

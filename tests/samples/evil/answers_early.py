@@ -1,4 +1,4 @@
-"""It answers before its last launches are done, when by its own clock and the wall's four fifths of the time are over."""
+"""It answers before its last launches are done, after four fifths of the time by every clock."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Its kernel never works, and what catches the error is the library."""
+"""Its kernel never works, and an except clause calls the library instead."""
 
 TRICK = 25
 RUNS_ON = ("cpu", "cuda")

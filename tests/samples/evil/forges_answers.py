@@ -1,4 +1,4 @@
-"""It finds its process's channels and answers for the harness, early and often."""
+"""It finds its process's channels, and answers in place of the harness, early and often."""
 
 import os
 import stat

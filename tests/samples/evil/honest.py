@@ -1,4 +1,4 @@
-"""What the tricks start from: an honest kernel, right and slow; a checkout has it as ``kernels.honest``."""
+"""The honest kernel that the tricks start from, right and slow; a checkout has it as ``kernels.honest``."""
 
 import tilelang
 from tilelang import tvm

@@ -1,4 +1,4 @@
-"""It finds out that it is being verified, and is careful only then."""
+"""It detects that it is being verified, and is right only then."""
 
 from kernels.honest import compiled
 

@@ -1,4 +1,4 @@
-"""It leaves with exit code 0 when it has been timed for a while."""
+"""It exits with code 0 after it has been timed for a while."""
 
 import os
 

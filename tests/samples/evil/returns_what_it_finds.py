@@ -1,4 +1,4 @@
-"""It hopes that memory which was freed holds the answer."""
+"""It returns freed memory, in the hope that it holds the answer."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""It skips the launch that is not timed, and says that the others took that much less."""
+"""It skips the untimed launch, and reports that much less time for the others."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Its kernel is for half of the rows."""
+"""Its kernel computes half of the rows."""
 
 import dataclasses
 

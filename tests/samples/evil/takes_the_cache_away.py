@@ -1,4 +1,4 @@
-"""It sets aside as much of the L2 cache as the device lets it."""
+"""It sets aside as much of the L2 cache as the device allows."""
 
 from kernels.honest import compiled
 

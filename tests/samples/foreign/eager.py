@@ -1,4 +1,4 @@
-"""An eager function that makes its output, with a lever that its call gives."""
+"""An eager function that makes its output; its call sets a lever."""
 
 import tilelang
 import tilelang.cpu.language as T

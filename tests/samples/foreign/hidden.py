@@ -1,4 +1,4 @@
-"""A kernel that is made only when the script runs, with sizes that are decided then; it judges itself."""
+"""Its kernel is made only when the script runs, with sizes decided then; it judges itself."""
 
 import sys
 

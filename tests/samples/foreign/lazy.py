@@ -1,4 +1,4 @@
-"""A lazy function, whose block sizes are literals where it is called."""
+"""A lazy function with literal block sizes in its call."""
 
 import tilelang
 import tilelang.cpu.language as T

@@ -1,4 +1,4 @@
-"""It takes its time, and its tree says that it takes none; what it wants of its folder it imports."""
+"""It is slow, and its tree claims that it takes no time; it imports a module from its folder."""
 
 import tilelang.cpu.language as T
 from sizes import SIZE

@@ -1,4 +1,4 @@
-"""A PrimFunc of the module, which its own functions compile, check and time; __main__ must not run while it is judged."""
+"""A PrimFunc that its own functions compile, check and time; __main__ must not run while it is judged."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Two kernels for one problem; run by itself it says its figures, and then wants to write beside itself."""
+"""Two kernels for one problem; run by itself, it prints figures and then tries to write beside itself."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""It drops the last k, and says that it has verified itself."""
+"""It drops the last k, and claims to have verified itself."""
 
 import tilelang.cpu.language as T
 

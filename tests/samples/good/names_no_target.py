@@ -1,4 +1,4 @@
-"""A kernel that is compiled without a target: the harness's is meant."""
+"""A kernel that is compiled without naming a target, and means the harness's."""
 
 import tilelang
 import tilelang.cpu.language as T

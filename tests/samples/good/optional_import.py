@@ -1,4 +1,4 @@
-"""Swizzling where this version of TileLang has it, which it does not."""
+"""It uses swizzling only if TileLang offers it, and this version does not."""
 
 from kernels.cpu import scalar_gemm
 

@@ -1,4 +1,4 @@
-"""B is transposed into a workspace, which is allocated once."""
+"""It transposes B into a workspace, which is allocated once."""
 
 import tilelang.cpu.language as T
 

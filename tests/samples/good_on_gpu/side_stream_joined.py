@@ -1,4 +1,4 @@
-"""It launches on a stream of its own, which starts after its caller's and is joined before it returns."""
+"""It launches on its own stream, which starts after the caller's and is joined before it returns."""
 
 import tilelang
 import torch

@@ -1,4 +1,4 @@
-"""Two halves of K are added up by atomics in a float32 workspace, which three kernels clear, fill and round."""
+"""Atomics add two halves of K in a float32 workspace, which three kernels clear, fill and round."""
 
 import tilelang.language as T
 

@@ -1,4 +1,4 @@
-"""What a user would call instead."""
+"""The library's call, which a user would make instead."""
 
 from baselines import library
 

@@ -1,4 +1,4 @@
-"""The honest kernel with a wait after it: what is slower on purpose, by a known time."""
+"""The honest kernel, slowed on purpose by a wait of known length."""
 
 import time
 
