@@ -1,4 +1,4 @@
-"""A case: a call to be timed, torch's call for the same, and whether what it returned is right."""
+"""A call to be timed beside torch's call for the same."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ Call = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """``is_right`` takes what the call returned; ``first_ms`` is the wall time of its first call, where that says
-    something."""
+class TimedCall:
+    """``is_right`` checks the value that the call returned; ``first_ms`` is the wall time of the first call."""
 
     call: Call
     torch_call: Call

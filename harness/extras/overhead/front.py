@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from harness.extras.overhead.case import Call, Case
+from harness.extras.overhead.case import Call, TimedCall
 from harness.judge.child.brief import Brief
 
 # In this order: the first call of the one finds no kernel on the disk, that of the other finds the first's.
@@ -20,7 +20,7 @@ GPU_DIMS: Final = (1024, 1024, 1024)  # 5.5 µs on an H200, less than a call cos
 LARGEST_ERROR: Final = 0.02  # of the norm; rounding to bfloat16 is 0.002
 
 
-def case(brief: Brief, spelling: str, folder: Path) -> Case:
+def case(brief: Brief, spelling: str, folder: Path) -> TimedCall:
     """A product by the front and by torch; compiled kernels are kept in ``folder``."""
     import torch
 
@@ -48,4 +48,4 @@ def case(brief: Brief, spelling: str, folder: Path) -> Case:
     call()
     if not cpu:
         torch.cuda.synchronize()
-    return Case(call, torch_call, is_right, first_ms=(time.perf_counter() - started) * 1e3)
+    return TimedCall(call, torch_call, is_right, first_ms=(time.perf_counter() - started) * 1e3)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.errors import described
 from harness.extras.overhead import front
-from harness.extras.overhead.case import Call, Case
+from harness.extras.overhead.case import Call, TimedCall
 from harness.extras.overhead.kernels import addition
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
@@ -102,7 +102,7 @@ def _block_us(call: Call, wait: Call) -> float:
     return us
 
 
-def _addition(brief: Brief, way: Way) -> Case:
+def _addition(brief: Brief, way: Way) -> TimedCall:
     import torch
 
     a, b = (torch.randn(LENGTH, device="cpu" if brief.gpu.is_cpu else "cuda") for _ in range(2))
@@ -115,7 +115,7 @@ def _addition(brief: Brief, way: Way) -> Case:
     def is_right(returned: object) -> bool:
         return torch.equal(returned if isinstance(returned, torch.Tensor) else ours, torch_call())  # type: ignore[arg-type]
 
-    return Case(call, torch_call, is_right, backend)
+    return TimedCall(call, torch_call, is_right, backend)
 
 
 def _call(brief: Brief, way: Way, tensors: tuple[Any, Any, Any]) -> tuple[Call, str]:
