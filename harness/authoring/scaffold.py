@@ -289,7 +289,7 @@ def _is_head(node: ast.stmt) -> bool:
 
 
 def _folder(tree: Tree, gpu: Gpu, problem: Problem, model: str) -> Path:
-    return tree.folder(gpu.key) / "srcs" / problem.shape_key / model
+    return tree.sources(gpu.key, problem.shape_key, model)
 
 
 def _present(tree: Tree, folder: Path, gpu: Gpu, problem: Problem, model: str) -> list[Iteration]:

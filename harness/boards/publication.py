@@ -95,7 +95,7 @@ def _nearest(rows: Iterable[BoardRow]) -> str:
 
 
 def _source(tree: Tree, gpu: str, row: BoardRow) -> str:
-    path = tree.folder(gpu) / "srcs" / row.problem / row.model / f"{row.iteration}.py"
+    path = tree.sources(gpu, row.problem, row.model) / f"{row.iteration}.py"
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:

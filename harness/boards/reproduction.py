@@ -97,7 +97,7 @@ def find_record(tree: Tree, named: str) -> Record:
 @contextmanager
 def as_recorded(tree: Tree, record: Record) -> Iterator[RecordedCode]:
     """A scratch checkout with the iteration, its families and the judge as they were, without records."""
-    path = tree.folder(record.gpu) / "srcs" / record.shape_key / record.model / f"{record.iteration}.py"
+    path = tree.sources(record.gpu, record.shape_key, record.model) / f"{record.iteration}.py"
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
         with files.scratch("reproduce") as root:
             for part in PARTS:

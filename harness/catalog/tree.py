@@ -138,6 +138,10 @@ class Tree:
     def folder(self, gpu: str) -> Path:
         return self.root / "tuning" / gpu / "tilelang"
 
+    def sources(self, gpu: str, shape_key: str, model: str) -> Path:
+        """The folder of one model's iterations of a problem."""
+        return self.folder(gpu) / "srcs" / shape_key / model
+
     def parse(self, path: Path) -> Iteration:
         """The iteration that a path names; raises UsageError."""
         path = path.absolute()

@@ -193,7 +193,7 @@ def tuning(
 
 
 def _text(plan: TunePlan, tuned: Tuned, pick: Pick) -> str:
-    folder = plan.tree.folder(pick.gpu) / "srcs" / pick.shape_key / pick.model
+    folder = plan.tree.sources(pick.gpu, pick.shape_key, pick.model)
     lines = [f"{plan.tree.short(folder / pick.iteration)}.py: {words(frozen(pick.config))}"]
     if pick.latency_ms is not None:
         lines.append(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `tilebench bench` judges it")

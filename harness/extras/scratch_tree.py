@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from harness.authoring import scaffold
+from harness.catalog.names import name_of
 from harness.catalog.tree import Iteration, Tree
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -39,10 +40,10 @@ def write_iteration(
     tree: Tree, problem: Problem, gpu: Gpu, model: str, tag: str, source: Callable[[str], str]
 ) -> Iteration:
     """Write iter000, the library's call, and iter001; ``source`` makes its text from the name of its parent."""
-    folder = tree.folder(gpu.key) / "srcs" / problem.shape_key / model
+    folder = tree.sources(gpu.key, problem.shape_key, model)
     folder.mkdir(parents=True)
-    parent = folder / f"iter000_{scaffold.baseline_tag(problem)}.py"
+    parent = folder / f"{name_of(0, scaffold.baseline_tag(problem))}.py"
     parent.write_text(scaffold.baseline(problem))
-    path = folder / f"iter001_{tag}.py"
+    path = folder / f"{name_of(1, tag)}.py"
     path.write_text(source(parent.stem))
     return tree.parse(path)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.catalog.names import loose_number
+from harness.catalog.names import loose_number, ordinal
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.foreign import results, source
 from harness.extras.foreign.finding import WHY, AuditFinding, Kind
@@ -102,7 +102,7 @@ def _without_source(folder: Path, figures: Figures) -> Iterator[AuditFinding]:
     present = {loose_number(path.name) for path in folder.glob("*.py")}
     for number, (first, *_) in sorted(figures.items()):
         if number not in present:
-            yield AuditFinding(Kind.NO_SOURCE, first.path, first.line, f"iter{number:03d} has a figure and no script")
+            yield AuditFinding(Kind.NO_SOURCE, first.path, first.line, f"{ordinal(number)} has a figure and no script")
 
 
 def _profiles(folder: Path, scripts: list[ParsedScript]) -> Iterator[AuditFinding]:

@@ -60,7 +60,7 @@ def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
         if number is None or not path.is_file():
             continue
         shape_key, model = (encodable(folder.name) for folder in (path.parent.parent, path.parent))
-        problem, unknown = _problem(shape_key)
+        problem, unknown = problem_of(shape_key)
         hashes = source_sha256(path), _sources_sha256(path, root.resolve())
         script = ForeignScript(path, shape_key, model, number, problem, unknown, *hashes)
         if selection.takes_record(script):
@@ -70,7 +70,8 @@ def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
     return sorted(found, key=lambda each: (each.shape_key, each.model, each.number, each.name))
 
 
-def _problem(shape_key: str) -> tuple[Problem | None, str | None]:
+def problem_of(shape_key: str) -> tuple[Problem | None, str | None]:
+    """The problem that a folder of a foreign tree names; None and the reason where it names none."""
     try:
         return parse_shape_key(shape_key), None
     except UsageError as error:

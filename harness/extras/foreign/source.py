@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.errors import UsageError
 from harness.extras.foreign.finding import AuditFinding, Kind
+from harness.extras.foreign.scripts import problem_of
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
-from harness.judge.facts.problem import DTYPES, Problem, parse_shape_key
+from harness.judge.facts.problem import DTYPES, Problem
 from harness.judge.limits import MAX_ABS_LIMIT
 
 # A bound on an error is a number that is compared with something named like an error.
@@ -46,11 +46,7 @@ class ParsedScript:
 def parse(path: Path, shape_key: str) -> ParsedScript:
     """Raises SyntaxError, ValueError, OSError, RecursionError or MemoryError for a file that is no readable Python."""
     text = path.read_text(encoding="utf-8")
-    try:
-        problem: Problem | None = parse_shape_key(shape_key)
-    except UsageError:
-        problem = None
-    return ParsedScript(path, ast.parse(text), problem, ast.dump(_without_docstrings(ast.parse(text))))
+    return ParsedScript(path, ast.parse(text), problem_of(shape_key)[0], ast.dump(_without_docstrings(ast.parse(text))))
 
 
 def examine(script: ParsedScript) -> Iterator[AuditFinding]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.catalog.device_kind import CPU_KIND, GPU_KIND, kind_of
+from harness.catalog.names import name_of
 from harness.catalog.tree import Tree
 from harness.errors import UsageError
 from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, SampleJudge, sample_judge
@@ -94,7 +95,7 @@ def confront(
         for number, sample in enumerate(chosen, start=2):
             reporter.doing(f"trick {sample.trick}: {sample.path.stem}")
             library = sample.path.stem == LIBRARY
-            path = judge.folder / (f"iter000_{LIBRARY}.py" if library else f"iter{number:03d}_{sample.path.stem}.py")
+            path = judge.folder / f"{name_of(0 if library else number, sample.path.stem)}.py"
             shutil.copy(sample.path, path)
             finding = _confront(sample, judge, path, fair)
             if not library:  # all other samples name the library's call as their parent
@@ -135,7 +136,6 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> Ad
         refused = str(breach)
     before = _fingerprint(judge.tree.root)
     outcome = judge.judge(path)
-    measured = outcome if isinstance(outcome, Measurement) else None
     if isinstance(outcome, Measurement):
         verdict = PASSED if sample.trick == 0 else WORTHLESS if outcome.ratio <= fair else "believed"
         reason = ""
@@ -149,9 +149,7 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> Ad
         verdict=verdict,
         reason=reason,
         contract=refused,
-        ratio=measured.ratio if measured else None,
-        ratio_low=measured.ratio_low if measured else None,
-        ratio_high=measured.ratio_high if measured else None,
+        **{name: getattr(outcome, name, None) for name in ("ratio", "ratio_low", "ratio_high")},
         tree_changed=_fingerprint(judge.tree.root) != before,
     )
 

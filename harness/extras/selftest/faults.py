@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.catalog.device_kind import kind_of
+from harness.catalog.names import name_of
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.scratch_tree import copied_tree
@@ -65,8 +66,8 @@ def cause(tree: Tree, gpu: Gpu, device: Device | None, shape: str, reporter: Rep
         folder = sample_folder(tree, copy, gpu, shape)
         honest = (tree.root / kind_of(gpu).good_samples / f"{HONEST}.py").read_text()
         for number, path in enumerate(samples):
-            shutil.copy(path, folder / f"iter{2 * number + 1:03d}_{path.stem}.py")
-            after = folder / f"iter{2 * number + 2:03d}_{HONEST}.py"
+            shutil.copy(path, folder / f"{name_of(2 * number + 1, path.stem)}.py")
+            after = folder / f"{name_of(2 * number + 2, HONEST)}.py"
             after.write_text(f"{honest}\n# The one after {path.stem}.\n")
         reporter.doing(f"{len(samples)} faults, and as many honest iterations")
         log = copy.root / "output.json"

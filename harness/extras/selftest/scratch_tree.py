@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.catalog.device_kind import kind_of
+from harness.catalog.names import name_of
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError
 from harness.extras.scratch_tree import copied_tree
@@ -59,9 +60,9 @@ class SampleJudge:
 
 def sample_folder(tree: Tree, copy: Tree, gpu: Gpu, shape: str) -> Path:
     """A folder for samples in a scratch tree, with the library's call as iter000."""
-    folder = copy.folder(gpu.key) / "srcs" / shape / "samples"
+    folder = copy.sources(gpu.key, shape, "samples")
     folder.mkdir(parents=True)
-    shutil.copy(tree.root / kind_of(gpu).good_samples / f"{LIBRARY}.py", folder / f"iter000_{LIBRARY}.py")
+    shutil.copy(tree.root / kind_of(gpu).good_samples / f"{LIBRARY}.py", folder / f"{name_of(0, LIBRARY)}.py")
     return folder
 
 

@@ -128,7 +128,7 @@ class Search:
     def pin(self, tuned: Tuned, winner: Entry, idea: str, race: int, **found: Any) -> None:
         """Pin the winner, unless an earlier search pinned the same, and record the pick."""
         plan, picks = self.plan, self.history.picks
-        folder = plan.tree.folder(plan.gpu.key) / "srcs" / plan.problem.shape_key / plan.model
+        folder = plan.tree.sources(*plan.place)
         iteration = pin.already(plan.tree, folder, picks, winner)
         if iteration is None:
             iteration = pin.pin(plan.tree, plan.problem, plan.gpu, plan.model, winner, idea, plan.parent)
