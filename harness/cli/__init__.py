@@ -1,33 +1,7 @@
-"""The command line: one verb a function, related verbs a module."""
+"""The command line: one function per verb, one module for related verbs. To import it is to register the verbs."""
 
-from harness.cli import (
-    compare,
-    container,
-    evidence,
-    foreign,
-    health,
-    notebook,
-    overhead,
-    profile,
-    publish,
-    report,
-    stages,
-    tune,
-)
+from harness.cli import compare, container, foreign, health, notebook, profile, publish, report, stages, tune
 from harness.cli.app import main
 
-__all__ = [
-    "compare",
-    "container",
-    "evidence",
-    "foreign",
-    "health",
-    "main",
-    "notebook",
-    "overhead",
-    "profile",
-    "publish",
-    "report",
-    "stages",
-    "tune",
-]
+VERBS = (compare, container, foreign, health, notebook, profile, publish, report, stages, tune)
+__all__ = ["VERBS", "main"]

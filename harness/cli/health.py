@@ -1,4 +1,4 @@
-"""Verbs that look at the harness and its machine: selftest, doctor."""
+"""Verbs that look at the harness and its machine: selftest, doctor, overhead."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,10 +12,13 @@ from harness.boards import tables
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.cli.app import app
-from harness.cli.options import SelectionOptions, check_least
+from harness.cli.options import GpuKey, Json, SelectionOptions, TableFormat, check_least
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras import selftest
+from harness.extras.overhead import measure as calls
+from harness.extras.overhead.measure import HostTime
+from harness.extras.overhead.ways import ways
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
@@ -129,3 +132,14 @@ def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.
     findings = doctor.examine()
     healthy = all(each.ok for each in findings if each.needed)
     return Reply(findings, lambda: doctor.table(findings), ExitCode.PASSED if healthy else ExitCode.INFRASTRUCTURE)
+
+
+@app.command
+def overhead(*, gpu: GpuKey = gpus.AUTO, json: Json = False, format: TableFormat = "simple") -> Reply[list[HostTime]]:
+    """Time what one call costs the host: lazy, eager and compiled kernels, every execution backend, and torch."""
+    tables.check_format(format)
+    found, device = gpus.resolve(gpu)
+    with reporting(len(ways())) as reporter:
+        figures = calls.measure(Tree.here(), found, device, reporter)
+    code = ExitCode.PASSED if any(figure.us is not None for figure in figures) else ExitCode.REJECTED
+    return Reply(figures, lambda: calls.table(figures, format), code)

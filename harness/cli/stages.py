@@ -1,4 +1,4 @@
-"""Verbs of the pipeline: check, verify, bench; build has a module of its own."""
+"""Verbs of the pipeline: check, build, verify, bench."""
 
 from dataclasses import replace
 
@@ -10,9 +10,11 @@ from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.notebook import leaderboards
-from harness.cli.options import BuildOptions, MeasureOptions, SelectionOptions
+from harness.cli.options import BuildOptions, GpuKey, MeasureOptions, SelectionOptions
 from harness.cli.reply import Reply
-from harness.errors import UsageError
+from harness.errors import ExitCode, UsageError
+from harness.evidence import report, toolchain
+from harness.evidence.report import BuildRow
 from harness.machine.progress import console, reporting
 from harness.records.base import Stage, Status
 from harness.records.results import Record
@@ -26,27 +28,56 @@ class RunData(msgspec.Struct, frozen=True):
     reused: int
 
 
+class BuildData(msgspec.Struct, frozen=True):
+    """The evidence of one build per iteration; ``reused`` of them were recorded before."""
+
+    records: tuple[BuildRow, ...]
+    reused: int
+
+
 @app.command
 def check(chosen: SelectionOptions = SelectionOptions()) -> Reply[RunData]:
     """Check the contract on the sources; imports nothing."""
-    return _reply(carry_out(chosen, Stage.CONTRACT))
+    return _reply(_carry_out(chosen, Stage.CONTRACT))
+
+
+@app.command
+def build(chosen: SelectionOptions = SelectionOptions(), how: BuildOptions = BuildOptions()) -> Reply[BuildData]:
+    """Compile iterations for the architecture of their GPU, and show the evidence; needs no GPU."""
+    results = _carry_out(chosen, Stage.BUILD, how)
+    rows = tuple(report.row(record) for record in results.records)
+    told = _reply(results)
+    return Reply(
+        BuildData(rows, results.reused),
+        lambda: f"{report.tables(rows)}\n{told.text()}",
+        told.exit_code,
+        told.problems,
+    )
+
+
+@app.command(name="missing-extra", show=False)
+def missing_extra(*, gpu: GpuKey = gpus.AUTO) -> ExitCode:
+    """Print the extra of this project that a build for a GPU still needs here; for the Makefile."""
+    found = gpus.find(gpus.detect() if gpu == gpus.AUTO else gpu)
+    print("" if found.is_cpu else toolchain.find().missing_extra or "")
+    return ExitCode.PASSED
 
 
 @app.command
 def verify(chosen: SelectionOptions = SelectionOptions(), how: MeasureOptions = MeasureOptions()) -> Reply[RunData]:
     """Compare iterations with the reference, in random, exact and refreshed trials; times nothing."""
-    return _reply(carry_out(chosen, Stage.VERIFY, how))
+    return _reply(_carry_out(chosen, Stage.VERIFY, how))
 
 
 @app.command
 def bench(chosen: SelectionOptions = SelectionOptions(), how: MeasureOptions = MeasureOptions()) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
-    results = carry_out(chosen, Stage.BENCH, how)
+    results = _carry_out(chosen, Stage.BENCH, how)
     key = results.records[0].gpu if results.records else chosen.key
     return replace(_reply(results), text=lambda: leaderboards(key, chosen).text())
 
 
-def carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions()) -> Results:
+def _carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions()) -> Results:
     """Run the chosen iterations up to a stage, with progress on stderr."""
     tree = Tree.here()
     needs_device = upto in (Stage.VERIFY, Stage.BENCH)
@@ -75,18 +106,13 @@ def carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = Measure
         return run(plan, reporter)
 
 
-def outcome(results: Results) -> str:
-    """How many iterations passed, in one line."""
+def _reply(results: Results) -> Reply[RunData]:
+    """The records, and how many of them passed; the run has already named the misplaced files."""
     passed = sum(record.status is Status.PASSED for record in results.records)
     reused = f", {results.reused} of them recorded before" if results.reused else ""
-    return f"{passed} of {len(results.records)} passed{reused}"
-
-
-def problems(results: Results) -> tuple[str, ...]:
-    """What the run has already said of files that are no iterations."""
-    return tuple(each.reason for each in results.misplaced)
-
-
-def _reply(results: Results) -> Reply[RunData]:
-    data = RunData(tuple(results.records), results.reused)
-    return Reply(data, lambda: outcome(results), results.exit_code, problems(results))
+    return Reply(
+        RunData(tuple(results.records), results.reused),
+        lambda: f"{passed} of {len(results.records)} passed{reused}",
+        results.exit_code,
+        tuple(each.reason for each in results.misplaced),
+    )

@@ -12,14 +12,7 @@ from harness.boards.tables import check_format
 from harness.catalog import gpus
 from harness.catalog.tree import Tree, check_model
 from harness.cli.app import app
-from harness.cli.options import (
-    MeasureOptions,
-    Parent,
-    SelectionOptions,
-    TableFormat,
-    check_least,
-    check_seconds,
-)
+from harness.cli.options import MeasureOptions, Parent, SelectionOptions, TableFormat, check_least, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras.tune import show
