@@ -27,11 +27,11 @@ WHY: Final = {
     Kind.TIMER: "each script's timer measures something else, so its figures rank with no other script's",
     Kind.DTYPE: "it computes another problem than its path says",
     Kind.LIBRARY: "the library's speed is recorded as the kernel's",
-    Kind.AUTOTUNE: "the source does not say what ran, so nobody can run it again",
+    Kind.AUTOTUNE: "the source does not say what ran, so it cannot run again",
     Kind.UNREADABLE: "the audit can say nothing of it",
     Kind.DUPLICATE: "one program counts as several ideas",
     Kind.DISAGREES: "the same program has several figures, and the best of them is luck",
-    Kind.NO_SOURCE: "nobody can check the figure",
+    Kind.NO_SOURCE: "the figure cannot be checked",
     Kind.WRONG_KERNEL: "the profile is of another kernel",
 }
 

@@ -1,4 +1,4 @@
-"""A tree as one finds them: what is wrong with it is named by file and line, and nothing of it is run."""
+"""The audit of a typical tree names each fault by file and line, and runs nothing."""
 
 import json
 import os
@@ -63,7 +63,7 @@ HEADER = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n'
 
 
 class Tree:
-    """A tree of somebody's, with what each test wants in it."""
+    """A foreign tree, which each test fills."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -165,7 +165,7 @@ def test_what_cannot_be_read_is_one_finding(tree: Tree) -> None:
     }
 
 
-def test_a_row_that_is_none_is_said_and_the_rest_is_read(tree: Tree) -> None:
+def test_a_bad_row_is_one_finding_and_the_rest_is_read(tree: Tree) -> None:
     rows = ("iteration\ttime_ms", f"iter001\t{'9' * 200_000}", "iter007_gone\t0.5")
     path = tree.put("logs", "results.tsv", "\n".join(rows))
     (unread,) = tree.found(Kind.UNREADABLE)
@@ -247,7 +247,7 @@ def test_the_command(tree: Tree) -> None:
 
 
 def test_names_that_are_not_utf_8(tree: Tree) -> None:
-    """In a path, and in what is said of another file."""
+    """Such a name in a path, and in a message about another file."""
     folder = tree.put("srcs", "iter001_wide.py", HONEST.format(block=128)).parent
     for name in (b"iter002_\xff.py", b"iter003_twin.py"):
         (folder / os.fsdecode(name)).write_text(HONEST.format(block=1))

@@ -1,4 +1,4 @@
-"""A tree of somebody's, benched for real on the CPU: every form of a kernel, and every way to have none."""
+"""A foreign tree, benched for real on the CPU: every form of a kernel, and every way to have none."""
 
 import os
 import shutil
@@ -66,7 +66,7 @@ def foreign_tree(folder: Path) -> Foreign:
 
 @pytest.fixture(scope="module")
 def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    """All samples, benched once; ``rows`` are what the command printed, by sample."""
+    """All samples, benched once; ``rows`` holds the printed rows by sample."""
     made = foreign_tree(tmp_path_factory.mktemp("foreign"))
     for number, sample in enumerate(ALL, start=1):
         path = made.put(number, sample)
@@ -211,7 +211,7 @@ def test_a_folder_that_names_no_problem_of_ours(tmp_path: Path) -> None:
 
 
 def test_a_script_whose_name_is_not_utf_8_is_a_row_like_any(tmp_path: Path) -> None:
-    """TileLang cannot compile from such a path, which is what the row says."""
+    """TileLang cannot compile from such a path, and the row says so."""
     made = foreign_tree(tmp_path)
     path = made.put(1, "prim_func")
     path.rename(path.with_name(os.fsdecode(b"iter001_\xff.py")))

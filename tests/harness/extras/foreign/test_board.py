@@ -1,4 +1,4 @@
-"""The board of a foreign tree: what its claims hold that cannot be read is said, and the rest is read."""
+"""The board of a foreign tree reports unreadable claims, and reads the others."""
 
 from pathlib import Path
 

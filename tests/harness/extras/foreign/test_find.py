@@ -1,4 +1,4 @@
-"""Which kernel a script's own source means: found, with its arguments and options, or a reason why not."""
+"""The kernel of a script: found with its arguments and options, or a reason why not."""
 
 import ast
 import importlib.util
@@ -58,7 +58,7 @@ def find(tmp_path: Path) -> Find:
 
 
 def blocks(program: Program) -> int:
-    """The grid of a program's launch, in which these scripts leave what they were called with."""
+    """The grid of a program's launch, which encodes the arguments in these scripts."""
     script: Any = program.prim_func.script()
     return int(
         script.partition('launch_thread("blockIdx.x", ')[2].partition(")")[0]

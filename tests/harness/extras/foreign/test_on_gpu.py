@@ -1,4 +1,4 @@
-"""A script as GPU trees have them: found and lowered on any machine, judged and run by itself where a GPU is."""
+"""A typical GPU script: found and lowered on any machine, judged and run by itself on a GPU."""
 
 import ast
 import shutil

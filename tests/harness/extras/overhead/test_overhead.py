@@ -1,4 +1,4 @@
-"""Host time per call: the ways, the figures on a CPU, and the kernels for a GPU as far as they go without one."""
+"""Host time per call: the ways, the figures on a CPU, and the GPU kernels up to lowering."""
 
 import pytest
 import tilelang

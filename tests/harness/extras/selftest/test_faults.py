@@ -1,4 +1,4 @@
-"""Faults of the machine, caused for real: what is said, what is kept, what is left, and that the next run goes on."""
+"""Faults of the machine, caused for real: the messages, the records, the leftovers, and the next run."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -125,7 +125,7 @@ def test_what_dies_again_and_again_is_held_against_nobody_and_the_next_run_goes_
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Callable[[str], None]]:
-    """A file system of its own on a folder; gives what changes its size."""
+    """A small file system on a folder; yields a function that changes its size."""
     folder.mkdir(parents=True, exist_ok=True)
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "tilebench-test", str(folder)], capture_output=True, check=False
@@ -202,7 +202,7 @@ def test_a_record_of_what_was_built_that_is_gone_or_garbled_is_found_out_anew(ch
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_build_that_hangs_does_not_hold_up_the_end(checkout: Checkout) -> None:
-    """The run fails at its first record; a build of its would go on for minutes."""
+    """The run fails at its first record, while a build would take minutes more."""
     checkout.ladder((8,))
     hanging = SCALAR.format(block=16).replace("    return", "    while True:\n        pass\n    return")
     checkout.write("iter002_hangs", hanging)

@@ -1,4 +1,4 @@
-"""A kernel that is slower on purpose is called so, and one that is the same is not: through the real judge."""
+"""The real judge calls a slowed kernel slower."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A simulated field: blocks as an H200 gives them, from candidates whose true ratio is known."""
+"""A simulated field: blocks as on an H200, of candidates with known ratios."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +70,7 @@ class Simulated:
 
 
 def field_of(size: int, random: np.random.Generator, close: int = 8, within: float = 0.02) -> dict[str, float]:
-    """Candidates as a GEMM's space holds them: ``close`` of them ``within`` the best, the others far below."""
+    """Candidates as in a GEMM's space: ``close`` of them ``within`` the best, the others far below."""
     best = 1.02
     truths = [best, *(best * (1 - random.uniform(0.0, within)) for _ in range(close - 1))]
     truths += [best * (1 - random.beta(1.5, 2.5) * 0.7 - 0.02) for _ in range(size - close)]
@@ -79,7 +79,7 @@ def field_of(size: int, random: np.random.Generator, close: int = 8, within: flo
 
 
 def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (16, 1)) -> RaceField:
-    """The same rungs, after each of which a fixed part of the field stays, by rank: what the race does not do."""
+    """The same rungs, but each keeps a fixed part of the field by rank, which the race does not do."""
     field = RaceField(list(simulated.truth))
     for rung, part in enumerate(parts):
         for key, blocks in simulated.measure(rung, tuple(field.left)):

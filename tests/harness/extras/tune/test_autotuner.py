@@ -1,4 +1,4 @@
-"""TileLang's autotuner as the harness drives it, on the CPU and, for an H200, as far as it goes without one."""
+"""TileLang's autotuner as the harness drives it: on the CPU, and for an H200 up to the timing."""
 
 import inspect
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_inputs_have_their_own_dtypes() -> None:
 @pytest.mark.skipif(toolchain.find().nvcc is None, reason="needs nvcc; make build installs it")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the whole of it runs")
 def test_for_an_h200_all_compiles_and_only_the_timing_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compile stage is TileLang's own; then each kernel, a CUDA one, refuses the tensors of a host."""
+    """TileLang compiles every kernel; then each CUDA kernel refuses the tensors of a host."""
     small = {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 2, "threads": 128}
     configs = (small, {**small, "pass_configs": {"tl.disable_warp_specialized": True}})
     asked = AutotunerOptions(cache=False, check=False, supply="program")

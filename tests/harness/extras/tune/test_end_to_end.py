@@ -1,4 +1,4 @@
-"""The verb itself, on a small space of a CPU family: race, pin, verify, interrupt, go on, and TileLang's own engine."""
+"""The verb tune on a small space of a CPU family: race, pin, verify, interrupt, continue, and TileLang's engine."""
 
 import signal
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ def test_a_table_and_a_picture(tuned: Checkout, tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "are not two of" in one_line(wrong.stderr)
 
 
-def test_interrupted_it_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_race_continues(tmp_path: Path) -> None:
     made = Checkout.create(tmp_path / "checkout")
     (made.root / "kernels" / "cpu" / "spaces.py").write_text(SPACE)
     try:

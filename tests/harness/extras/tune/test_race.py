@@ -1,4 +1,4 @@
-"""The race on fields whose truth is known, and its bookkeeping."""
+"""The race on fields with known ratios, and its bookkeeping."""
 
 from collections.abc import Iterator, Sequence
 
@@ -58,7 +58,7 @@ def test_noise_makes_ties_not_losses() -> None:
 
 @pytest.mark.slow
 def test_a_cut_by_rank_drops_the_best_where_the_race_does_not() -> None:
-    """Thirty within 1%: they tie, and whoever keeps a fixed part of the field loses the best now and then."""
+    """Thirty within 1% tie; a cut to a fixed part of the field loses the best now and then."""
     lost = {"interval": 0, "rank": 0}
     for seed in range(8):
         for name, run in (("interval", Simulated.race), ("rank", cut_by_rank)):

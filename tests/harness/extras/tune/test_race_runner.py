@@ -1,4 +1,4 @@
-"""A rung on a machine that fails: what is held against a candidate, and what is not."""
+"""A rung on a failing machine: which outcomes count against a candidate."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def runner(tmp_path: Path, trials: Sequence[TuningTrial] = ()) -> RaceRunner:
 
 
 def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
-    """A run whose verdicts are given, None passes; it measures once more what the machine spoiled, as runs do."""
+    """A run with given verdicts, where None passes; like a real run, it repeats a machine's fault once."""
     left = list(outcomes)
 
     def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None]) -> None:

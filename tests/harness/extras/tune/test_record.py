@@ -1,4 +1,4 @@
-"""What is kept of a search, when it is used again, and how it is shown."""
+"""The records of a search, when they are used again, and how they are shown."""
 
 from typing import Any
 

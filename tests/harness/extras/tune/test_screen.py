@@ -1,4 +1,4 @@
-"""The screen on families that lie, crash and do not compile: it decides only who is too slow to be raced."""
+"""The screen on families that lie, crash and do not compile: it decides only which candidates are too slow to race."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -79,14 +79,14 @@ def test_the_right_one_wins_though_a_wrong_one_was_faster(tuned: Checkout) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(280)
-def test_who_crashes_in_the_screen_is_judged_by_the_race(tuned: Checkout) -> None:
+def test_a_crash_in_the_screen_is_judged_by_the_race(tuned: Checkout) -> None:
     (crashed,) = outcomes(tuned, "crash")
     assert crashed.rung != SCREEN and crashed.cause is Cause.CRASH
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(280)
-def test_who_does_not_compile_is_not_raced(tuned: Checkout) -> None:
+def test_a_candidate_that_does_not_compile_is_not_raced(tuned: Checkout) -> None:
     (refused,) = outcomes(tuned, "unknown")
     assert (refused.rung, refused.cause) == (SCREEN, Cause.COMPILE)
     assert "no-such-flag" in (refused.reason or "")
@@ -94,7 +94,7 @@ def test_who_does_not_compile_is_not_raced(tuned: Checkout) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(280)
-def test_who_is_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> None:
+def test_a_candidate_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> None:
     slow = outcomes(tuned, "slow")
     assert slow and all((trial.rung, trial.status) == (SCREEN, Status.PASSED) for trial in slow)
     assert "1 too slow in the screen" in tuned.printed  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ def test_who_is_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> Non
 
 
 def replayed(model: str, race_number: int, engine: str, shape_key: str) -> dict[str, list[BlockPair]]:
-    """All blocks of each candidate that a race on an H200 measured."""
+    """All blocks of each candidate of a race on an H200."""
     path = trials_path(Tree(ROOT), "h200", shape_key, model)
     blocks: dict[str, list[BlockPair]] = {}
     for trial in read(path, TuningTrial)[0]:
@@ -137,7 +137,7 @@ def screened(race_number: int, shape_key: str) -> dict[str, float]:
 def test_replayed_on_an_h200_it_spares_most_and_changes_nothing(
     shape_key: str, screen: int, model: str, engine: str, race_number: int, raced: int, at_most: int, level: int
 ) -> None:
-    """Raced without a screen, or with a wider margin: by what the screen says few need be, and the same wins."""
+    """These were raced without a screen, or with a wider margin. With the screen few are raced, and the same wins."""
     blocks = replayed(model, race_number, engine, shape_key)
     assert len(blocks) == raced
     asked: list[str] = []
@@ -156,7 +156,7 @@ def test_replayed_on_an_h200_it_spares_most_and_changes_nothing(
 
 
 def measured(truth: Mapping[str, float | None], asked: list[str]) -> Measure:
-    """A judge without noise: the ratio of each, None of one that is wrong."""
+    """A judge without noise; a ratio of None is a wrong candidate."""
 
     def measure(rung: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[BlockPair] | None]]:
         for key in keys:
@@ -179,7 +179,7 @@ def test_the_fastest_in_the_screen_are_raced_until_one_is_right() -> None:
 
 
 def test_where_screen_and_race_disagree_more_are_raced() -> None:
-    """Two that are level in the screen are 20% apart in the race; so another, 15% behind, may lead, and does."""
+    """Two equals in the screen are 20% apart in the race. So another, 15% behind, may lead, and does."""
     level = [f"level{number}" for number in range(MIN_RACED - 1)]
     truth = {**dict.fromkeys(level, 1.0), "other": 1.2, "third": 1.22, "fourth": 0.5}
     screened_ms = {**dict.fromkeys(level, 1.0), "other": 1.0, "third": 1.15, "fourth": 2.5}
