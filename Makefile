@@ -48,7 +48,7 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify tune build profile check check-all next leaderboard report selftest doctor test fuzz lint lint-rules \
+.PHONY: help bench verify tune build profile check check-all next leaderboard report selftest doctor test fuzz docs lint lint-rules \
         lint-format lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
@@ -99,6 +99,9 @@ test: $(DEV) ## Run the tests
 
 fuzz: $(DEV) ## Ask each parser 10,000 times whether it takes or refuses what it gets; some minutes
 	@HYPOTHESIS_PROFILE=thorough $(PY) -m pytest tests/fuzz --timeout 3600 $(ARGS)
+
+docs: $(DEV) ## Write the generated parts of the documentation anew; ARGS=--check only says what is out of date
+	@$(PY) -m docs.generator $(ARGS)
 
 lint: lint-rules lint-format lint-types ## Lint, format and types
 

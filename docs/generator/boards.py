@@ -1,0 +1,134 @@
+"""The boards: what the records say, as Markdown; nothing here depends on the day or the machine."""
+
+import re
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from harness.boards import tables
+from harness.boards.leaderboard import Board, Row, boards
+from harness.catalog.tree import Selection, Tree
+from harness.judge.facts.problem import parse_shape_key
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+ROWS: Final = 10
+COPY: Final = "copy"  # the operator that others are compared with; it has no kernel of its own
+HEADER: Final = "| problem | leader | ms | rate | ratio | 95% interval | |\n|---|---|---:|---:|---:|---|---|"
+
+MEANS: Final = (
+    "| operator | problems | certainly ahead | geometric mean | lowest | highest |\n|---|---:|---:|---:|---:|---:|"
+)
+
+CHANGED: Final = {"family": "the kernel family", "judge": "the judge", "source": "the source"}
+
+
+def summary_board(gpu: str) -> str:
+    """Ten rows: of each operator the problem in the middle, by ratio."""
+    by_operator = defaultdict(list)
+    for board, row in _leaders(gpu):
+        by_operator[parse_shape_key(board.problem).operator].append((board, row))
+    largest = sorted(by_operator.values(), key=len, reverse=True)[:ROWS]
+    chosen = [sorted(group, key=lambda pair: pair[1].ratio or 0)[(len(group) - 1) // 2] for group in largest]
+    ordered = sorted(chosen, key=lambda pair: pair[1].ratio or 0, reverse=True)
+    return "\n".join([HEADER, *(_line(board, row, f"docs/results/{gpu}.md") for board, row in ordered)])
+
+
+def leaders_table(gpu: str) -> str:
+    """The leader of each problem, best first."""
+    ordered = sorted(_leaders(gpu), key=lambda pair: pair[1].ratio or 0, reverse=True)
+    return "\n".join([HEADER, *(_line(board, row, "") for board, row in ordered)])
+
+
+def facts(gpu: str) -> str:
+    """How much is measured, where, and the mean ratio of each operator."""
+    rows = [row for board in _boards(gpu) for row in board.rows]
+    measured = [row for row in rows if row.record]
+    counts = Counter(row.status for row in measured)
+    told = ", ".join(f"{counts[status]} {status}" for status in ("passed", "rejected", "failed") if counts[status])
+    where = Counter(board.environment.line() for board in _boards(gpu) if board.environment)
+    lines = [f"{len(measured)} iterations of {len({row.problem for row in measured})} problems are measured: {told}."]
+    if waiting := len(rows) - len(measured):
+        lines[0] += f" {waiting} more iterations wait for a measurement."
+    lines += ["", "Measured on:", "", *(f"- {line}" for line, _ in where.most_common())]
+    return "\n".join([*lines, "", _means(gpu)])
+
+
+def ladders(gpu: str) -> str:
+    """Every measured problem with all its rows, as ``tilebench leaderboard`` prints them."""
+    measured = (board for board in _boards(gpu) if any(row.record for row in board.rows))
+    return "\n\n".join(map(_ladder, measured))
+
+
+def staleness(gpu: str) -> str:
+    """One sentence where rows are stale, nothing where none is."""
+    measured = [row for board in _boards(gpu) for row in board.rows if row.record]
+    stale = [row for row in measured if row.stale]
+    if not stale:
+        return ""
+    changed = " or ".join(CHANGED[each] for each in sorted({each for row in stale for each in row.stale}))
+    share = f"All {len(stale)}" if len(stale) == len(measured) else f"{len(stale)} of {len(measured)}"
+    return f"**{share} rows are stale**: {changed} has changed since they were measured."
+
+
+@cache
+def _boards(gpu: str) -> tuple[Board, ...]:
+    return tuple(boards(Tree(ROOT), gpu, Selection())[0])
+
+
+def _leaders(gpu: str) -> Iterable[tuple[Board, Row]]:
+    """The first row of each problem's newest board; a copy is what other problems are compared with."""
+    newest: dict[str, Board] = {}
+    for board in _boards(gpu):
+        newest.setdefault(board.problem, board)
+    for board in newest.values():
+        if board.rows and board.rows[0].rank == 1 and parse_shape_key(board.problem).operator != COPY:
+            yield board, board.rows[0]
+
+
+def _means(gpu: str) -> str:
+    """For each operator: its problems, those certainly ahead of the library, the geometric mean of the ratios."""
+    groups = defaultdict(list)
+    for board, row in _leaders(gpu):
+        groups[parse_shape_key(board.problem).operator].append(row)
+    lines = [
+        "| operator | problems | certainly ahead | mean ratio | lowest | highest |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for operator, rows in sorted(groups.items()):
+        ratios = [row.ratio for row in rows if row.ratio]
+        figures = statistics.geometric_mean(ratios), min(ratios), max(ratios)
+        ahead = sum(row.is_ahead for row in rows)
+        lines.append(f"| `{operator}` | {len(rows)} | {ahead} | {' | '.join(f'{each:.3f}' for each in figures)} |")
+    return "\n".join(lines)
+
+
+def _line(board: Board, row: Row, page: str) -> str:
+    bandwidth = row.gbs is not None and row.of_copy is not None and f"{row.gbs:.4g} GB/s, {row.of_copy:.0%} of a copy"
+    ratio = f"**{row.ratio:.4f}**" if row.is_ahead else f"{row.ratio:.4f}"
+    cells = (
+        f"[{board.problem}]({page}#{board.problem})",
+        row.iteration,
+        f"{row.time_ms:.4g}",
+        bandwidth or f"{row.tflops:.4g} TFLOPS",
+        ratio,
+        f"{row.ratio_low:.4f} to {row.ratio_high:.4f}",
+        "unstable" if row.stable is False else "",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _ladder(board: Board) -> str:
+    """Without what depends on the working tree: an edit of a family or of the judge changes no measured figure."""
+    rows = tuple(
+        msgspec.structs.replace(row, stale=(), bound=None, reason=row.reason and row.reason.replace("|", "\\|"))
+        for row in board.rows
+        if row.record
+    )
+    _, _, rest = tables.leaderboard(replace(board, rows=rows), "github").partition("\n")
+    return f"### {board.problem}\n\n" + re.sub(r" +\|", " |", rest).strip()

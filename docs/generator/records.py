@@ -1,0 +1,55 @@
+"""The files of records under ``tuning/``, the columns of an export, and the operators."""
+
+from typing import Final
+
+from docs.generator import schemas
+from harness.boards import exports
+from harness.boards.reproduction import Reproduction
+from harness.extras.foreign.record import ForeignRecord
+from harness.extras.tune.record import Pick
+from harness.extras.tune.record import Trial as TuningTrial
+from harness.operators import OPERATORS
+from harness.records.playoffs import PlayOff
+from harness.records.profiles import ProfileRecord
+from harness.records.results import BaselineRecord, BuildRecord, Record
+
+# File below tuning/<gpu>/ -> the struct of its lines, and what one line is.
+FILES: Final = {
+    "tilelang/logs/<shape_key>/<model>/results.jsonl": (Record, "one outcome of an iteration"),
+    "tilelang/logs/<shape_key>/<model>/builds.jsonl": (BuildRecord, "one build, with what the compilers said"),
+    "tilelang/logs/<shape_key>/<model>/profiles.jsonl": (ProfileRecord, "one profile, with its bound and its ideas"),
+    "tilelang/logs/<shape_key>/<model>/tuning.jsonl": (TuningTrial, "one candidate of a search, on one rung"),
+    "tilelang/logs/<shape_key>/<model>/picks.jsonl": (Pick, "one winner of a search"),
+    "tilelang/logs/<shape_key>/<model>/reproductions.jsonl": (Reproduction, "one record, measured again"),
+    "tilelang/logs/<shape_key>/play_offs.jsonl": (PlayOff, "one play-off between the leaders of a problem"),
+    "tilelang/baseline/<shape_key>/results.jsonl": (BaselineRecord, "one time of the library's call"),
+    "foreign/<shape_key>/<model>/results.jsonl": (ForeignRecord, "one outcome of a foreign script"),
+}
+
+
+def reference() -> str:
+    """Each file with its struct, then every struct with its fields."""
+    lines = ["| file, below `tuning/<gpu>/` | one line is | struct |", "|---|---|---|"]
+    for path, (struct, what) in FILES.items():
+        lines.append(f"| `{path}` | {what} | [{struct.__name__}](#{struct.__name__.lower()}) |")
+    return "\n".join(lines) + "\n\n" + schemas.sections(struct for struct, _ in FILES.values())
+
+
+def columns() -> str:
+    """The columns of an export."""
+    return exports.dictionary()
+
+
+def operators() -> str:
+    """Every operator with its dimensions and with what its module says."""
+    lines = ["| operator | dimensions | computes |", "|---|---|---|"]
+    for name, operator in sorted(OPERATORS.items()):
+        lines.append(f"| `{name}` | {'x'.join(operator.dims)} | {_computes(name)} |")
+    return "\n".join(lines)
+
+
+def _computes(name: str) -> str:
+    """The first sentence of the operator's module, without the operator's name."""
+    module = __import__(f"harness.operators.{name}", fromlist=["__doc__"])
+    first = schemas.prose(module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+    return first.partition(": ")[2] or first
