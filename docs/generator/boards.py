@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from harness.boards import tables
-from harness.boards.leaderboard import Board, Row, boards
+from harness.boards.leaderboard import Board, BoardRow, boards
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.problem import parse_shape_key
 
@@ -81,7 +81,7 @@ def _boards(gpu: str) -> tuple[Board, ...]:
     return tuple(boards(Tree(ROOT), gpu, Selection())[0])
 
 
-def _leaders(gpu: str) -> Iterable[tuple[Board, Row]]:
+def _leaders(gpu: str) -> Iterable[tuple[Board, BoardRow]]:
     """The first row of each problem's newest board; a copy is what other problems are compared with."""
     newest: dict[str, Board] = {}
     for board in _boards(gpu):
@@ -108,7 +108,7 @@ def _means(gpu: str) -> str:
     return "\n".join(lines)
 
 
-def _line(board: Board, row: Row, page: str) -> str:
+def _line(board: Board, row: BoardRow, page: str) -> str:
     bandwidth = row.gbs is not None and row.of_copy is not None and f"{row.gbs:.4g} GB/s, {row.of_copy:.0%} of a copy"
     ratio = f"**{row.ratio:.4f}**" if row.is_ahead else f"{row.ratio:.4f}"
     cells = (

@@ -1,7 +1,9 @@
-"""The command line's reference, from the application itself."""
+"""The command line's reference and its JSON, from the application itself."""
 
 import re
 
+from docs.generator import schemas
+from harness.cli import envelope
 from harness.cli.app import app  # its package registers every verb
 
 
@@ -12,3 +14,19 @@ def reference() -> str:
     _, _, verbs = text.partition("\n## tilebench ")
     sections = sorted(f"## tilebench {section.strip()}" for section in verbs.split("\n## tilebench "))
     return re.sub(r"^\* `[A-Z-]+, (--)", r"* `\1", "\n\n".join(sections), flags=re.MULTILINE)
+
+
+def json() -> str:
+    """The envelope, the data of each verb, and every struct that they hold."""
+    schema = envelope.schema()
+    fields = "\n".join(f"| `{name}` | {schemas.kind(each)} |" for name, each in schema["properties"].items())
+    data = {rule["if"]["properties"]["verb"]["const"]: rule["then"]["properties"]["data"] for rule in schema["allOf"]}
+    verbs = "\n".join(f"| `{verb}` | {schemas.kind(each)} |" for verb, each in data.items())
+    return "\n".join(
+        (
+            schemas.prose(schema["description"]),
+            f"\n| field | type |\n|---|---|\n{fields}",
+            f"\n| verb | its data |\n|---|---|\n{verbs}\n",
+            schemas.described(data.values(), schema["$defs"]),
+        )
+    )

@@ -23,6 +23,7 @@ PARTS: Final[dict[str, Part]] = {
     "rooms": rooms.drawing,
     "folders": rooms.folders,
     "commands": commands.reference,
+    "json": commands.json,
     "records": records.reference,
     "columns": records.columns,
     "operators": records.operators,

@@ -9,9 +9,10 @@ from harness.extras.foreign.record import ForeignRecord
 from harness.extras.tune.record import Pick
 from harness.extras.tune.record import Trial as TuningTrial
 from harness.operators import OPERATORS
+from harness.records.builds import BuildRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
-from harness.records.results import BaselineRecord, BuildRecord, Record
+from harness.records.results import BaselineRecord, Record
 
 # File below tuning/<gpu>/ -> the struct of its lines, and what one line is.
 FILES: Final = {

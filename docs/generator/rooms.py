@@ -9,7 +9,8 @@ from typing import Final
 from tests.harness.test_structure import MODULES, imports, room_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-FOUNDATION: Final = "errors"  # every room imports it; its arrows would say nothing
+# Every room may import these, or they only start the program: their arrows would say nothing.
+HIDDEN: Final = frozenset({"errors", "harness", "__main__"})
 
 
 @cache
@@ -17,7 +18,8 @@ def arrows() -> dict[str, frozenset[str]]:
     """For each room the rooms that its modules import."""
     found: dict[str, set[str]] = defaultdict(set)
     for module in MODULES:
-        found[short(module)] |= {short(each) for each in imports(module)} - {short(module), FOUNDATION}
+        if short(module) not in HIDDEN:
+            found[short(module)] |= {short(each) for each in imports(module)} - {short(module), *HIDDEN}
     return {room: frozenset(others) for room, others in found.items()}
 
 

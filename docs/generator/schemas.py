@@ -2,22 +2,28 @@
 
 import inspect
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 Schema = dict[str, Any]
+_DEFS: Final = "#/$defs/"
 
 
-def sections(structs: Iterable[Any], level: int = 3) -> str:
-    """One section for each struct, and for each that those hold, in the order in which they are first met."""
-    tops, components = msgspec.json.schema_components(list(structs), ref_template="{name}")
-    waiting = [each["$ref"] for each in tops]
+def sections(structs: Iterable[Any]) -> str:
+    """One section for each struct, and for each that those hold."""
+    tops, components = msgspec.json.schema_components(list(structs))
+    return described(tops, components)
+
+
+def described(tops: Iterable[Schema], components: dict[str, Schema]) -> str:
+    """One section for each component that the schemas refer to, directly or not, in the order of first mention."""
+    waiting = [name for each in tops for name in _references(each)]
     ordered: dict[str, str] = {}
     while waiting:
         name = waiting.pop(0)
         if name not in ordered:
-            ordered[name] = _section(name, components[name], level)
+            ordered[name] = _section(name, components[name])
             waiting += _references(components[name])
     return "\n\n".join(ordered.values())
 
@@ -30,6 +36,8 @@ def kind(schema: Schema) -> str:
         return ", or ".join(map(kind, sorted(schema["anyOf"], key=lambda each: each.get("type") == "null")))
     if "enum" in schema:
         return " or ".join(f"`{each}`" for each in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
     if "prefixItems" in schema:
         return f"[{', '.join(map(kind, schema['prefixItems']))}]"
     if schema.get("type") == "array":
@@ -45,8 +53,8 @@ def prose(text: str) -> str:
     return f"```text\n{clean}\n```" if "\n  " in clean else clean.replace("``", "`")
 
 
-def _section(name: str, schema: Schema, level: int) -> str:
-    parts = [f"{'#' * level} {_title(name)}"]
+def _section(name: str, schema: Schema) -> str:
+    parts = [f"### {_title(name)}"]
     if "description" in schema:
         parts.append(prose(schema["description"]))
     if "enum" in schema:
@@ -65,10 +73,10 @@ def _section(name: str, schema: Schema, level: int) -> str:
 def _references(schema: Any) -> list[str]:
     """The structs that a schema holds, in its order."""
     if isinstance(schema, dict):
-        own = [schema["$ref"]] if "$ref" in schema else []
+        own = [schema["$ref"].removeprefix(_DEFS)] if "$ref" in schema else []
         return own + [name for each in schema.values() for name in _references(each)]
     return [name for each in schema for name in _references(each)] if isinstance(schema, list) else []
 
 
 def _title(name: str) -> str:
-    return name.rpartition(".")[2]
+    return name.removeprefix(_DEFS).rpartition(".")[2]
