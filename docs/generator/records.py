@@ -6,8 +6,7 @@ from docs.generator import schemas
 from harness.boards import exports
 from harness.boards.reproduction import Reproduction
 from harness.extras.foreign.record import ForeignRecord
-from harness.extras.tune.record import Pick
-from harness.extras.tune.record import Trial as TuningTrial
+from harness.extras.tune.record import Pick, TuningTrial
 from harness.operators import OPERATORS
 from harness.records.builds import BuildRecord
 from harness.records.playoffs import PlayOff

@@ -17,7 +17,7 @@ FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|toml|sh|yaml|sbatch|html))`")
 GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|^(?:    .*\n)+", re.DOTALL | re.MULTILINE)
 # What a reader of the documentation makes, or what lies elsewhere.
-ELSEWHERE = {"script.py", "torch_mul.py", "harness/operators/scale.py", "tuning/h200/report.html"}
+ELSEWHERE = {"script.py", "baselines/torch_mul.py", "harness/operators/scale.py", "tuning/h200/report.html"}
 
 
 @pytest.mark.parametrize("page", pages(), ids=str)
@@ -53,7 +53,7 @@ def sentences(text: str) -> Iterator[str]:
     text = re.sub(r"<[^>]*>", "", text)
     lines = ["" if line.lstrip().startswith(("|", "#")) else line for line in text.splitlines()]
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", "\n".join(lines)):
-        yield from re.split(r"(?<=[.!?:;])\s+(?=[A-Z`*\[(])", " ".join(paragraph.split()))
+        yield from re.split(r"(?<=[.!?:;])\s+(?=[A-Z0-9`*\[(])", " ".join(paragraph.split()))
 
 
 def words(sentence: str) -> list[str]:
