@@ -13,7 +13,7 @@ from harness.records.results import Measurement, Record
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
 # Two chips of one model give the same kernel another ratio to the library: of the nineteen pairs of H200s that share 40
 # rows of tuning/h200 each lies within this at 95 of 100, relative; more for kernels that are far from the library
-# (docs/how-to/compare.md).
+# (docs/results/between-chips.md).
 CHIP_HALF_WIDTH: Final = 0.016
 CHIP_HALF_WIDTH_PER_LOG: Final = 0.034
 

@@ -90,7 +90,7 @@ def cut_by_rank(simulated: Simulated, parts: Sequence[int] = (16, 1)) -> RaceFie
 
 
 def figures(runs: int, close: int, within: float, noise: float, race: Callable[[Simulated], RaceField]) -> str:
-    """One column of the table in docs/how-to/tune.md."""
+    """One column of the table in docs/results/searches.md."""
     dropped, losses, cost, starts, rounds, left = 0, [], [], [], [], []
     for seed in range(runs):
         random = np.random.default_rng(seed)
