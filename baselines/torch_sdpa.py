@@ -1,6 +1,7 @@
 """``scaled_dot_product_attention`` by its fastest backend, found once by trying them on the problem's own tensors."""
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Final
 
@@ -33,7 +34,8 @@ class _Attention:
     def _fastest(self, *tensors: torch.Tensor) -> SDPBackend:
         def seconds(backend: SDPBackend) -> float:
             try:
-                with sdpa_kernel(backend):
+                with sdpa_kernel(backend), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # they say at length why a backend does not take these shapes
                     return _seconds(lambda: self._attend(*tensors))
             except RuntimeError:  # not for these shapes
                 return float("inf")
