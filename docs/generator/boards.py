@@ -13,8 +13,10 @@ import msgspec
 
 from harness.boards import tables
 from harness.boards.leaderboard import Board, BoardRow, boards
+from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.problem import parse_shape_key
+from harness.records.throughput import throughput
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROWS: Final = 10
@@ -109,13 +111,13 @@ def _means(gpu: str) -> str:
 
 
 def _line(board: Board, row: BoardRow, page: str) -> str:
-    bandwidth = row.gbs is not None and row.of_copy is not None and f"{row.gbs:.4g} GB/s, {row.of_copy:.0%} of a copy"
+    rate = throughput(parse_shape_key(board.problem), gpus.find(board.gpu), row.time_ms or 0)
     ratio = f"**{row.ratio:.4f}**" if row.is_ahead else f"{row.ratio:.4f}"
     cells = (
         f"[{board.problem}]({page}#{board.problem})",
         row.iteration,
         f"{row.time_ms:.4g}",
-        bandwidth or f"{row.tflops:.4g} TFLOPS",
+        str(rate),
         ratio,
         f"{row.ratio_low:.4f} to {row.ratio_high:.4f}",
         "unstable" if row.stable is False else "",
