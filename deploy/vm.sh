@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A fresh cloud VM (Debian or Ubuntu) to a leaderboard. As cloud-init user data, with both exported first, or by hand:
+# Takes a fresh cloud VM (Debian or Ubuntu) to a leaderboard. Run it by hand, or as cloud-init user data with both exported:
 #
 #   TILEBENCH_REPOSITORY=<where this repository is> GPU=h100 bash vm.sh
 #
-# A GPU image of a cloud has driver, Docker and the NVIDIA runtime; this installs what is missing of the rest.
+# A cloud's GPU image has the driver, Docker and the NVIDIA runtime. This script installs what else is missing.
 set -euo pipefail
 export HOME="${HOME:-/root}" # cloud-init sets none
 
@@ -19,11 +19,11 @@ command -v make >/dev/null || packages+=(make)
 command -v docker >/dev/null || packages+=(docker.io)
 python=python3
 if command -v python3 >/dev/null && ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    python=python3.11 # beside the distribution's own, which in Ubuntu 22.04 is 3.10
+    python=python3.11 # Ubuntu 22.04's own Python is 3.10
 fi
 "$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=("$python" "$python-venv")
 if nvidia-smi >/dev/null 2>&1 && ! command -v nvidia-ctk >/dev/null; then
-    packages+=(nvidia-container-toolkit) # from NVIDIA's own apt repository, which a cloud's GPU image has set up
+    packages+=(nvidia-container-toolkit) # a cloud's GPU image has NVIDIA's apt repository
 fi
 if [ "${#packages[@]}" -gt 0 ]; then
     as_root apt-get update -qq
@@ -39,5 +39,5 @@ if command -v nvidia-ctk >/dev/null && ! as_root docker info --format '{{json .R
 fi
 
 [ -d "$folder" ] || git clone --depth 1 "$repository" "$folder"
-# sudo, because who was added to the group docker must log in again first; the records belong to the folder's owner.
+# sudo: a user who joined the group docker must log in again first. The records belong to the folder's owner.
 as_root make -C "$folder" docker-bench "GPU=$gpu" "PYTHON=$python"
