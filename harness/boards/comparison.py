@@ -1,4 +1,4 @@
-"""Comparison: two measurements of one problem, told apart or not; what must not be compared is said instead."""
+"""Comparison of two measurements of one problem, or the reason why they must not be compared."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ from harness.records.base import Status
 from harness.records.results import Measurement, Record
 
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
-# Two chips of one model give the same kernel another ratio to the library: of the nineteen pairs of H200s that share 40
-# rows of tuning/h200 each lies within this at 95 of 100, relative; more for kernels that are far from the library
-# (docs/results/between-chips.md).
+# The same kernel has another ratio to the library on another chip of the same model. Over nineteen pairs of H200s that
+# share 40 rows of tuning/h200, 95 of 100 differences are within these (docs/results/between-chips.md). Relative; the second
+# grows with a kernel's distance from the library.
 CHIP_HALF_WIDTH: Final = 0.016
 CHIP_HALF_WIDTH_PER_LOG: Final = 0.034
 
@@ -27,10 +27,10 @@ class Change(StrEnum):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How B stands to A: ``quotient`` is A's time over B's, each against the library; above 1, B is faster.
+    """``quotient`` is A's time over B's, each relative to the library: above 1, B is faster.
 
-    ``low`` and ``high`` bound its 95% interval; all three are None where the two are not compared, and ``why`` says
-    why. ``notes`` are differences that a comparison survives. ``a`` and ``b`` are the records' ids.
+    ``low`` and ``high`` bound its 95% interval. All three are None if the two are not compared; ``why`` says why.
+    ``notes`` are differences that a comparison tolerates. ``a`` and ``b`` are the records' ids.
     """
 
     gpu: str
@@ -55,7 +55,7 @@ class Interval(msgspec.Struct, frozen=True):
     high: float
 
     def verdict(self, margin: float = MARGIN) -> Change:
-        """Faster or slower where 1 lies outside; same where the whole interval is within the margin about 1."""
+        """Faster or slower if 1 is outside; the same if the whole interval is within the margin of 1."""
         if self.low > 1:
             return Change.FASTER
         if self.high < 1:
@@ -64,9 +64,9 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
-    """B's ratio over A's with its interval, from theirs: independent errors of logarithms add in quadrature.
+    """B's ratio over A's. Independent errors of logarithms add in quadrature.
 
-    Unbounded, and so undecided, where one of theirs reaches 0.
+    The interval is unbounded, and so undecided, if one of theirs reaches 0.
     """
     if _reaches_0(a) or _reaches_0(b):
         return Interval(b.ratio / a.ratio, 0.0, math.inf)
@@ -78,7 +78,7 @@ def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
 
 
 def compare(a: Record, b: Record, margin: float = MARGIN) -> Comparison:
-    """How two records of one iteration, or of two, stand to each other."""
+    """Compare two records, of one iteration or of two."""
     same = Comparison(b.gpu, b.shape_key, b.model, b.iteration, Change.INCOMPARABLE, a.id, b.id)
     why = _incomparable(a, b)
     if why is not None:
@@ -99,28 +99,22 @@ def compare(a: Record, b: Record, margin: float = MARGIN) -> Comparison:
 
 
 def pair(before: Sequence[Record], after: Sequence[Record], margin: float = MARGIN) -> list[Comparison]:
-    """Compare what both sides hold, by GPU key, problem, model and iteration; the last of each side counts."""
+    """Compare the last records of both sides, by GPU key, problem, model and iteration."""
     first, second = _last(before), _last(after)
     found = []
     for key in dict.fromkeys((*first, *second)):
         a, b = first.get(key), second.get(key)
         if a is not None and b is not None:
             found.append(compare(a, b, margin))
-            continue
-        found.append(
-            Comparison(
-                *key,
-                Change.INCOMPARABLE,
-                _id(a),
-                _id(b),
-                why=f"{'B' if b is None else 'A'} has no record of it",
-            )
-        )
+        else:
+            why = f"{'B' if b is None else 'A'} has no record of it"
+            one, other = (each.id if each is not None else None for each in (a, b))
+            found.append(Comparison(*key, Change.INCOMPARABLE, one, other, why=why))
     return found
 
 
 def differences(a: Record, b: Record) -> tuple[str, ...]:
-    """In what two records differ besides their figures, in words."""
+    """The differences of two records besides their figures, in words."""
     ours, theirs = a.environment, b.environment
     fields = ("device", "driver", "python", "torch", "tilelang", "tvm_ffi", "image", "forced")
     found = ["another chip"] if ours.device_uuid != theirs.device_uuid else []
@@ -166,22 +160,18 @@ def _incomparable(a: Record, b: Record) -> str | None:
         return f"different timers: {a.measurement.timer} and {b.measurement.timer}"
     one = f"{a.measurement.baseline} of torch {a.environment.torch}"
     other = f"{b.measurement.baseline} of torch {b.environment.torch}"
-    if one != other:  # both stand against the library, which must be the same
-        return f"different opponents: {one} and {other}"
+    if one != other:
+        return f"different libraries: {one} and {other}"
     return None
 
 
 def _reaches_0(measured: Measurement) -> bool:
-    """Whether its ratio has no logarithm at the low end: a bootstrap's interval of disturbed blocks may be so wide."""
+    """Whether the low end has no logarithm; disturbed blocks can widen a bootstrap interval so far."""
     return measured.ratio_low <= 0
 
 
-def _id(record: Record | None) -> str | None:
-    return None if record is None else record.id
-
-
 def _last(records: Sequence[Record]) -> dict[tuple[str, str, str, str], Record]:
-    """The newest measurement of each iteration, or its newest outcome where there is none."""
+    """The newest measurement of each iteration, or else its newest outcome."""
     found: dict[tuple[str, str, str, str], Record] = {}
     for record in records:
         key = (record.gpu, record.shape_key, record.model, record.iteration)

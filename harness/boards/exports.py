@@ -1,4 +1,4 @@
-"""Exports: records as a flat table for other tools, one row each, with units in the names of the columns."""
+"""Exports: records as a flat table for other tools, with units in the names of the columns."""
 
 import csv
 import io
@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.errors import InfrastructureError, UsageError, explained
+from harness.evidence.report import main_kernel
 from harness.records.results import Record, worst_error
 
 FORMATS: Final = ("csv", "json", "parquet")
@@ -18,24 +19,19 @@ _Value = str | int | float | bool | None
 
 
 def _measured(name: str) -> Callable[[Record], _Value]:
-    return lambda record: getattr(record.measurement, name) if record.measurement else None
+    return lambda record: getattr(record.measurement, name, None)
 
 
 def _telemetry(name: str) -> Callable[[Record], _Value]:
     def value(record: Record) -> _Value:
-        telemetry = record.measurement.telemetry if record.measurement else None
-        found = getattr(telemetry, name) if telemetry else None
+        found: Any = getattr(record.measurement and record.measurement.telemetry, name, None)
         return ", ".join(found) if isinstance(found, tuple) else found
 
     return value
 
 
 def _kernel(name: str) -> Callable[[Record], _Value]:
-    def value(record: Record) -> _Value:
-        kernels = record.build.kernels if record.build else None
-        return getattr(kernels[0], name) if kernels else None
-
-    return value
+    return lambda record: getattr(main_kernel(record.build), name, None)
 
 
 def _worst(name: str) -> Callable[[Record], _Value]:
@@ -60,7 +56,7 @@ COLUMNS: Final[dict[str, tuple[type, str, Callable[[Record], _Value]]]] = {
     "recorded_at": (str, "when, ISO 8601 in UTC", _of("recorded_at")),
     "gpu": (str, "GPU key", _of("gpu")),
     "shape_key": (str, "the problem", _of("shape_key")),
-    "model": (str, "who tuned", _of("model")),
+    "model": (str, "the model that tuned", _of("model")),
     "iteration": (str, "the iteration's name", _of("iteration")),
     "number": (int, "its number in the ladder", _of("number")),
     "parent": (str, "the iteration that it started from", _of("parent")),
@@ -109,18 +105,18 @@ COLUMNS: Final[dict[str, tuple[type, str, Callable[[Record], _Value]]]] = {
 
 
 def rows(records: list[Record]) -> list[dict[str, _Value]]:
-    """One row a record, in their order."""
+    """One row per record, in their order."""
     return [{name: read(record) for name, (_, _, read) in COLUMNS.items()} for record in records]
 
 
 def chosen(named: str | None, output: Path | None) -> str:
-    """The format that was named, else that of the file's name, else CSV; raises UsageError."""
+    """The named format, or else that of the file's suffix, or else CSV. Raises UsageError."""
     guess = output.suffix.removeprefix(".") if output is not None else ""
     found = named or (guess if guess in FORMATS else FORMATS[0])
     if found not in FORMATS:
         raise UsageError(f"--format '{found}' is not {', '.join(FORMATS)}")
     if found == "parquet" and output is None:
-        raise UsageError("Parquet is not for a terminal; name a file with --output records.parquet")
+        raise UsageError("Parquet cannot go to a terminal; name a file with --output records.parquet")
     return found
 
 
@@ -138,7 +134,7 @@ def write(table: list[dict[str, _Value]], form: str, output: Path | None) -> Non
 
 
 def dictionary() -> str:
-    """The data dictionary, a Markdown table."""
+    """The columns as a Markdown table."""
     lines = ["| column | type | what it holds |", "|---|---|---|"]
     lines += [f"| `{name}` | {kind.__name__} | {text} |" for name, (kind, text, _) in COLUMNS.items()]
     return "\n".join(lines) + "\n"

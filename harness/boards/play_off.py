@@ -1,4 +1,4 @@
-"""A play-off: the leaders of a problem measured in turns, so that their order hangs on nothing but themselves."""
+"""A play-off: the leaders of a problem, measured in turns, so that all of them see the same conditions."""
 
 import math
 import random
@@ -36,9 +36,9 @@ def hold(
     settings: Settings,
     reporter: Reporter,
 ) -> PlayOff:
-    """Measure each leader once a round, in an order drawn anew; raises InfrastructureError where one is rejected.
+    """Measure each leader once a round, in random order. Raises InfrastructureError if one is rejected.
 
-    The sample is the round, not the block: what a process or a minute has of its own is drawn anew in each.
+    The sample is the round, not the block: effects of one process or one minute are drawn anew in each round.
     """
     if len(leaders) < 2:
         raise UsageError("a play-off needs two leaders; here one iteration leads alone")
@@ -69,7 +69,7 @@ def hold(
 
 
 def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[PlayOffEntry, ...]:
-    """The order by geometric mean, each with its distance from the first."""
+    """Order the leaders by geometric mean, each with its distance from the first."""
     order = sorted(ratios, key=lambda each: -statistics.fmean(map(math.log, ratios[each])))
     first = [math.log(ratio) for ratio in ratios[order[0]]]
     found = []

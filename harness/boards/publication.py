@@ -1,4 +1,4 @@
-"""Publishing: the leaderboard's best kernel of each problem, read from its source, as data for users of kernels/."""
+"""Publication: the best kernel of each problem as data for users of kernels/, read from its source."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -14,18 +14,18 @@ from harness.judge.facts.import_reader import imports_of
 from harness.records.base import Status
 from harness.records.published import Publication, Winner
 
-WRAPPER: Final = "kernels.compiled.compiled"  # takes what goes to the compiler beside the family's own levers
+WRAPPER: Final = "kernels.compiled.compiled"  # takes compiler options beside the family's levers
 TO_THE_COMPILER: Final = ("pass_configs", "compile_flags")
-DIGITS: Final = 4  # as the leaderboard prints them
+DIGITS: Final = 4  # as on the leaderboard
 
 
 class Unreadable(Exception):
-    """A source that is not ``return family(problem, **CONFIG)``; one sentence says what it is instead."""
+    """A source that is not ``return family(problem, **CONFIG)``; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How an iteration calls a family; ``wrapped`` where part of the levers goes to the compiler."""
+    """An iteration's call of a family. If ``wrapped``, some levers go to the compiler."""
 
     family: str
     levers: dict[str, Any]
@@ -33,10 +33,10 @@ class Call:
 
 
 def publication(tree: Tree, gpu: str, before: Publication) -> tuple[Publication, list[str]]:
-    """What the leaderboard gives now, and a line for each iteration that was passed over.
+    """The winners by the leaderboard, and a line for each iteration that was passed over.
 
-    What was published ``before`` takes part while its row is stale, until it is measured again, unless its own source
-    has changed: neither a stricter judge nor an edit of a family, which tests hold to its results, takes away a kernel.
+    A winner published ``before`` stays while its row is stale, unless its own source has changed. So neither a stricter
+    judge nor an edit of a family takes a kernel away before it is measured again.
     """
     boards, complaints = leaderboard.boards(tree, gpu, Selection())
     winners: dict[str, Winner] = {}
@@ -54,9 +54,9 @@ def publication(tree: Tree, gpu: str, before: Publication) -> tuple[Publication,
 def _best(
     tree: Tree, gpu: str, boards: list[Board], complaints: list[str], known: Winner | None
 ) -> Winner | str | None:
-    """Of the newest environment in which a row holds: the first row whose source can be read; None without any.
+    """The first row with a readable source, in the newest environment with valid rows; or why there is no winner.
 
-    None too where no kernel is a family's with levers: what a problem's iterations write themselves is not for others.
+    None if no row is valid, or if no kernel is a family's: kernels written in an iteration are not published.
     """
     for board in boards:
         rows = [row for row in board.rows if _holds(row, known) and not row.is_baseline]
@@ -122,7 +122,7 @@ def _winner(row: BoardRow, call: Call) -> Winner:
 
 
 def read_call(source: str) -> Call:
-    """The family and its literal levers, from the source; raises Unreadable."""
+    """The family and its literal levers in a source. Raises Unreadable."""
     try:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Reproduction: an iteration as it was recorded, measured again, and held against the record."""
+"""Reproduction: an iteration measured again with its recorded code, and compared with its record."""
 
 import json
 import os
@@ -51,7 +51,7 @@ print(source_sha256(path), families_sha256(root, path), judge)
 
 
 class Reproduction(BaseRecord, frozen=True):
-    """A record measured again; ``agrees`` where the quotient's interval holds 1. ``source`` is where its code was."""
+    """A record measured again. ``agrees`` if the quotient's interval holds 1; ``source`` says where the code was."""
 
     original: str
     source: str
@@ -66,7 +66,7 @@ class Reproduction(BaseRecord, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RecordedCode:
-    """A record, and the place where its code is as it was."""
+    """A record, and a checkout with its code."""
 
     record: Record
     root: Path
@@ -74,7 +74,7 @@ class RecordedCode:
 
 
 def find_record(tree: Tree, named: str) -> Record:
-    """The record of a short id, or of its beginning, or the last of a file; raises UsageError."""
+    """The record of an id or its beginning, or the last measurement of a file. Raises UsageError."""
     path = Path(named)
     if path.is_file():
         records = [each for each in read(path, Record)[0] if each.measurement is not None]
@@ -96,7 +96,7 @@ def find_record(tree: Tree, named: str) -> Record:
 
 @contextmanager
 def as_recorded(tree: Tree, record: Record) -> Iterator[RecordedCode]:
-    """A scratch checkout with the iteration, its families and the judge as they were, without records."""
+    """A scratch checkout with the recorded iteration, families and judge, without records."""
     path = tree.sources(record.gpu, record.shape_key, record.model) / f"{record.iteration}.py"
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
         with files.scratch("reproduce") as root:
@@ -112,7 +112,7 @@ def as_recorded(tree: Tree, record: Record) -> Iterator[RecordedCode]:
 
 
 def again(found: RecordedCode, *, in_image: bool) -> Record:
-    """Measure it once more by its own harness, with the budget that it had; what it says goes to stderr."""
+    """Measure it again by its own harness, with its budget. Its messages go to stderr."""
     record = found.record
     assert record.measurement is not None
     budget_s = max(rules_of(find(record.gpu)).budget_s, round(record.measurement.seconds + 0.5))
@@ -142,7 +142,7 @@ def again(found: RecordedCode, *, in_image: bool) -> Record:
 
 
 def judge(found: RecordedCode, measured: Record) -> Reproduction:
-    """Whether the two agree: their quotient's interval holds 1."""
+    """Compare the two; they agree if their quotient's interval holds 1."""
     compared = comparison.compare(found.record, measured)
     return Reproduction(
         schema=SCHEMA,
@@ -160,7 +160,7 @@ def judge(found: RecordedCode, measured: Record) -> Reproduction:
 
 
 def keep(tree: Tree, reproduction: Reproduction) -> Path:
-    """Append it beside the records of its iteration, which it does not change."""
+    """Append it to ``reproductions.jsonl`` beside the records of its iteration."""
     record = reproduction.again
     path = tree.records(record.gpu, record.shape_key, record.model).with_name("reproductions.jsonl")
     append(path, reproduction)
@@ -180,7 +180,7 @@ def _wanted(record: Record) -> tuple[str, str, str]:
 
 
 def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
-    """Hashes of iteration, families and judge, as the harness of that checkout takes them; empty where it cannot."""
+    """Hashes of iteration, families and judge by the harness of a checkout; empty if that fails."""
     environment = os.environ | {"PYTHONPATH": Tree(root).python_path}
     command = [sys.executable, "-c", _HASHES, str(root), str(path), record.shape_key.partition("_")[0], record.gpu]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
@@ -189,7 +189,7 @@ def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
 
 
 def _commit(tree: Tree, path: Path, record: Record) -> str:
-    """The newest commit whose iteration, families and judge are the record's; else one that has the first two."""
+    """The newest commit with the record's iteration, families and judge, or else with the first two."""
     wanted = [tree.short(path), *DECIDING]
     commits = revisions.git(tree.root, "log", "--format=%H", "--", *wanted).decode().split()
     close: str | None = None

@@ -1,4 +1,4 @@
-"""Revisions: records and sources as they were, from git or from files, without touching the working tree."""
+"""Records and sources of older revisions, from git or from files; the working tree does not change."""
 
 import subprocess
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ PREVIOUS: Final = "previous"
 
 
 def records(tree: Tree, gpu: str, named: str) -> tuple[list[Record], list[str]]:
-    """The records that a name stands for, and what could not be read.
+    """The records that a name stands for, and complaints about unreadable lines.
 
-    ``last`` is the newest of each iteration in the tree and ``previous`` the one before; else a file or a folder of
-    records, or a git revision. Raises UsageError where it is none of these.
+    A name is ``last`` (the newest of each iteration), ``previous`` (the one before), a file or folder of records, or a
+    git revision. Raises UsageError for any other.
     """
     if named in (LAST, PREVIOUS):
         return _newest(tree, gpu, back=0 if named == LAST else 1)
@@ -40,10 +40,9 @@ def records(tree: Tree, gpu: str, named: str) -> tuple[list[Record], list[str]]:
 
 def resolve(root: Path, revision: str) -> str:
     """The commit that a revision names; raises UsageError."""
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     try:
-        return (
-            git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
-        )
+        return git(root, *words).decode().strip()
     except InfrastructureError:
         raise UsageError(
             f"'{revision}' is neither {LAST} nor {PREVIOUS}, nor a file or folder of records, nor a git revision"
@@ -51,7 +50,7 @@ def resolve(root: Path, revision: str) -> str:
 
 
 def git(root: Path, *words: str) -> bytes:
-    """What git prints; raises InfrastructureError with its last line where it fails."""
+    """The output of git. Raises InfrastructureError with git's last line."""
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
     except FileNotFoundError:
@@ -64,10 +63,10 @@ def git(root: Path, *words: str) -> bytes:
 
 @contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
-    """A scratch worktree of a commit; gone afterwards, however it ends."""
+    """A scratch worktree of a commit, removed afterwards."""
     with files.scratch("revision") as folder:
         place = folder / "tree"
-        git(root, "worktree", "prune")  # of those that were killed
+        git(root, "worktree", "prune")  # worktrees of killed processes
         git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
         try:
             yield place
@@ -76,10 +75,7 @@ def checked_out(root: Path, commit: str) -> Iterator[Path]:
 
 
 def _within(folder: Path) -> list[Path]:
-    """The files of records in a folder: under ``logs`` where it has that, since a tree keeps other results as well.
-
-    Raises UsageError where there is none.
-    """
+    """The files of records in a folder, only those under ``logs`` if there are any. Raises UsageError without any."""
     found = sorted(folder.rglob("results.jsonl"))
     if not found:
         raise UsageError(f"{folder} holds no results.jsonl")
@@ -96,9 +92,5 @@ def _newest(tree: Tree, gpu: str, back: int) -> tuple[list[Record], list[str]]:
 
 
 def _joined(parts: Iterator[tuple[list[Record], list[str]]]) -> tuple[list[Record], list[str]]:
-    found: list[Record] = []
-    problems: list[str] = []
-    for records, complaints in parts:
-        found += records
-        problems += complaints
-    return found, problems
+    taken = list(parts)
+    return [each for records, _ in taken for each in records], [each for _, problems in taken for each in problems]

@@ -91,7 +91,7 @@ def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
     ("change", "says"),
     [
         ({"device": "NVIDIA A100"}, "different GPUs: NVIDIA H200 and NVIDIA A100"),
-        ({"torch": "9.9"}, "different opponents: torch.matmul of torch .* and torch.matmul of torch 9.9"),
+        ({"torch": "9.9"}, "different libraries: torch.matmul of torch .* and torch.matmul of torch 9.9"),
     ],
 )
 def test_what_cannot_be_compared_is_not(change: dict[str, str], says: str) -> None:
@@ -222,7 +222,7 @@ def test_a_side_without_records_is_refused(history: Tree) -> None:
         (("reproduce", "zz"), "no record's id begins with 'zz'"),
         (("reproduce", ""), "no record's id begins with ''"),
         (("export", "--format", "xls"), "--format 'xls' is not csv, json, parquet"),
-        (("export", "--format", "parquet"), "Parquet is not for a terminal"),
+        (("export", "--format", "parquet"), "Parquet cannot go to a terminal"),
     ],
 )
 def test_a_wrong_command_is_one_line(history: Tree, words: tuple[str, ...], says: str) -> None:
