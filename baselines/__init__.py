@@ -1,4 +1,4 @@
-"""The opponents: what a user would call instead of the kernel. An iteration cannot choose them."""
+"""The baselines: the library calls that kernels are compared with. An iteration cannot choose them."""
 
 from baselines.interface import Baseline, library
 

@@ -1,4 +1,4 @@
-"""The one interface of a baseline, and which baseline a problem has."""
+"""The interface of baselines, and the baseline of each problem."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ CHECKOUT: Final = Path(__file__).parent.parent
 class Baseline:
     """A library call that takes the problem's inputs and writes its output: ``baseline(a, b, out)``.
 
-    ``returns`` marks one that can only return its output; what is timed as the opponent is then the call alone, while
-    iter000 copies, and so looks slower than its opponent by as much as a copy takes.
+    ``returns`` marks a call that can only return its output. The baseline is then timed without a copy, while iter000
+    copies the result, and so is slower by the time of a copy.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Baseline:
             self.call(*tensors)
 
     def alone(self, *tensors: torch.Tensor) -> None:
-        """The call as a user would make it, whose output nobody looks at."""
+        """The call as a user makes it, without a copy of its output."""
         self.call(*(tensors[:-1] if self.returns else tensors))
 
     def _made(self, *tensors: torch.Tensor) -> torch.Tensor:
@@ -45,9 +45,9 @@ class Baseline:
 
 
 def library(problem: Problem) -> Baseline:
-    """The function named like the problem's operator, of the module here that has one; raises UsageError.
+    """The function named like the problem's operator. Raises UsageError if no module here has one.
 
-    One that takes no output to write to, ``out``, returns it.
+    A function without a parameter ``out`` returns its output.
     """
     module = baseline_module(CHECKOUT, problem.operator)
     if module is None:

@@ -1,6 +1,6 @@
-"""``torch._scaled_mm`` into a given output: cuBLAS's 8-bit products, with a scale a tensor or a block.
+"""``torch._scaled_mm`` into a given output: cuBLAS's 8-bit products, with one scale per tensor or per block.
 
-On a CPU, which has no call for blocks or for other inputs than 8-bit ones, they are scaled and then multiplied.
+A CPU has no call for blocks, nor for inputs of more than 8 bits: there the inputs are scaled, then multiplied.
 """
 
 import torch
@@ -11,9 +11,9 @@ from harness.operators.scaling import dequantised
 def scaledlinear(
     a: torch.Tensor, w: torch.Tensor, scale_a: torch.Tensor, scale_w: torch.Tensor, out: torch.Tensor
 ) -> None:
-    """C[M,N] = (A[M,K] · W[N,K]ᵀ) s[1] t[1], summed in float32, as is its default.
+    """C[M,N] = (A[M,K] · W[N,K]ᵀ) s[1] t[1], summed in float32.
 
-    With ``use_fast_accum`` the tensor cores sum alone, in 14 bits: over K = 8192 that is wrong by the limits.
+    With ``use_fast_accum`` the tensor cores sum in 14 bits, which exceeds the error limits at K = 8192.
     """
     if a.dtype == torch.float8_e4m3fn:
         torch._scaled_mm(a, w.t(), scale_a=scale_a, scale_b=scale_w, out_dtype=out.dtype, out=out)

@@ -1,4 +1,4 @@
-"""``scaled_dot_product_attention`` by its fastest backend, found once by trying them on the problem's own tensors."""
+"""``scaled_dot_product_attention`` by its fastest backend, found once on the problem's own tensors."""
 
 import time
 import warnings
@@ -14,7 +14,7 @@ TRIES: Final = 5
 
 
 class _Attention:
-    """The library's attention; its result is a tensor of its own, since no backend takes one to write to."""
+    """The library's attention; it returns a new tensor, because no backend takes an output."""
 
     def __init__(self, *, causal: bool) -> None:
         self.causal = causal
@@ -63,5 +63,5 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
 
 
 def causalattention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """The same, where a query sees the keys up to its own position."""
+    """``attention`` in which a query sees the keys up to its own position."""
     return _causal(q, k, v)

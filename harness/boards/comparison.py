@@ -12,8 +12,8 @@ from harness.records.results import Measurement, Record
 
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
 # The same kernel has another ratio to the library on another chip of the same model. Over nineteen pairs of H200s that
-# share 40 rows of tuning/h200, 95 of 100 differences are within these (docs/results/between-chips.md). Relative; the second
-# grows with a kernel's distance from the library.
+# share 40 rows of tuning/h200, 95 of 100 differences are within these (docs/results/between-chips.md). Both are
+# relative; the second grows with a kernel's distance from the library.
 CHIP_HALF_WIDTH: Final = 0.016
 CHIP_HALF_WIDTH_PER_LOG: Final = 0.034
 

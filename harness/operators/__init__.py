@@ -1,4 +1,4 @@
-"""The operators a problem can name: each module of this package that has an OPERATOR, whose name is the module's."""
+"""The operators of problems: the OPERATOR of each module of this package, named like its module."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""``attention``: O = softmax(Q·Kᵀ / sqrt(D))·V, as ``scaled_dot_product_attention`` has it; and its causal kin.
+"""``attention``: O = softmax(Q·Kᵀ / sqrt(D))·V, as in ``scaled_dot_product_attention``; also with a causal mask.
 
 Dimensions are batch B, heads H, key and value heads G (H / G heads share one), tokens S, depth D of Q and K, width W
 of V: Q[B,H,S,D], K[B,G,S,D], V[B,G,S,W] -> O[B,H,S,W].
@@ -22,23 +22,23 @@ def _inputs(dims: Dims) -> tuple[Shape, ...]:
 
 
 def _scales(dims: Dims, *, causal: bool) -> tuple[float, ...]:
-    """Scores of variance 1: a row's squared weights then sum to e / keys, but more where the query is a long one.
+    """Scales that give scores of variance 1. The squared weights of a row then sum to about e / keys.
 
-    So the largest of 10^8 outputs lies at ten deviations, not at six as in a product, and its rounding with it: at the
-    full OUTPUT_SCALE the library's own was off by 0.0118 in bfloat16. Half of it keeps right ones within the limits.
-    A causal output's first row has one key.
+    Long queries have larger sums, so the largest of 10^8 outputs is at ten deviations, not at six as in a product. At
+    the full OUTPUT_SCALE the library's own rounding error was 0.0118 in bfloat16; half of it keeps right outputs within
+    the limits. The first row of a causal output has one key.
     """
     return 1.0, 1.0, OUTPUT_SCALE if causal else OUTPUT_SCALE / 2 * math.sqrt(dims[3] / math.e)
 
 
 def _flops(dims: Dims, *, causal: bool) -> int:
-    """Two products of every query with every key; a causal one counts as half, as is usual."""
+    """Two products of every query with every key; by convention a causal mask halves the count."""
     batch, heads, _, tokens, depth, width = dims
     return 2 * batch * heads * tokens * tokens * (depth + width) // (2 if causal else 1)
 
 
 def _attend(q: Any, k: Any, v: Any, last_seen: Any) -> Any:
-    """Rows of queries against all keys of a head; ``last_seen`` is the last key of each row, None for all."""
+    """Attention of some queries to the keys of a head; ``last_seen`` is each row's last key, None for all."""
     import torch
 
     scores = q @ k.T / math.sqrt(q.shape[-1])
@@ -48,7 +48,7 @@ def _attend(q: Any, k: Any, v: Any, last_seen: Any) -> Any:
 
 
 def _reference(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
-    """One head at a time: its scores are as many as memory should hold at once."""
+    """One head at a time, because memory should not hold the scores of several."""
     import torch
 
     batch, heads, tokens, _ = q.shape
@@ -62,7 +62,7 @@ def _reference(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 
 
 def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times, *, causal: bool) -> tuple[Any, Any]:
-    """Some rows of one head, drawn anew and computed again; and all of the output read, for what was not written."""
+    """Compute random rows of one head again, and read the whole output, to find elements that were not written."""
     import torch
 
     q, k, v = inputs
@@ -78,11 +78,11 @@ def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times, *, caus
 
 
 def _fill_exact(inputs: Sequence[Any], dice: Any, *, causal: bool) -> None:
-    """Each query has the key of one token that it sees, large: its weight is 1, all others underflow to 0.
+    """Give each query the large key of one visible token: its weight is 1, and all others underflow to 0.
 
-    The output is then that token's row of V, small integers, bit for bit: what a wrong index, mask or head gets wrong.
-    Keys are binary codes of their position in +APART and -APART, repeated over D: for 16,384 tokens and D = 128 any two
-    differ in 9 entries at least, and scores by 2 · 9 · APART² / sqrt(D) = 102, where exp(-102) is nothing beside 1.
+    The output is then that token's row of V, small integers, bit for bit, so a wrong index, mask or head shows. Keys
+    are binary codes of their position in +APART and -APART, repeated over D. For 16,384 tokens and D = 128 any two
+    differ in at least 9 entries, and scores by 2 · 9 · APART² / sqrt(D) = 102; exp(-102) vanishes beside 1.
     """
     import torch
 
@@ -98,7 +98,7 @@ def _fill_exact(inputs: Sequence[Any], dice: Any, *, causal: bool) -> None:
 
     for b in range(batch):
         for g in range(k.shape[1]):
-            # Each head has its own names for the positions, so that another head's keys lead elsewhere.
+            # Each head renames the positions, so that another head's keys select other tokens.
             name = int(torch.randint(1 << bits, (1,), device=q.device, generator=dice))
             k[b, g] = code(positions ^ name)
             for h in range(g * shared, (g + 1) * shared):
@@ -118,7 +118,7 @@ def operator(name: str, *, causal: bool) -> Operator:
         multiples=(("H", "G"),),
         flops=partial(_flops, causal=causal),
         terms=lambda dims: dims[3],
-        exact_in="bfloat16",  # a weight of exp2(x - x) is 1 to about 1e-4, where the multiplication by the scale rounds
+        exact_in="bfloat16",  # multiplying by the scale rounds, so a weight of exp2(x - x) is 1 to about 1e-4
         roundings=2,  # the weights' to the input dtype, and the output's
         reference=partial(_reference, causal=causal),
         scales=partial(_scales, causal=causal),

@@ -1,6 +1,6 @@
-"""``blockscaledlinear``: A[M,K] · W[N,K]ᵀ -> C[M,N], 8-bit inputs in blocks that each have a scale.
+"""``blockscaledlinear``: A[M,K] · W[N,K]ᵀ -> C[M,N], 8-bit inputs with one scale per block.
 
-S[K/128,M] scales 1x128 blocks of A, and lies as kernels read it, M fastest; T[N/128,K/128] scales 128x128 blocks of W.
+S[K/128,M] scales 1x128 blocks of A, with M fastest, as kernels read it. T[N/128,K/128] scales 128x128 blocks of W.
 """
 
 from collections.abc import Sequence

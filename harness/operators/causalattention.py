@@ -1,4 +1,4 @@
-"""``causalattention``: as ``attention``, where a query sees the keys up to its own position."""
+"""``causalattention``: ``attention`` in which a query sees the keys up to its own position."""
 
 from harness.operators.attention import operator
 

@@ -1,29 +1,11 @@
-"""``copy``: X[M,N] -> Z[M,N]; the library's figure here is the ceiling of every problem that moves as many bytes."""
+"""``copy``: X[M,N] -> Z[M,N]; the library's copy is the bandwidth that memory-bound problems are compared with."""
 
-from collections.abc import Sequence
-from typing import Any
+from harness.operators.elementwise import elementwise
 
-from harness.judge.facts.operator import Operator
-from harness.operators.products import fill_exact, signed, unscaled
-
-
-def _reference(x: Any) -> Any:
-    return x
-
-
-def _of_inputs(inputs: Sequence[Any], signs: Any) -> Any:
-    return inputs[0] @ signs
-
-
-OPERATOR = Operator(
-    name="copy",
-    dims=("M", "N"),
+OPERATOR = elementwise(
+    "copy",
+    ("M", "N"),
     inputs=lambda dims: (dims,),
-    output=lambda dims: dims,
-    flops=lambda dims: 0,
-    terms=lambda dims: 1,
-    reference=_reference,
-    scales=unscaled(1),
-    fill_exact=fill_exact,
-    sketch=signed(_of_inputs),
+    reference=lambda x: x,
+    signed_sum=lambda inputs, signs: inputs[0] @ signs,
 )

@@ -1,20 +1,20 @@
-"""What operators share: scales of their inputs, small integers, random signs, and Freivalds' check."""
+"""Products of matrices: scales of inputs, small integers, random signs, and Freivalds' check."""
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.judge.facts.operator import OUTPUT_SCALE, Dims, Sketch, Times
+from harness.judge.facts.operator import OUTPUT_SCALE, Dims, Operator, Shape, Sketch, Times
 
 
 def scales(dims: Dims) -> tuple[float, float]:
-    """Both alike: sums of K products of zero-mean values then have the output's scale."""
+    """Equal scales, such that sums of K products of zero-mean values have the output's scale."""
     each = math.sqrt(OUTPUT_SCALE / math.sqrt(dims[2]))
     return each, each
 
 
 def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
-    """Small integers: every partial sum is exact, so the rounded result is unique."""
+    """Fill with small integers: every partial sum is exact, so the rounded result is unique."""
     import torch
 
     for tensor in inputs:
@@ -31,29 +31,36 @@ def signs_of(output: Any, dice: Any) -> Any:
     return torch.randint(0, 2, output.shape[-1:], device=output.device, generator=dice, dtype=torch.int8) * 2 - 1
 
 
-def freivalds(of_inputs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch:
-    """The output times a random vector of N signs, and the same from the inputs.
+def freivalds(times_signs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch:
+    """Compare the output times a random vector of N signs with the same product from the inputs.
 
     Freivalds, "Probabilistic machines can use less running time", 1977.
     """
 
     def sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
         signs = signs_of(output, dice).float()
-        return times(output, signs), of_inputs(inputs, signs, times)
+        return times(output, signs), times_signs(inputs, signs, times)
 
     return sketch
 
 
-def signed(of_inputs: Callable[[Sequence[Any], Any], Any]) -> Sketch:
-    """The same for an output of rows that no product makes: in float64, in which all sums are exact enough."""
-
-    def sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
-        signs = signs_of(output, dice).double()
-        return (output.double() @ signs).view(-1), of_inputs([each.double() for each in inputs], signs).view(-1)
-
-    return sketch
-
-
-def unscaled(inputs: int) -> Callable[[Dims], tuple[float, ...]]:
-    """A sum of so many inputs has the output's scale."""
-    return lambda dims: (OUTPUT_SCALE / math.sqrt(inputs),) * inputs
+def product(
+    name: str,
+    *,
+    inputs: Callable[[Dims], tuple[Shape, ...]],
+    reference: Callable[..., Any],
+    times_signs: Callable[[Sequence[Any], Any, Times], Any],
+) -> Operator:
+    """An operator that writes C[M,N] from sums over K; ``times_signs`` gives C times a vector, from the inputs."""
+    return Operator(
+        name=name,
+        dims=("M", "N", "K"),
+        inputs=inputs,
+        output=lambda dims: (dims[0], dims[1]),
+        flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
+        terms=lambda dims: dims[2],
+        reference=reference,
+        scales=scales,
+        fill_exact=fill_exact,
+        sketch=freivalds(times_signs),
+    )

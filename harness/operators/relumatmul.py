@@ -1,21 +1,10 @@
-"""``relumatmul``: relu(A[M,K]) · B[K,N] -> C[M,N], a product with an elementwise function of A in front."""
+"""``relumatmul``: relu(A[M,K]) · B[K,N] -> C[M,N], a product with an elementwise function of A."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from harness.operators.products import product
 
-from harness.judge.facts.operator import Times
-from harness.operators import matmul
-from harness.operators.products import freivalds
-
-
-def _reference(a: Any, b: Any) -> Any:
-    return a.relu() @ b
-
-
-def _of_inputs(inputs: Sequence[Any], signs: Any, times: Times) -> Any:
-    a, b = inputs
-    return times(a.relu(), times(b, signs))
-
-
-OPERATOR = replace(matmul.OPERATOR, name="relumatmul", reference=_reference, sketch=freivalds(_of_inputs))
+OPERATOR = product(
+    "relumatmul",
+    inputs=lambda dims: ((dims[0], dims[2]), (dims[2], dims[1])),
+    reference=lambda a, b: a.relu() @ b,
+    times_signs=lambda inputs, signs, times: times(inputs[0].relu(), times(inputs[1], signs)),
+)

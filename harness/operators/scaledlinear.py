@@ -1,4 +1,4 @@
-"""``scaledlinear``: (A[M,K] · W[N,K]ᵀ) s[1] t[1] -> C[M,N], 8-bit inputs with a scale for each tensor, in memory."""
+"""``scaledlinear``: (A[M,K] · W[N,K]ᵀ) s[1] t[1] -> C[M,N], 8-bit inputs with one scale in memory per tensor."""
 
 from collections.abc import Sequence
 from dataclasses import replace

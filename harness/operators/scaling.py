@@ -1,4 +1,4 @@
-"""What products of 8-bit inputs share: scales of tensors and of blocks of 128."""
+"""Scales of 8-bit inputs, one per tensor or per block of 128."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,12 +10,12 @@ BLOCK: Final = 128
 
 
 def scales(dims: Dims) -> tuple[float, ...]:
-    """Values that 8 bits hold well; their scales, below 1 for any K, make the output what it should be."""
+    """Values that 8 bits hold well. Their scales, below 1 for any K, give the output its scale."""
     return 1.0, 1.0, *products.scales(dims)
 
 
 def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
-    """A product of small integers, whose scales are powers of two: no scale is 1, nor is the product of any two."""
+    """Fill with small integers and powers of two as scales; no scale is 1, nor is a product of two."""
     import torch
 
     *matrices, scale_a, scale_w = inputs
@@ -26,7 +26,7 @@ def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
 
 
 def dequantised(a: Any, w: Any, scale_a: Any, scale_w: Any) -> tuple[Any, Any]:
-    """A[M,K] and W[N,K] times their scales, [K/128,M] and [N/128,K/128], in the dtype of these."""
+    """A[M,K] and W[N,K] times their scales, [K/128,M] and [N/128,K/128], in the dtype of the scales."""
     rows = scale_w.repeat_interleave(BLOCK, dim=0)[: len(w)]
     wide_a, wide_w = (
         each.to(scale.dtype) * scale.repeat_interleave(BLOCK, dim=1)[:, : each.shape[1]]
