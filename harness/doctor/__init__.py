@@ -1,4 +1,4 @@
-"""The doctor: what this machine has, what it lacks for the main job, and what to do about each."""
+"""The doctor: what this machine has, what it lacks, and what to do about it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -12,7 +12,7 @@ from harness.machine.nvml import Device, devices
 
 __all__ = ["CHECKS", "Check", "HealthFinding", "examine", "table"]
 
-# What is looked at, in the table's order; the name is that of a check that fails.
+# In the table's order; the name stands for a check that fails.
 CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("Python", packages.python),
     ("pinned packages", packages.pinned),
@@ -35,11 +35,11 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
 
 
 def examine() -> list[HealthFinding]:
-    """Look at everything, in under a second; what cannot be examined is a finding too."""
+    """Run all checks, in under a second; a check that fails is a finding too."""
     checks = dict(CHECKS)
     try:
         present = devices()
-    except Exception as error:  # NVML has many ways to fail, and each leaves a machine that can use the CPU
+    except Exception as error:  # NVML can fail in many ways, and the CPU still works
         present = []
         trouble = HealthFinding("GPU", False, False, f"NVML failed: {error}", "run nvidia-smi; reboot if it fails too")
         checks["GPU"] = lambda _: [trouble]
@@ -49,14 +49,9 @@ def examine() -> list[HealthFinding]:
 
 
 def table(findings: list[HealthFinding]) -> str:
-    """The findings, for a terminal."""
     rows = [(_mark(each), each.name, each.found, each.advice) for each in findings]
-    return tabulate(
-        rows,
-        headers=("", "what", "found", "what to do"),
-        disable_numparse=True,
-        maxcolwidths=[None, None, 44, 64],
-    )
+    headers = ("", "what", "found", "what to do")
+    return tabulate(rows, headers, disable_numparse=True, maxcolwidths=[None, None, 44, 64])
 
 
 def _mark(finding: HealthFinding) -> str:
@@ -70,6 +65,6 @@ def _careful(name: str, check: Check, present: list[Device]) -> list[HealthFindi
         return [msgspec.structs.replace(each, advice="") if each.ok else each for each in check(present)]
     except ModuleNotFoundError as error:
         return [HealthFinding(name, False, False, f"could not be examined: {error}", f"pip install {error.name}")]
-    except Exception as error:  # a doctor that fails over what it finds helps nobody
+    except Exception as error:  # one check must not stop the others
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return [HealthFinding(name, False, False, f"could not be examined: {reason}", "look at it by hand")]

@@ -1,4 +1,4 @@
-"""What a check of the doctor says, and the versions that it compares."""
+"""The finding of a check, and the versions that checks compare."""
 
 import re
 import subprocess
@@ -10,13 +10,13 @@ import msgspec
 
 from harness.machine.nvml import Device
 
-ANSWER_S: Final = 0.8  # a tool that takes longer to tell its version is there all the same
+ANSWER_S: Final = 0.8  # a slower tool is present, of unknown version
 
 
 class HealthFinding(msgspec.Struct, frozen=True):
-    """One thing that was looked at: what was found and, where that is not ok, what to do about it.
+    """The result of one check. If it is not ``ok``, ``advice`` says what to do.
 
-    ``needed`` where the main job on this machine does not run without it.
+    ``needed`` if this machine's main job does not run without it.
     """
 
     name: str
@@ -26,12 +26,11 @@ class HealthFinding(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-Check = Callable[[list[Device]], Iterable[HealthFinding]]
-"""Looks at one thing, given the GPUs that the driver shows."""
+Check = Callable[[list[Device]], Iterable[HealthFinding]]  # given the GPUs that the driver shows
 
 
 def version_of(tool: Path, pattern: str) -> tuple[int, ...] | None:
-    """What a tool's ``--version`` says; None where it does not answer in time."""
+    """The version by ``--version``; None if the tool does not answer in time."""
     try:
         answer = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=ANSWER_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -42,6 +41,12 @@ def version_of(tool: Path, pattern: str) -> tuple[int, ...] | None:
 
 def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part)
+
+
+def described(tool: Path, pattern: str) -> tuple[tuple[int, ...] | None, str]:
+    """A tool's version, and the tool in words."""
+    found = version_of(tool, pattern)
+    return found, f"{dotted(found)}, {tool}" if found else f"{tool}, of unknown version"
 
 
 def dotted(version: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The GPU, its driver, and who else is on it."""
+"""The GPU, its driver, and other processes on it."""
 
 import re
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ def gpu(present: list[Device]) -> Iterable[HealthFinding]:
     for index, device in enumerate(present):
         key = gpus.key_of(device.name)
         known = f"{device.name}, key {key}" if key else f"{device.name}, which matches no GPU key"
-        # the first is the one that GPU=auto takes
+        # GPU=auto takes the first
         yield HealthFinding("GPU", key is not None, index == 0, known, "add a row for it to harness/catalog/gpus.toml")
 
 
@@ -56,7 +56,7 @@ def driver(present: list[Device]) -> Iterable[HealthFinding]:
 
 
 def _torch_cuda() -> tuple[int, ...] | None:
-    """The CUDA version that torch was built for, from its version file: importing it takes seconds."""
+    """The CUDA version of torch's build, from its version file, because importing torch takes seconds."""
     spec = PathFinder.find_spec("torch")
     if spec is None or spec.origin is None:
         return None

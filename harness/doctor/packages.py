@@ -1,4 +1,4 @@
-"""Python and its packages: what is installed, held against the pins."""
+"""Python and its packages, compared with the pins."""
 
 import importlib.metadata
 import platform
@@ -22,7 +22,7 @@ LOCKS: Final = ("requirements.lock", "requirements-cuda.lock")
 
 
 class Project(msgspec.Struct, frozen=True, rename="kebab"):
-    """What pyproject.toml says of the environment."""
+    """The environment by pyproject.toml."""
 
     dependencies: list[str] = []
     requires_python: str = ">=3.11"
@@ -33,7 +33,7 @@ class ProjectFile(msgspec.Struct, frozen=True):
 
 
 def python(_: list[Device]) -> Iterable[HealthFinding]:
-    from packaging.specifiers import SpecifierSet  # here, because a machine that lacks packages is what a doctor is for
+    from packaging.specifiers import SpecifierSet  # here, because the doctor must start without packages
 
     needed = _requires_python()
     found = platform.python_version()
@@ -59,7 +59,7 @@ def pinned(_: list[Device]) -> Iterable[HealthFinding]:
 
 
 def locked(_: list[Device]) -> Iterable[HealthFinding]:
-    """All that is installed of what the locks pin, and not only what the project names itself."""
+    """All installed packages that the locks pin, not only those that the project names."""
     pins = [line.strip().partition("==") for lock in LOCKS for line in _lines(Tree.here().root / lock)]
     installed, other = 0, []
     for name, _equal, pin in pins:
@@ -85,7 +85,7 @@ def _lines(lock: Path) -> list[str]:
 
 
 def _requirements() -> "list[Requirement]":
-    """The pins of the installed distribution, else those of the checkout."""
+    """The pins of the installed distribution, or else of the checkout."""
     from packaging.requirements import Requirement
 
     try:

@@ -1,4 +1,4 @@
-"""The place: the container's image or the machine, the Docker engine that would run the image, how Linux confines."""
+"""The container's image, the Docker engine, and the confinement by Linux."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,7 +11,7 @@ from harness.machine.nvml import Device
 from harness.records import environment
 
 ENGINE_ANSWER_S: Final = 1
-SIGNALS_SCOPED: Final = 6  # Landlock's version from which signals are confined too
+SIGNALS_SCOPED: Final = 6  # the first version of Landlock that confines signals
 
 
 def image(_: list[Device]) -> Iterable[HealthFinding]:
@@ -27,18 +27,14 @@ def docker(present: list[Device]) -> Iterable[HealthFinding]:
     except InfrastructureError as error:
         yield HealthFinding("Docker", False, False, "not to be used", str(error))
         return
-    found = f"engine {told['ServerVersion']}"
-    if present:
-        ready = "nvidia" in told.get("Runtimes", {})
-        yield HealthFinding(
-            "Docker", ready, False, f"{found}, {'with' if ready else 'no'} NVIDIA runtime", engine.NO_RUNTIME
-        )
-    else:
-        yield HealthFinding("Docker", True, False, found)
+    runtime = "nvidia" in told.get("Runtimes", {})
+    remark = f", {'with' if runtime else 'no'} NVIDIA runtime" if present else ""
+    found = f"engine {told['ServerVersion']}{remark}"
+    yield HealthFinding("Docker", runtime or not present, False, found, engine.NO_RUNTIME)
 
 
 def linux_confinement(_: list[Device]) -> Iterable[HealthFinding]:
-    """What keeps an iteration from other processes and files: without all of it, it is judged all the same."""
+    """How an iteration is kept from other processes and files; it is judged even if a part is missing."""
     found = confinement.confinement()
     whole = confinement.landlock_version() >= SIGNALS_SCOPED and "no seccomp" not in found
     advice = "judge untrusted code on Linux 6.12 or newer; docs/explanation/trust.md says what this one leaves open"

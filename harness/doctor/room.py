@@ -1,4 +1,4 @@
-"""Room: cores, memory and disk."""
+"""Cores, memory and disk."""
 
 import shutil
 from collections.abc import Iterable
@@ -16,10 +16,8 @@ LEAST_CORES: Final = 2
 
 
 def cores(_: list[Device]) -> Iterable[HealthFinding]:
-    count = usable()
-    yield HealthFinding(
-        "CPU cores", count >= LEAST_CORES, False, str(count), "on one core builds wait for measurements"
-    )
+    count, advice = usable(), "with one core, builds wait for measurements"
+    yield HealthFinding("CPU cores", count >= LEAST_CORES, False, str(count), advice)
 
 
 def memory(_: list[Device]) -> Iterable[HealthFinding]:

@@ -1,4 +1,4 @@
-"""Tools: the compilers that TileLang calls, the profiler, and its right to read the counters."""
+"""The compilers that TileLang calls, the profiler, and the right to read counters."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.catalog import gpus
-from harness.doctor.finding import HealthFinding, dotted, major, version_of
+from harness.doctor.finding import HealthFinding, described, dotted, major
 from harness.evidence import toolchain
 from harness.judge.facts import architectures
 from harness.machine.nvml import Device
@@ -28,8 +28,7 @@ def nvcc(present: list[Device]) -> Iterable[HealthFinding]:
         advice = "install the CUDA toolkit, or pip install nvidia-cuda-nvcc; then kernels for a GPU compile"
         yield HealthFinding("nvcc", False, needed, found, advice)
         return
-    version = version_of(path, r"release ([0-9]+\.[0-9]+)")
-    found = f"{dotted(version)}, {path}" if version else f"{path}, of unknown version"
+    version, found = described(path, r"release ([0-9]+\.[0-9]+)")
     if not present or version is None:
         yield HealthFinding("nvcc", True, needed, found)
         return
@@ -47,18 +46,22 @@ def nvcc(present: list[Device]) -> Iterable[HealthFinding]:
 
 
 def cuobjdump(_: list[Device]) -> Iterable[HealthFinding]:
-    return [HealthFinding(*each) for each in toolchain.findings()]
+    tool = toolchain.find().cuobjdump
+    found = f"{tool.version}, {tool.path}" if tool else "not in a toolkit, nor from PyPI"
+    extra = toolchain.DISASSEMBLER_EXTRA
+    advice = f"pip install 'tilebench[{extra}]' (make build does): builds then count instructions too"
+    yield HealthFinding("cuobjdump", tool is not None, False, found, advice)
 
 
 def compiler(_: list[Device]) -> Iterable[HealthFinding]:
-    """TileLang's choice: CXX, CC, or the first of three on PATH."""
+    """TileLang takes CXX, CC, or the first of its compilers on PATH."""
     named = os.environ.get("CXX") or os.environ.get("CC")
     if named:
         path = _program(named)
         found = path or f"{'CXX' if os.environ.get('CXX') else 'CC'}={named}, which is not on PATH"
     else:
-        path = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
-        found = path or "none of g++, clang++, c++ on PATH"
+        path = next(filter(None, map(shutil.which, toolchain.HOST_COMPILERS)), None)
+        found = path or f"none of {', '.join(toolchain.HOST_COMPILERS)} on PATH"
     advice = "install g++ (apt-get install g++), or set CXX: kernels for a CPU, and nvcc, need a C++ compiler"
     yield HealthFinding("C++ compiler", path is not None, True, found, advice)
 
@@ -73,16 +76,10 @@ def _program(command: str) -> str | None:
 def ncu(present: list[Device]) -> Iterable[HealthFinding]:
     path = toolchain.ncu_path()
     if path is not None:
-        version = version_of(path, r"Version ([0-9.]+[0-9])")
-        yield HealthFinding(
-            "ncu", True, False, f"{dotted(version)}, {path}" if version else f"{path}, of unknown version"
-        )
-    elif present:
-        yield HealthFinding(
-            "ncu", False, False, "not found", "install Nsight Compute to profile; timing works without it"
-        )
-    else:
-        yield HealthFinding("ncu", False, False, "not found", "nothing: there is no GPU to profile")
+        yield HealthFinding("ncu", True, False, described(path, r"Version ([0-9.]+[0-9])")[1])
+        return
+    advice = "install Nsight Compute to profile; timing works without it"
+    yield HealthFinding("ncu", False, False, "not found", advice if present else "nothing: there is no GPU to profile")
 
 
 def counters(present: list[Device]) -> Iterable[HealthFinding]:

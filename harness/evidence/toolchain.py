@@ -1,4 +1,4 @@
-"""The toolchain: nvcc, which makes the cubin, and cuobjdump, which reads it; from a toolkit or from PyPI."""
+"""The tools of a build and of a profile: nvcc, cuobjdump and ncu, from a toolkit or from PyPI."""
 
 import importlib.metadata
 import os
@@ -35,14 +35,14 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 class Toolchain(msgspec.Struct, frozen=True):
-    """What was found: without nvcc no kernel compiles for a GPU, without cuobjdump no instruction is counted."""
+    """The tools found. nvcc compiles for a GPU; cuobjdump counts instructions."""
 
     nvcc: Tool | None
     cuobjdump: Tool | None
     host_compiler: str | None
 
     def require(self, *, cpu: bool) -> None:
-        """Raise InfrastructureError where no kernel can compile, whatever it says."""
+        """Raise InfrastructureError if no kernel can compile here."""
         if not cpu and self.nvcc is None:
             raise InfrastructureError(
                 "no nvcc on PATH, in CUDA_HOME or from PyPI, so nothing compiles for a GPU; "
@@ -56,7 +56,7 @@ class Toolchain(msgspec.Struct, frozen=True):
 
     @property
     def missing_extra(self) -> str | None:
-        """The project's extra that would complete it; None where nothing is missing."""
+        """The project's extra that installs the missing tools; None if there are none."""
         if self.nvcc is None:
             return EXTRA
         return DISASSEMBLER_EXTRA if self.cuobjdump is None else None
@@ -64,7 +64,7 @@ class Toolchain(msgspec.Struct, frozen=True):
 
 @cache
 def find() -> Toolchain:
-    """This machine's toolchain. nvcc is the one that TileLang takes, cuobjdump any that is there."""
+    """This machine's toolchain: TileLang's nvcc, and any cuobjdump."""
     return Toolchain(
         nvcc=_tool(nvcc_path()),
         cuobjdump=_tool(next(_candidates("cuobjdump", "nvidia-cuda-cuobjdump"), None)),
@@ -75,7 +75,7 @@ def find() -> Toolchain:
 
 
 def nvcc_path() -> Path | None:
-    """nvcc in TileLang's order: CUDA_HOME alone where it is set, else PATH, PyPI, the usual folder."""
+    """nvcc in TileLang's order: only CUDA_HOME if that is set, or else PATH, PyPI, the usual folder."""
     home = cuda_home()
     if home is not None:
         return _executable(home / "bin" / "nvcc")
@@ -130,11 +130,3 @@ def _tool(path: Path | None) -> Tool | None:
         return None
     match = re.search(r"\bV([0-9]+\.[0-9]+\.[0-9]+)", said)
     return Tool(path, match[1] if match else "unknown")
-
-
-def findings() -> Iterator[tuple[str, bool, bool, str, str]]:
-    """For the doctor: name, whether it is there, whether it is needed, what was found, what to do."""
-    tool = find().cuobjdump
-    found = f"{tool.version}, {tool.path}" if tool else "not in a toolkit, nor from PyPI"
-    advice = f"pip install 'tilebench[{DISASSEMBLER_EXTRA}]' (make build does): builds then count instructions too"
-    yield "cuobjdump", tool is not None, False, found, advice

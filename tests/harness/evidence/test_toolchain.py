@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.doctor import tools
 from harness.errors import InfrastructureError
 from harness.evidence import toolchain
 from harness.evidence.toolchain import Tool, Toolchain
@@ -41,10 +42,10 @@ def test_an_empty_machine_lacks_everything_and_says_what_to_do() -> None:
     assert found.missing_extra == "build"
     with pytest.raises(InfrastructureError, match=r"no nvcc .*`make build` installs it"):
         found.require(cpu=False)
-    ((name, ok, needed, says, advice),) = toolchain.findings()
-    assert (name, ok, needed) == ("cuobjdump", False, False)
-    assert says
-    assert "tilebench[sass]" in advice
+    (finding,) = tools.cuobjdump([])
+    assert (finding.name, finding.ok, finding.needed) == ("cuobjdump", False, False)
+    assert finding.found
+    assert "tilebench[sass]" in finding.advice
 
 
 def test_nvcc_on_the_path_comes_before_the_usual_folder(machine: Path) -> None:
