@@ -1,4 +1,4 @@
-"""The errors that a person sees, each with the exit code it ends the command with."""
+"""The errors that a person sees, each with its exit code."""
 
 import errno
 import re
@@ -26,13 +26,13 @@ _REMEDIES: Final = {
 
 
 def explained(error: OSError) -> str:
-    """What the system says, and what to do where that is known."""
+    """The system's message, and the remedy if it is known."""
     remedy = _REMEDIES.get(error.errno or 0)
     return f"{error.strerror or error}{f'; {remedy}' if remedy else ''}"
 
 
 def printable(text: str, most: int = 1000) -> str:
-    """Text of anybody's as one line that a terminal may show: no control characters, and of a long one both ends."""
+    """Untrusted text as one line for a terminal: no control characters, and only both ends of a long text."""
     if len(text) > most:
         text = f"{text[: most // 2]} … {text[-most // 2 :]}"
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
@@ -44,7 +44,7 @@ def described(error: BaseException, most: int = 400) -> str:
 
 
 def encodable(text: str) -> str:
-    """The same without surrogates, which no JSON holds: a byte of a name that is not UTF-8 becomes ``\\xff``."""
+    """Text without surrogates, which JSON cannot hold: a byte that is not UTF-8 becomes ``\\xff``."""
     try:
         return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
     except UnicodeEncodeError:  # a surrogate that stands for no byte
@@ -52,7 +52,7 @@ def encodable(text: str) -> str:
 
 
 def compiler_complaint(output: str) -> str | None:
-    """The first error in what a compiler wrote, in one line: it writes to the terminal and not into the exception."""
+    """The first error in a compiler's output, as one line, because the exception does not hold it."""
     lines = map(str.strip, output.splitlines())
     return next((line[:400] for line in lines if re.search(r"\b(error|fatal)\s*:", line)), None)
 
@@ -67,12 +67,12 @@ class TilebenchError(Exception):
 
 
 class UsageError(TilebenchError):
-    """The caller asked for something that does not exist or does not parse."""
+    """The caller named something that does not exist or does not parse."""
 
     exit_code = ExitCode.USAGE
 
 
 class InfrastructureError(TilebenchError):
-    """The machine or the harness, not the iteration, is in the way."""
+    """The machine or the harness failed, not the iteration."""
 
     exit_code = ExitCode.INFRASTRUCTURE

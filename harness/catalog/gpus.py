@@ -1,4 +1,4 @@
-"""GPU keys: the data file's rows, and which of them this machine is."""
+"""GPU keys: the rows of gpus.toml, and the key of this machine."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def table() -> dict[str, Gpu]:
 
 
 def find(key: str, *, auto: bool = True) -> Gpu:
-    """The row of a key; raises UsageError with the known ones, ``auto`` among them where the caller takes it."""
+    """The row of a key. Raises UsageError with the known keys, with ``auto`` if the caller takes it."""
     try:
         return table()[key]
     except KeyError:
@@ -38,14 +38,14 @@ def find(key: str, *, auto: bool = True) -> Gpu:
 
 
 def key_of(device_name: str) -> str | None:
-    """The GPU key whose name pattern matches what the driver reports; None for a GPU that no row describes."""
+    """The key whose pattern matches the driver's name of a GPU; None if no row matches."""
     return next((row.key for row in table().values() if row.name and re.search(row.name, device_name)), None)
 
 
 def visible(present: list[Device], said: str | None) -> list[Device]:
-    """The devices that CUDA_VISIBLE_DEVICES leaves, in its order; all where it is not set.
+    """The devices that CUDA_VISIBLE_DEVICES names, in its order; all if it is not set.
 
-    Indices or prefixes of UUIDs; the first that names no device ends the list (CUDA C++ Programming Guide).
+    It lists indices or prefixes of UUIDs; the first without a device ends the list (CUDA C++ Programming Guide).
     """
     if said is None:
         return present
@@ -63,9 +63,9 @@ def visible(present: list[Device], said: str | None) -> list[Device]:
 
 
 def narrowed() -> list[Device] | None:
-    """The devices that CUDA_VISIBLE_DEVICES leaves; None where it is not set, or NVML shows no device.
+    """The devices that CUDA_VISIBLE_DEVICES names; None if it is not set, or if NVML shows no device.
 
-    Raises UsageError where it names none of them, but for those that mean none: nothing, and -1.
+    Raises UsageError if it names no device here. Empty and -1 are valid and mean none.
     """
     return _narrowed(devices())
 
@@ -90,9 +90,9 @@ def _present() -> list[Device]:
 
 
 def detect() -> str:
-    """The GPU key of the first GPU that may be used; ``cpu`` where there is none.
+    """The key of the first usable GPU; ``cpu`` without one.
 
-    Raises UsageError where no row describes it or CUDA_VISIBLE_DEVICES names none, InfrastructureError where it fails.
+    Raises UsageError if no row matches it or CUDA_VISIBLE_DEVICES names none, InfrastructureError if the driver fails.
     """
     present = _present()
     if not present:
@@ -104,10 +104,10 @@ def detect() -> str:
 
 
 def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
-    """The GPU row for a requested key, and the device that will run it (None on ``cpu``).
+    """The row of a requested key, and the device that will run it (None for ``cpu``, which needs no driver).
 
-    Raises UsageError where the key is not the machine's GPU (unless forced) and InfrastructureError where no GPU is,
-    or where the driver fails, which ``cpu`` does not ask.
+    Raises UsageError if the machine's GPU has another key (unless forced), and InfrastructureError if there is no GPU
+    or the driver fails.
     """
     gpu = find(detect() if key == AUTO else key)
     if gpu.is_cpu:

@@ -1,4 +1,4 @@
-"""The tree: where each file of an iteration lies, and what a path under ``tuning/`` says."""
+"""The tree under ``tuning/``: the place of each file, and the iteration that a path names."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _FORM: Final = f"tuning/<gpu>/tilelang/srcs/<shape_key>/<model>/{names.FORM}.py"
 
 @dataclass(frozen=True)
 class Iteration:
-    """One iteration's identity, as its path gives it; ``path`` is absolute."""
+    """One iteration, by its absolute path."""
 
     path: Path
     gpu: str
@@ -44,14 +44,14 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Misplaced:
-    """A file under ``srcs/`` whose path says nothing that can be judged."""
+    """A file under ``srcs/`` that is not an iteration."""
 
     path: Path
     reason: str
 
 
 class Named(Protocol):
-    """What a record says of which iteration it is."""
+    """A record that names its iteration."""
 
     @property
     def shape_key(self) -> str: ...
@@ -65,7 +65,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True)
 class Selection:
-    """What narrows a run: shape key, model, iteration; None takes all."""
+    """The shape key, model and iteration of a run; None takes all."""
 
     shape: str | None = None
     model: str | None = None
@@ -79,13 +79,13 @@ class Selection:
         return self.iteration is None or iteration.number == self._number
 
     def takes_record(self, record: "Named") -> bool:
-        """The same of a record, whose file may be gone."""
+        """``takes``, for a record, whose file may be gone."""
         if (self.shape or record.shape_key) != record.shape_key or (self.model or record.model) != record.model:
             return False
         return self.iteration is None or record.number == self._number
 
     def may_mean(self, parts: tuple[str, ...]) -> bool:
-        """Whether a file that is no iteration could be one that was meant; ``parts`` are its path below ``srcs/``."""
+        """Whether a misnamed file may be one of the selected; ``parts`` are its path below ``srcs/``."""
         if any(wanted is not None and wanted not in parts[:-1] for wanted in (self.shape, self.model)):
             return False
         return self.iteration is None or names.resembles(parts[-1], self._number)
@@ -95,7 +95,7 @@ class Selection:
         return names.number_of(self.iteration or "")
 
     def check(self) -> None:
-        """Raise UsageError where a part cannot name anything."""
+        """Raise UsageError if a part is not valid."""
         if self.shape is not None:
             parse_shape_key(self.shape)
         if self.model is not None:
@@ -117,7 +117,7 @@ class Tree:
 
     @classmethod
     def here(cls) -> "Tree":
-        """``TILEBENCH_ROOT``, else the working directory where it holds ``tuning/``, else this package's checkout."""
+        """``TILEBENCH_ROOT``, or the working directory if it holds ``tuning/``, or this package's checkout."""
         named = os.environ.get("TILEBENCH_ROOT")
         if named:
             return cls(Path(named).resolve())
@@ -126,13 +126,13 @@ class Tree:
 
     @classmethod
     def of(cls, path: Path) -> "Tree":
-        """The checkout that an iteration's path lies in; ``here`` where it lies in none."""
+        """The checkout that holds an iteration's path, or else ``here``."""
         parents = path.absolute().parents
         return cls(parents[6]) if len(parents) > 6 and parents[5].name == "tuning" else cls.here()
 
     @property
     def python_path(self) -> str:
-        """PYTHONPATH of a child that is to run this checkout's code, with what this process has on it behind."""
+        """PYTHONPATH of a child that runs this checkout's code; this process's own path follows."""
         return os.pathsep.join((str(self.root), *filter(None, (os.environ.get("PYTHONPATH"),))))
 
     def folder(self, gpu: str) -> Path:
@@ -143,7 +143,7 @@ class Tree:
         return self.folder(gpu) / "srcs" / shape_key / model
 
     def parse(self, path: Path) -> Iteration:
-        """The iteration that a path names; raises UsageError."""
+        """The iteration of a path. Raises UsageError."""
         path = path.absolute()
         base = self.root / "tuning"
         parts = path.relative_to(base).parts if path.is_relative_to(base) else ()
@@ -161,7 +161,7 @@ class Tree:
         return Iteration(path, gpu, problem, model, *named)
 
     def scan(self, gpu: str, selection: Selection) -> tuple[list[Iteration], list[Misplaced]]:
-        """All iterations of a GPU key that the selection takes, in ladder order, and the files that are none."""
+        """The selected iterations of a GPU key, in ladder order, and the files that are not iterations."""
         selection.check()
         found: list[Iteration] = []
         misplaced: list[Misplaced] = []
@@ -189,7 +189,7 @@ class Tree:
         return self.records(gpu, shape_key, model).with_name("builds.jsonl")
 
     def play_offs(self, gpu: str, shape_key: str) -> Path:
-        """Of all models: a play-off may be between two."""
+        """One file for all models, since a play-off may compare two."""
         return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"
 
     def all_records(self, gpu: str) -> list[Path]:
@@ -205,7 +205,7 @@ class Tree:
         return self.records(gpu, shape_key, model).with_name("profiles.jsonl")
 
     def ncu(self, iteration: Iteration, suffix: str) -> Path:
-        """The profiler's report of an iteration; ``suffix`` is ``ncu-rep`` or ``csv``."""
+        """The profiler's report; ``suffix`` is ``ncu-rep`` or ``csv``."""
         return self._beside("perf", iteration) / f"ncu_{iteration.ordinal}.{suffix}"
 
     def script(self, verb: str, iteration: Iteration) -> Path:

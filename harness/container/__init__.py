@@ -1,4 +1,4 @@
-"""The container: the image is built, and a verb is run in it, with the rights that the verb needs and no others."""
+"""The container: build the image, and run a verb in it with the least rights that the verb needs."""
 
 from harness.container import engine, image, sandbox
 from harness.container.sandbox import ContainerCommand, run

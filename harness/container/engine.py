@@ -1,4 +1,4 @@
-"""The Docker engine, reached through its SDK, and one line for each thing that stands in its way."""
+"""The Docker engine, by its SDK, and a one-line explanation of each failure."""
 
 import os
 import re
@@ -25,7 +25,7 @@ NO_RUNTIME: Final = (
 NO_DRIVER: Final = "Docker's NVIDIA runtime finds no driver: nvidia-smi must work on this machine first; GPU=cpu works"
 NO_ROOM: Final = "no room left on the disk of Docker's images: docker system prune frees some; the image takes 15 GB"
 
-# What the engine and NVIDIA's runtime say -> what to do about it.
+# A complaint of the engine or of NVIDIA's runtime -> what to do.
 COMPLAINTS: Final = (
     (r"could not select device driver|CDI device|vendor from CDI", NO_RUNTIME),
     (r"driver not loaded|libnvidia-ml\.so|driver rpc error", NO_DRIVER),
@@ -36,7 +36,7 @@ TOO_OLD: Final = re.compile(r"unsatisfied condition: cuda\s*>=\s*([0-9]+)([0-9.]
 
 @contextmanager
 def connected(answer_s: int = ANSWER_S) -> Iterator[docker.DockerClient]:
-    """The engine that DOCKER_HOST names, else this machine's; what it refuses becomes an InfrastructureError."""
+    """The engine of DOCKER_HOST, or else this machine's. Its errors become InfrastructureError."""
     host = os.environ.get("DOCKER_HOST") or HOST
     try:
         _knock(host, answer_s)
@@ -54,7 +54,7 @@ def connected(answer_s: int = ANSWER_S) -> Iterator[docker.DockerClient]:
 
 
 def unreachable(host: str, error: OSError) -> str:
-    """Why nobody answers at the engine's socket."""
+    """Why the engine's socket does not answer."""
     if isinstance(error, PermissionError):
         return f"no permission on Docker's socket, {host}: sudo usermod -aG docker $USER, log in again, or use sudo"
     if isinstance(error, FileNotFoundError) and not any(map(shutil.which, ("docker", "dockerd"))):
@@ -63,7 +63,7 @@ def unreachable(host: str, error: OSError) -> str:
 
 
 def _knock(host: str, answer_s: int) -> None:
-    """Raise the plain OSError of a socket where nobody answers: the SDK buries it, and leaves its own socket open."""
+    """Raise the OSError of a socket without an answer: the SDK hides it, and leaves its own socket open."""
     if host.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as door:
             door.settimeout(answer_s)
@@ -71,7 +71,7 @@ def _knock(host: str, answer_s: int) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """What the engine refused, and what to do about it."""
+    """What the engine refused, and what to do."""
     said = _line(error)
     older = TOO_OLD.search(said)
     if older:
@@ -85,7 +85,7 @@ def explain(error: BaseException) -> str:
 
 
 def too_old(cuda_major: int, cuda: str, found: str = "") -> str:
-    """The driver is older than what the image's CUDA runs on."""
+    """The complaint that the driver is too old for the image's CUDA."""
     least = LEAST_DRIVER.get(cuda_major)
     needed = f"driver {least} or newer" if least else "a newer driver"
     have = f", {found}," if found else ""

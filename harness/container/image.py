@@ -1,4 +1,4 @@
-"""The image: built from the checkout's Dockerfile, and known again by the pins that it was built from."""
+"""The image: built from the checkout's Dockerfile, and identified by the hash of its pins."""
 
 import hashlib
 import os
@@ -18,17 +18,17 @@ from harness.machine.progress import Reporter
 NAME: Final = "tilebench"
 LABEL: Final = "tilebench.pins"
 PINNED: Final = ("Dockerfile", "requirements.lock", "requirements-cuda.lock")
-# What pip and apt need to reach their packages on this machine, and the image too.
+# pip and apt need these to reach their packages, on this machine and in the image.
 INHERITED: Final = (
     "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
-SAID_LINES: Final = 3  # of a step that failed
+SAID_LINES: Final = 3  # of a failed step's output
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to build: on which base (the Dockerfile's where None), with the CUDA packages, by which network."""
+    """How to build: the base (None: the Dockerfile's), the CUDA packages, the network."""
 
     root: Path
     name: str = NAME
@@ -37,19 +37,17 @@ class Recipe:
     network: str | None = None
 
     def arguments(self) -> dict[str, str]:
-        """The build's arguments."""
         inherited = {name: os.environ[name] for name in INHERITED if _reaches(os.environ.get(name, ""))}
         own = {"PINS": pins_sha256(self.root), "CUDA": "1" if self.cuda else "0"}
         return inherited | own | ({"BASE_IMAGE": self.base} if self.base else {})
 
     def steps(self) -> int:
-        """How many steps the Dockerfile has."""
         lines = (self.root / "Dockerfile").read_text(encoding="utf-8")
         return len(re.findall(r"^[A-Z]+ ", lines, re.MULTILINE))
 
 
 def pins_sha256(root: Path) -> str:
-    """Hash of all that decides what is installed in the image; the checkout's code is mounted over the image's own."""
+    """Hash of the files that decide what the image holds; a checkout's code is mounted over the image's own."""
     digest = hashlib.sha256()
     for name in PINNED:
         content = (root / name).read_bytes()
@@ -59,7 +57,7 @@ def pins_sha256(root: Path) -> str:
 
 
 def build(client: DockerClient, recipe: Recipe, reporter: Reporter) -> Image:
-    """Build the image; a step that fails is named with the end of what it said."""
+    """Build the image. Raises InfrastructureError with the failed step and the end of its output."""
     step, said = "", [""]
     stream = client.api.build(
         path=str(recipe.root),
@@ -86,7 +84,7 @@ def build(client: DockerClient, recipe: Recipe, reporter: Reporter) -> Image:
 
 
 def find(client: DockerClient, name: str) -> Image:
-    """An image that is here already; raises InfrastructureError where none of that name is."""
+    """A local image. Raises InfrastructureError if there is none of that name."""
     try:
         return client.images.get(name)
     except ImageNotFound:
@@ -94,7 +92,7 @@ def find(client: DockerClient, name: str) -> Image:
 
 
 def fitting(client: DockerClient, root: Path, name: str = NAME) -> Image | None:
-    """The image built from this checkout's pins, or by `docker build`, which does not say from which."""
+    """The image of this checkout's pins, or of `docker build`, which does not tell its pins."""
     try:
         image = client.images.get(name)
     except ImageNotFound:
@@ -109,7 +107,7 @@ def variable(image: Image, name: str) -> str | None:
 
 
 def _reaches(value: str) -> bool:
-    """Whether a setting can mean something in the image too: a folder of this machine does not."""
+    """Whether a setting is valid in the image too; a folder of this machine is not."""
     return bool(value) and not value.startswith(("/", "file:"))
 
 
@@ -120,10 +118,10 @@ def _text(event: dict[str, Any]) -> str:
 
 
 def _failed(step: str, said: list[str], error: str) -> str:
-    """One line for a build that ended."""
+    """One line for a failed build."""
     known = explain(APIError(error, explanation=" ".join([*said, error])))
     if not known.startswith("Docker: "):
         return known
-    # apt and pip say what is wrong in a line that begins so, and much else after it
+    # apt and pip begin the decisive line so, and write much more after it
     wrong = [line for line in said if re.match(r"(E|ERROR|Error|error):", line)] or said[-SAID_LINES:]
     return f"the image could not be built: {step}: {' '.join(wrong[:SAID_LINES]) or error}"

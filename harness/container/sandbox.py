@@ -1,4 +1,4 @@
-"""The sandbox: one verb in a container of its own, as the caller, without network, rights or a place to write."""
+"""The sandbox: one verb in its own container, as the caller, without network and almost without rights."""
 
 import contextlib
 import os
@@ -26,22 +26,22 @@ from harness.records.environment import IMAGE_VARIABLE
 
 OWNER: Final = "tilebench.owner"
 INSIDE: Final = "/tilebench"  # the checkout, in the container
-PLAIN_USER: Final = 1000  # the image's own, for a caller who is root
-PIDS: Final = 16384  # compilers on all cores of a large machine, and torch's threads; a fork bomb ends here
-MEMORY_SHARE: Final = 0.9  # of the machine's
+PLAIN_USER: Final = 1000  # the image's own user, if the caller is root
+PIDS: Final = 16384  # enough for compilers on all cores and torch's threads; stops a fork bomb
+MEMORY_SHARE: Final = 0.9  # of the machine's memory
 OPEN_FILES: Final = 16384
-GRACE_S: Final = 15  # for a run to stop after Ctrl-C
+GRACE_S: Final = 15  # for a run to end after Ctrl-C
 PROFILES: Final = "profile"
 
-# ncu reads counters that most drivers keep to administrators. Docker gives a right to root alone, so that the container
-# starts as root, with the rights to become the caller and to keep this one.
+# Most drivers let only administrators read ncu's counters. Docker gives rights to root alone, so the container starts
+# as root, with the rights to become the caller and to keep this one.
 NCU_RIGHT: Final = "SYS_ADMIN"
 CHANGING_RIGHTS: Final = ("SETGID", "SETPCAP", "SETUID")
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerCommand:
-    """What to run: the words after ``harness``, on which checkout, with the machine's GPUs or without."""
+    """The words after ``harness``, the checkout, and whether the container sees the GPUs."""
 
     root: Path
     words: tuple[str, ...]
@@ -54,9 +54,9 @@ class ContainerCommand:
 
 
 def run(client: DockerClient, image: Image, order: ContainerCommand, device: Device | None = None) -> ExitCode:
-    """Run a verb in a new container, pass its output on, and return its exit code; nothing of it is left.
+    """Run a verb in a new container, pass its output on, remove the container, and return the exit code.
 
-    Ctrl-C stops the container before KeyboardInterrupt goes on; raises InfrastructureError where it cannot run.
+    Ctrl-C stops the container, then raises KeyboardInterrupt. Raises InfrastructureError if the container cannot run.
     """
     if order.gpus and device is not None:
         _check_driver(image, device)
@@ -77,9 +77,9 @@ def run(client: DockerClient, image: Image, order: ContainerCommand, device: Dev
 
 
 def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_bytes: int) -> dict[str, Any]:
-    """The arguments of the container; its rights are the least that the verb needs.
+    """The arguments of the container, with the least rights that the verb needs.
 
-    Raises UsageError where CUDA_VISIBLE_DEVICES names no GPU.
+    Raises UsageError if CUDA_VISIBLE_DEVICES names no GPU.
     """
     chosen = narrowed() if order.gpus else None
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
@@ -99,7 +99,7 @@ def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_b
             Mount(f"{INSIDE}/tuning", str(order.root / "tuning"), type="bind"),
         ],
         "read_only": True,
-        "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},  # kernels that TileLang compiles are loaded from there
+        "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},  # compiled kernels are loaded from there
         "network_mode": "none",
         "cap_drop": ["ALL"],
         "cap_add": [NCU_RIGHT, *CHANGING_RIGHTS] if profiles else [],
@@ -114,7 +114,7 @@ def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_b
 
 
 def sweep(client: DockerClient) -> None:
-    """Remove the containers of runs that were killed: those of this machine whose process is gone."""
+    """Remove the containers of killed runs of this machine."""
     for container in client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):
         host, _, process = container.labels[OWNER].rpartition("/")
         if host == socket.gethostname() and not _alive(process):
@@ -123,7 +123,7 @@ def sweep(client: DockerClient) -> None:
 
 
 def _create(client: DockerClient, arguments: dict[str, Any]) -> Container:
-    """A name that is taken is that of a container which a process of the same number left."""
+    """Create the container; a taken name belongs to a dead process with the same number."""
     try:
         return client.containers.create(**arguments)
     except APIError as error:
@@ -168,13 +168,13 @@ def _outcome(container: Container) -> ExitCode:
 
 
 def _stop(container: Container) -> None:
-    """As by Ctrl-C, so that the run ends its children; what does not stop in time is killed by the removal."""
+    """Stop as Ctrl-C does, so that the run ends its children; the removal kills what is left."""
     with contextlib.suppress(APIError, NotFound, KeyboardInterrupt):
         container.stop(timeout=GRACE_S)  # by the image's STOPSIGNAL, which is SIGINT
 
 
 def _keeping(right: str, uid: int, gid: int) -> list[str]:
-    """A command that becomes a user and keeps one right, and no other."""
+    """A command that becomes a user and keeps only one right."""
     only = f"-all,+{right.lower()}"
     return [
         "setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups",
@@ -191,7 +191,7 @@ def _requests(chosen: list[Device] | None) -> list[DeviceRequest]:
 
 
 def _visible(chosen: list[Device] | None) -> dict[str, str]:
-    """The chosen GPUs in their order, which a request does not keep; by UUID, since a container counts its own."""
+    """The chosen GPUs in order, which a request does not keep; by UUID, because a container renumbers them."""
     return {} if chosen is None else {VISIBLE: ",".join(device.uuid for device in chosen)}
 
 
@@ -206,9 +206,9 @@ def _check_driver(image: Image, device: Device) -> None:
 
 @contextlib.contextmanager
 def _lent(folder: Path) -> Iterator[tuple[int, int]]:
-    """The user that runs and owns what is written to a folder: the caller; never root.
+    """The user that runs the verb and owns its files: the caller, but never root.
 
-    For root it is the folder's owner; a folder that is root's own is lent to a plain user, and given back.
+    For root it is the folder's owner. A folder of root is given to a plain user, and given back afterwards.
     """
     owner = folder.stat()
     if os.getuid() != 0:
@@ -231,7 +231,7 @@ def _give(folder: Path, old: int, new: int) -> None:
 
 
 def _owner() -> str:
-    """This process, such that another one of the same number is not taken for it."""
+    """This process; its start time tells it from another one with the same number."""
     return f"{socket.gethostname()}/{os.getpid()}-{psutil.Process().create_time():.2f}"
 
 

@@ -1,4 +1,4 @@
-"""Cores: those that processes here may use, and how many builds these and the memory take at once."""
+"""The cores that processes here may use, and how many builds fit on them at once."""
 
 import contextlib
 import os
@@ -7,16 +7,16 @@ from typing import Final
 
 from harness.machine import memory
 
-# Control groups, version 2 in one file and version 1 in two: a quota, a word or -1 where there is none, and its period.
+# Control groups, version 2 in one file, version 1 in two: a quota (a word or -1 means none) and its period.
 QUOTAS: Final = (
     (Path("/sys/fs/cgroup/cpu.max"),),
     (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")),
 )
-JOB_BYTES: Final = 2 << 30  # one build may take half of it, and holds torch and TileLang before it begins
+JOB_BYTES: Final = 2 << 30  # of one build; torch and TileLang take the other half
 
 
 def usable() -> int:
-    """Cores of the affinity, or whole ones of the control group's quota where that is less; at least 1."""
+    """The cores of the affinity, or whole cores of the control group's quota if fewer; at least 1."""
     count = len(os.sched_getaffinity(0))
     for files in QUOTAS:
         with contextlib.suppress(OSError, ValueError):
@@ -27,5 +27,5 @@ def usable() -> int:
 
 
 def jobs(spare: int = 0) -> int:
-    """Builds at once: one a core but for the spare ones, and no more than the memory takes; at least 1."""
+    """How many builds run at once: one per core that is not spare, as far as the memory lasts; at least 1."""
     return max(1, min(usable() - spare, memory.total_bytes() // JOB_BYTES))

@@ -1,4 +1,4 @@
-"""Files written whole or not at all; scratch folders, which a later run removes where their own was killed."""
+"""Files written whole or not at all, and scratch folders, which a later run removes after a kill."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ SCRATCH: Final = "tilebench-run-"
 
 
 def put(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write a file whole, or leave it as it was. Raises InfrastructureError."""
+    """Write a whole file, or leave the old one. Raises InfrastructureError."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def put(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 @contextmanager
 def scratch(use: str) -> Iterator[Path]:
-    """A scratch folder; removed afterwards, and before it what others left."""
+    """A scratch folder, removed afterwards. Also sweeps folders of dead processes."""
     sweep()
     folder = make_scratch(use)
     try:
@@ -45,7 +45,7 @@ def remove(folder: Path) -> None:
 
 
 def make_scratch(use: str, place: str | None = None) -> Path:
-    """A scratch folder that carries this process's number: it is swept when that is no process any more."""
+    """A scratch folder with this process's number in its name; ``sweep`` removes it when the process is dead."""
     return Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-{use}-", dir=place))
 
 

@@ -1,4 +1,4 @@
-"""Stopping: a signal to end is raised where it arrives, and once more where a run looks, since it can be lost there."""
+"""Interruption by a signal: raised on arrival, and again at safe points, because Python may drop it."""
 
 import signal
 import threading
@@ -10,14 +10,14 @@ _asked: Final = threading.Event()
 
 
 def listen() -> None:
-    """Turn the signals into KeyboardInterrupt; of the main thread."""
+    """Turn the signals into KeyboardInterrupt. Call it in the main thread."""
     _asked.clear()
     for number in SIGNALS:
         signal.signal(number, _ask)
 
 
 def heed() -> None:
-    """Raise KeyboardInterrupt where one was asked for: Python drops those raised within a finalizer or a callback."""
+    """Raise KeyboardInterrupt if a signal came: Python drops exceptions in finalizers and callbacks."""
     if _asked.is_set():
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Memory: what this machine has, or the control group of a container or a batch job gives."""
+"""The memory of this machine, or of the control group of a container or a batch job."""
 
 import contextlib
 from pathlib import Path
@@ -6,17 +6,17 @@ from typing import Final
 
 import psutil
 
-# Control groups, version 2 and version 1; one without a limit says so, in a word or by a number beyond any machine's.
+# Control groups, version 2 and version 1. No limit is a word, or a number above any machine's memory.
 LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def total_bytes() -> int:
-    """All memory that processes here may use together."""
+    """All memory that processes here may use."""
     return _limited(int(psutil.virtual_memory().total))
 
 
 def free_bytes() -> int:
-    """What of it is free."""
+    """The free part of that memory."""
     return _limited(int(psutil.virtual_memory().available))
 
 

@@ -1,4 +1,4 @@
-"""NVML: which GPUs there are, who uses them, and how they fare while a measurement runs."""
+"""NVML: the GPUs, the processes on them, and their clocks, power and temperature during a measurement."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ SAMPLE_INTERVAL_S: Final = 0.05
 RELEASE_S: Final = 10.0
 MOST_MOMENTS: Final = 120
 
-# Reasons that slow a chip down; idle and application clocks are not among them.
+# Reasons for a lower clock, except idle and application clocks.
 _THROTTLE_REASONS: Final = {
     0x0000000000000004: "power cap",
     0x0000000000000008: "hardware slowdown",
@@ -28,14 +28,14 @@ _THROTTLE_REASONS: Final = {
 }
 
 
-# A driver that cannot say, such as of a MIG slice, says nothing of the device's health.
+# A driver cannot tell everything, for example of a MIG slice. That says nothing about the device's health.
 _UNSAID: Final = (
     pynvml.NVML_ERROR_NOT_SUPPORTED,
     pynvml.NVML_ERROR_NO_PERMISSION,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
 )
 _LOST: Final = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
-# Without these a machine has no GPU to use; any other error is of one that it should have.
+# These mean that the machine has no GPU; any other error is a fault.
 _NO_DRIVER: Final = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
 
 
@@ -51,7 +51,7 @@ class Device:
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
-    """One sample of the chip, so long after the measurement began."""
+    """One sample of the chip; ``seconds`` count from the start of the measurement."""
 
     seconds: float
     sm_clock_mhz: int
@@ -59,7 +59,7 @@ class Moment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Telemetry(msgspec.Struct, frozen=True):
-    """What the chip did during one measurement, sampled from outside; ``trace`` holds evenly chosen samples."""
+    """The chip during one measurement, sampled from outside; ``trace`` holds evenly chosen samples."""
 
     samples: int
     sm_clock_mhz: float
@@ -73,7 +73,7 @@ class Telemetry(msgspec.Struct, frozen=True):
 
 @contextmanager
 def _session() -> Iterator[bool]:
-    """Whether there is a driver; raises InfrastructureError where it fails, then or inside."""
+    """Whether there is a driver. Raises InfrastructureError if the driver fails, at once or inside."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -91,7 +91,7 @@ def _session() -> Iterator[bool]:
 
 
 def devices() -> list[Device]:
-    """The GPUs of this machine; empty without a driver. Raises InfrastructureError where the driver or a GPU fails."""
+    """The GPUs of this machine; empty without a driver. Raises InfrastructureError if the driver or a GPU fails."""
     with _session() as alive:
         if not alive:
             return []
@@ -100,10 +100,7 @@ def devices() -> list[Device]:
 
 
 def compute_processes(device: Device) -> list[int]:
-    """PIDs that hold a compute context on the device, as far as the driver shows them.
-
-    Raises InfrastructureError where the device does not answer.
-    """
+    """PIDs with a compute context on the device, as far as the driver shows them. Raises InfrastructureError."""
     with _session() as alive:
         if not alive:
             return []
@@ -111,13 +108,13 @@ def compute_processes(device: Device) -> list[int]:
             handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
             return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
         except pynvml.NVMLError as error:
-            if error.value not in _LOST:  # who is on it, many a container does not show
+            if error.value not in _LOST:  # many containers do not show processes
                 return []
             raise InfrastructureError(_silent(device, error)) from error
 
 
 def used_bytes(device: Device) -> int:
-    """Device memory in use, by whomever; 0 where the driver does not say."""
+    """Device memory in use, by any process; 0 if the driver does not tell."""
     with _session() as alive:
         if not alive:
             return 0
@@ -129,16 +126,16 @@ def used_bytes(device: Device) -> int:
 
 
 def strangers(device: Device | None, ours: set[int]) -> list[int]:
-    """PIDs on the device that are not ours; none where the driver does not even show ours, as in some containers.
+    """PIDs on the device that are not ours; none if the driver hides ours too, as in some containers.
 
-    Raises InfrastructureError where the device does not answer.
+    Raises InfrastructureError if the device does not answer.
     """
     seen = set(compute_processes(device)) if device is not None else set()
     return sorted(seen - ours) if seen & ours else []
 
 
 def lost(device: Device | None) -> str | None:
-    """What is wrong with a device that no longer answers, and what to do; None for one that does."""
+    """What is wrong with a device that no longer answers, and what to do; None if it answers."""
     if device is None:
         return None
     try:
@@ -175,7 +172,7 @@ class Monitor:
             self._thread.join()
 
     def telemetry(self) -> Telemetry | None:
-        """A summary of the samples so far; None where there are none."""
+        """A summary of the samples so far; None without samples."""
         samples = list(self._samples)
         if not samples:
             return None
@@ -198,7 +195,7 @@ class Monitor:
         )
 
     def _sample(self, device: Device) -> None:
-        # a device that stops answering leaves the samples it gave
+        # the samples stay if the device stops answering
         with suppress(InfrastructureError), _session() as alive:
             if not alive:
                 return
@@ -248,10 +245,10 @@ def _text(value: Any) -> str:
 
 
 def released(device: Device | None) -> None:
-    """Wait until the processes of the rung before are gone from the device too; the judge refuses to run beside any.
+    """Wait until the device is free of ended processes, because the judge refuses to run beside any process.
 
-    Whoever waited for the end of a process has seen its pipe close, and the driver lets go of it a moment later.
-    Raises InfrastructureError where the device does not answer.
+    A pipe closes when its process ends, and the driver releases the process a moment later. Raises
+    InfrastructureError if the device does not answer.
     """
     until = time.monotonic() + RELEASE_S
     while device is not None and compute_processes(device) and time.monotonic() < until:

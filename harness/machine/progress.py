@@ -1,34 +1,27 @@
-"""Progress: what a person sees on stderr while a run goes on."""
+"""Progress of a run, on stderr."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Reporter(Protocol):
-    """Told of what happens in a run."""
+    """Takes the events of a run."""
 
     def doing(self, text: str) -> None:
-        """What is going on now."""
+        """The present step."""
 
     def finished(self, text: str, *, advance: bool = True) -> None:
         """One line that stays."""
 
 
 class Quiet:
-    """Reports nothing; for callers that only want the records."""
+    """Reports nothing, for callers that need only the records."""
 
     def doing(self, text: str) -> None: ...
 

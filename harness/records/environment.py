@@ -1,4 +1,4 @@
-"""The environment of a record: versions, device, image, and what judged it."""
+"""The environment of a record: versions, device, image, and the judge's hash."""
 
 import os
 import platform
@@ -15,16 +15,16 @@ from harness.machine.nvml import Device
 from harness.records.base import Environment
 
 IMAGE_VARIABLE: Final = "TILEBENCH_IMAGE"
-CONTENTS: Final = "contents:"  # what an image is known by where nobody told its ID
+CONTENTS: Final = "contents:"  # marks a hash of the contents, if the image's ID is unknown
 
 
 def describing(root: Path, gpu: Gpu, device: Device | None) -> Callable[[str], Environment]:
-    """The environment on this machine by operator, each described once."""
+    """The environment of each operator on this machine; each is described once."""
     return cache(partial(describe, root, gpu, device))
 
 
 def describe(root: Path, gpu: Gpu, device: Device | None, operator: str) -> Environment:
-    """Where an operator's problems are judged on this machine, and by what; imports neither torch nor TileLang."""
+    """The environment of an operator's problems on this machine; imports neither torch nor TileLang."""
     return Environment(
         gpu=gpu.key,
         device=device.name if device else _cpu_name(),
@@ -41,7 +41,7 @@ def describe(root: Path, gpu: Gpu, device: Device | None, operator: str) -> Envi
 
 
 def image() -> str | None:
-    """The container's image: its ID where that was told, else the hash of the list of its contents; None outside."""
+    """The container's image, by ID or else by a hash of its list of contents; None outside a container."""
     named = os.environ.get(IMAGE_VARIABLE)
     if named and named.startswith("/"):
         return f"{CONTENTS}{source_sha256(Path(named))}"

@@ -1,4 +1,4 @@
-"""What one profile of an iteration found: a line of ``profiles.jsonl``, appended and never changed."""
+"""Records of profiles: the counters of an iteration's kernels, the bound, and ideas."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -10,8 +10,8 @@ from harness.records.base import Environment, IterationRecord
 
 class ProfileOutcome(StrEnum):
     PROFILED = "profiled"  # its kernels' counters were read
-    TIMED = "timed"  # its kernels' names and durations only: the counters were not to be had
-    REFUSED = "refused"  # what ran is not what was to be profiled, or its result is wrong
+    TIMED = "timed"  # only names and durations: the counters were not available
+    REFUSED = "refused"  # another kernel ran, or its result is wrong
     FAILED = "failed"  # it crashed, hung or left no report
 
 
@@ -65,9 +65,9 @@ class KernelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProfileRecord(IterationRecord, frozen=True):
-    """One profile. ``metrics`` are ncu's, in base units, of the kernel that took longest; ``ideas`` are ranked.
+    """One profile. ``metrics`` are ncu's, in base units, of the longest kernel; ``ideas`` are ranked.
 
-    ``csv_sha256`` is of the report beside it, ``seconds`` says where the profile's own time went.
+    ``csv_sha256`` is of the report beside it, ``seconds`` the time of each step of the profile.
     """
 
     outcome: ProfileOutcome
@@ -91,7 +91,7 @@ class ProfileRecord(IterationRecord, frozen=True):
 def newest(
     profiles: Iterable[ProfileRecord], iteration: str, source_sha256: str, families_sha256: str
 ) -> ProfileRecord | None:
-    """The newest profile of an iteration that read counters, and of exactly this source and these families."""
+    """The newest profile with counters of an iteration, for exactly this source and these families."""
     fitting = [
         each
         for each in profiles

@@ -1,4 +1,4 @@
-"""What is published of a leaderboard: per problem the kernel that beats the library, or that none does."""
+"""Published winners: per problem the kernel that beats the library, or why none does."""
 
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ from harness.errors import InfrastructureError
 
 
 class Winner(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A family, by its dotted name, with its levers; ``pass_configs`` and ``compile_flags`` go to the compiler.
+    """A family by its dotted name, and its levers; ``pass_configs`` and ``compile_flags`` go to the compiler.
 
-    ``ratio`` is the library's time over its own, ``low`` and ``high`` the 95% interval, as ``record`` holds them.
+    ``ratio`` is the library's time over the kernel's, with its 95% interval, as in the record ``record``.
     """
 
     family: str
@@ -29,7 +29,7 @@ class Winner(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file, by shape key: the winners, and why the library is called for the others that were measured."""
+    """The winners by shape key, and for other measured problems why the library is called."""
 
     gpu: str
     winners: dict[str, Winner] = {}
@@ -37,7 +37,7 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def place(root: Path, gpu: str) -> Path:
-    """Where the front of ``kernels/`` looks for it."""
+    """The file that the front of ``kernels/`` reads."""
     return root / "kernels" / "pinned" / f"{gpu}.json"
 
 
@@ -46,7 +46,7 @@ def encode(publication: Publication) -> bytes:
 
 
 def read(path: Path) -> Publication:
-    """Raises InfrastructureError where the file cannot be read or is none."""
+    """Raises InfrastructureError if the file cannot be read or parsed."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Publication)
     except (OSError, msgspec.MsgspecError) as error:

@@ -13,7 +13,7 @@ from harness.machine import files
 
 KILLED = """
 import os, signal
-from harness import files
+from harness.machine import files
 with files.scratch("test") as folder:
     print(folder, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
