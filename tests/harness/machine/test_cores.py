@@ -1,6 +1,7 @@
 """How many builds go at once: no more than a container's quota of cores and its memory take, whatever the node has."""
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -111,7 +112,12 @@ def test_a_screen_builds_no_more_at_once(
     node.quota.write_text(quota)
     node.give(gib * GIB)
     chosen: list[int] = []
-    monkeypatch.setattr(screens, "_time_all", lambda screening, numbered, jobs, keep: chosen.append(jobs))
+
+    def run_ahead(work: object, items: object, threads: int, **_: object) -> AbstractContextManager[Iterator[Any]]:
+        chosen.append(threads)
+        return nullcontext(iter(()))
+
+    monkeypatch.setattr(screens, "run_ahead", run_ahead)
     brief = Brief(ROOT, PROBLEM, gpus.find("h200"), None)
     screens.screen(brief, [cast(Any, None)] * 500, Settings(3.0), tmp_path, lambda screened: None)
     assert chosen == [jobs]
