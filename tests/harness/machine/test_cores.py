@@ -1,6 +1,7 @@
 """How many builds go at once: no more than a container's quota of cores and its memory take, whatever the node has."""
 
 import os
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
