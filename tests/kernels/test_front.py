@@ -1,9 +1,11 @@
 """matmul and linear as users call them: right, checked, compiled once, differentiable, traceable."""
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,9 +20,10 @@ from harness.iteration import Program, Workspace
 from harness.judge.facts.problem import DTYPE_BYTES, Problem, parse_shape_key
 from harness.machine import cores
 from kernels import linear, matmul, warm_up
-from kernels.front import launches, op
+from kernels.front import draws, fit, launches, measure, op
 from kernels.front.choice import Choice
 from kernels.front.defaults import LEAST_FILL, UNMEASURED, default
+from kernels.front.model import FOLDER, LOSS, model
 from kernels.front.pinned import pinned, publication
 from kernels.front.places import Place, place, recognise
 
@@ -335,12 +338,13 @@ def test_a_winner_of_this_gpu_comes_before_the_default() -> None:
 @pytest.mark.parametrize(
     ("shape_key", "family", "levers"),
     [
-        ("matmul_bf16fp32_4096x8192x4096", "kernels.gemm.warp_specialized", {"block_N": 256, "cluster_M": None}),
+        ("linear_bf16fp32_8192x3584x4096", "kernels.gemm.warp_specialized", {"block_N": 256, "num_sms": 132}),
         ("matmul_fp16fp32_8192x8192x512", "kernels.gemm.ping_pong", {"block_N": 192, "num_sms": 132}),
-        ("linear_bf16fp32_1024x1024x4096", "kernels.gemm.warp_specialized", {"block_N": 64, "num_sms": None}),
-        ("linear_bf16fp32_32x8192x4096", "kernels.gemm.warp_specialized", {"num_stages": 6, "stagger": 2}),
+        ("linear_bf16fp32_8192x9216x3072", "kernels.gemm.ping_pong", {"block_N": 192}),
+        ("matmul_bf16fp32_5000x5000x5000", None, {}),  # pitches of 10,000 bytes, and the library's tiles fit better
+        ("linear_bf16fp32_3000x2560x9728", None, {}),  # 89% filled, where the library fills 98%
+        ("linear_bf16fp32_32x8192x4096", None, {}),  # fewer rows than were measured
         ("linear_bf16fp32_1x8192x4096", None, {}),
-        ("matmul_bf16fp32_2048x2304x2048", None, {}),  # 128x64 would fill 87%, in five waves
         ("matmul_bf16fp32_512x512x4096", None, {}),  # 16 tiles: the library splits K
         ("matmul_bf16fp32_4096x4100x4096", None, {}),  # a pitch of 8200 bytes
         ("matmul_f32fp32_4096x4096x4096", None, {}),
@@ -350,6 +354,54 @@ def test_defaults_on_hopper(shape_key: str, family: str | None, levers: dict[str
     chosen = default(parse_shape_key(shape_key), HOPPER)
     assert chosen.family == family
     assert {name: chosen.levers.get(name) for name in levers} == levers
+
+
+MEASURED = model("h200")
+assert MEASURED is not None
+
+
+def test_the_model_is_what_its_records_give() -> None:
+    assert (FOLDER / "h200.json").read_text() == fit.text("h200")
+
+
+def test_no_record_that_the_model_was_sure_of_is_a_loss() -> None:
+    said = json.loads((FOLDER / "h200.json").read_text())
+    assert said["left_out"]["least"] >= LOSS
+    for line in said["lines"].values():
+        assert line["error"] <= fit.ERROR_MAX and line["records"] >= fit.LEAST_RECORDS
+
+
+def test_products_are_drawn_by_their_seed_in_pitches_that_tma_takes() -> None:
+    drawn = draws.draw(7, 60)
+    assert drawn == draws.draw(7, 60) != draws.draw(8, 60)
+    assert not any(shape[-1] % 8 for problem in drawn for shape, _ in problem.tensors)
+    assert len({problem.dims[1] % 64 for problem in drawn}) > 1
+
+
+def test_a_measurement_is_summed_up() -> None:
+    ratios: dict[str, dict[str, list[float]]] = {"linear_bf16fp32_8x8x8": {"default": [0.9, 0.01]}}
+    ratios |= {"linear_bf16fp32_8x8x16": {}}
+    said = measure.summary([{"key": key, "ratios": each} for key, each in ratios.items()])
+    assert said == "products: own 1 of 2, geomean 0.9000, worst 0.9000, below 0.99: ['linear_bf16fp32_8x8x8']"
+
+
+def test_a_model_is_sure_by_its_error_alone() -> None:
+    """The same expectation, twice: with an error that leaves it ahead, and with one that does not."""
+    assert MEASURED is not None
+    problem = parse_shape_key("linear_bf16fp32_8192x9216x3072")
+    sure = MEASURED.best(problem)
+    assert sure is not None and 1 < sure.low < sure.ratio
+    lines = {name: replace(line, error=10 * line.error) for name, line in MEASURED.lines.items()}
+    unsure = replace(MEASURED, lines=lines).best(problem)
+    assert unsure is not None and unsure.low < 1
+
+
+def test_on_a_gpu_that_nobody_measured_the_library_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = parse_shape_key("linear_bf16fp32_8192x9216x3072")
+    other = Place(torch.device("cuda", 0), None, "sm_90a", 114)
+    assert "nothing is measured on this GPU" in default(problem, other).why
+    monkeypatch.setenv(UNMEASURED, "1")
+    assert default(problem, other).levers["num_sms"] == 114
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100a"])
@@ -386,9 +438,9 @@ def test_every_problem_has_a_default(operator: str, dtype: str, dims: tuple[int,
         return
     assert DTYPE_BYTES[dtype] == 2 and not any(shape[-1] % 8 for shape, _ in problem.tensors)
     chosen.program(problem)  # the family's own checks, and its tracing
-    if problem.dims[0] > 64:
-        blocks = -(-dims[0] // chosen.levers["block_M"]) * -(-dims[1] // chosen.levers["block_N"])
-        assert blocks >= LEAST_FILL * where.sms
+    blocks = -(-dims[0] // chosen.levers["block_M"]) * -(-dims[1] // chosen.levers["block_N"])
+    least = LEAST_FILL if where.arch != "sm_90a" else fit.LEAST["fill"]
+    assert blocks >= least * where.sms or where.sms < 132
 
 
 # In torch

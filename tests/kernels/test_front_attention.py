@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from harness.judge.facts.problem import Problem
 from kernels import attention, warm_up
 from kernels.front import attending
-from kernels.front.defaults import default
+from kernels.front.defaults import ATTENTION_WIDTHS, default
 from kernels.front.launches import library_of
 from kernels.front.places import Place
 
@@ -123,9 +123,12 @@ def test_no_family_takes_the_functions_name() -> None:
         ("causalattention", "float16", (1, 16, 4, 32768, 192, 128), {"ahead": False, "heads_at_once": 1}),
         ("causalattention", "bfloat16", (3, 12, 6, 3001, 128, 128), {"heads_at_once": 9}),  # ten do not divide 36
         ("attention", "bfloat16", (16, 16, 16, 1024, 128, 128), {"ahead": True, "epilogue_buffers": 2}),
-        ("attention", "bfloat16", (16, 16, 16, 1000, 128, 128), None),
+        ("attention", "bfloat16", (16, 16, 16, 1000, 128, 128), {"ahead": True}),
+        ("attention", "bfloat16", (16, 16, 16, 255, 128, 128), None),  # shorter than what was measured
         ("attention", "float32", (3, 16, 16, 4096, 128, 128), None),
-        ("attention", "bfloat16", (3, 16, 16, 4096, 64, 64), None),
+        ("attention", "bfloat16", (3, 16, 16, 4096, 64, 64), {"block_N": 128}),
+        ("attention", "bfloat16", (3, 16, 16, 4096, 96, 96), None),
+        ("causalattention", "bfloat16", (3, 16, 16, 4096, 256, 256), {"block_N": 80, "epilogue_buffers": 0}),
         ("causalattention", "bfloat16", (1, 1, 1, 2048, 128, 128), None),  # sixteen tiles
         ("causalattention", "bfloat16", (512, 16, 16, 1024, 128, 128), None),  # a table too long for a kernel
     ],
@@ -146,13 +149,13 @@ def test_defaults_on_hopper(operator: str, dtype: str, dims: tuple[int, ...], le
     heads=st.integers(1, 24),
     groups=st.integers(1, 24),
     tokens=st.integers(1, 9000),
-    depth=st.sampled_from((128, 192)),
+    widths=st.sampled_from((*ATTENTION_WIDTHS, (96, 96))),
 )
 def test_every_default_can_be_made(
-    *, causal: bool, batch: int, heads: int, groups: int, tokens: int, depth: int
+    *, causal: bool, batch: int, heads: int, groups: int, tokens: int, widths: tuple[int, int]
 ) -> None:
     operator = "causalattention" if causal else "attention"
-    dims = (batch, heads, groups if heads % groups == 0 else heads, tokens, depth, 128)
+    dims = (batch, heads, groups if heads % groups == 0 else heads, tokens, *widths)
     problem = Problem(operator, "bfloat16", "float32", "bfloat16", dims)
     choice = default(problem, HOPPER)
     if choice.family is not None:

@@ -19,11 +19,11 @@ from kernels.front.places import Place
 
 WINNERS = [(key, shape_key) for key in ("h200",) for shape_key in publication(key).winners]
 DEFAULTS = [
-    ("h200", "matmul_bf16fp32_4096x8192x4096"),
+    ("h200", "linear_bf16fp32_8192x3584x4096"),
     ("h200", "matmul_fp16fp32_8192x8192x512"),
-    ("h200", "linear_bf16fp32_1024x1024x4096"),
-    ("h200", "linear_fp16fp32_32x8192x4096"),
-    ("h200", "matmul_bf16fp32_4104x4104x1000"),
+    ("h200", "linear_bf16fp32_8192x9216x3072"),
+    ("h200", "attention_bf16fp32_2x16x16x512x64x64"),
+    ("h200", "attention_bf16fp32_2x16x16x2048x256x256"),
     ("a100", "matmul_bf16fp32_4096x4096x4096"),
     ("rtx4090", "linear_fp16fp32_4096x4096x4096"),
     ("b200", "matmul_bf16fp32_8192x8192x8192"),

@@ -1,0 +1,136 @@
+"""Candidates: the tiles that a product on Hopper may be computed by, each under its name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.judge.facts.problem import Problem
+from kernels.front.arguments import CAUSAL
+from kernels.front.choice import Choice
+from kernels.hopper import NUM_SMS
+
+WARP_SPECIALIZED: Final = "kernels.gemm.warp_specialized"
+PING_PONG: Final = "kernels.gemm.ping_pong"
+STREAM_K: Final = "kernels.gemm.stream_k"
+SPLIT_K: Final = "kernels.gemm.split_k"
+FLASH_ATTENTION: Final = "kernels.flash_attention.forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A family with levers, and the tile of C that a block computes at a time."""
+
+    family: str
+    levers: Mapping[str, Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.levers["block_M"], self.levers["block_N"]
+
+
+def _wide(block_M: int, block_N: int, num_stages: int, **more: Any) -> Tile:
+    levers = {
+        "block_M": block_M,
+        "block_N": block_N,
+        "block_K": 64,
+        "num_stages": num_stages,
+        "consumer_groups": 2,
+        "group_M": 16,
+        "persistent": True,
+        "wgmma_in_flight": 0,
+        "dependent_launch": True,
+    }
+    return Tile(WARP_SPECIALIZED, levers | more)
+
+
+def _single(block_M: int, block_N: int, block_K: int, num_stages: int, **more: Any) -> Tile:
+    levers = {
+        "block_M": block_M,
+        "block_N": block_N,
+        "block_K": block_K,
+        "num_stages": num_stages,
+        "consumer_groups": block_M // 64,
+        "persistent": False,
+        "dependent_launch": True,
+    }
+    return Tile(WARP_SPECIALIZED, levers | more)
+
+
+def _turns(block_N: int, num_stages: int, **more: Any) -> Tile:
+    levers = {"block_M": 128, "block_N": block_N, "block_K": 64, "num_stages": num_stages, "group_M": 16}
+    return Tile(PING_PONG, levers | {"dependent_launch": True} | more)
+
+
+def _stream(block_N: int, num_stages: int, **more: Any) -> Tile:
+    levers = {"block_M": 128, "block_N": block_N, "block_K": 64, "num_stages": num_stages, "cluster_M": 1}
+    return Tile(STREAM_K, levers | more)
+
+
+def _split(block_M: int, block_N: int, num_stages: int, split: int, **more: Any) -> Tile:
+    levers = {
+        "block_M": block_M,
+        "block_N": block_N,
+        "block_K": 64,
+        "num_stages": num_stages,
+        "consumer_groups": block_M // 64,
+        "split": split,
+        "dependent_launch": True,
+    }
+    return Tile(SPLIT_K, levers | more)
+
+
+CANDIDATES: Final[dict[str, Tile]] = {
+    "wide256": _wide(128, 256, 4),
+    "wide256x2": _wide(128, 256, 4, cluster_M=2),
+    "wide192": _wide(128, 192, 4),
+    "tall192": _wide(256, 192, 3, epilogue_buffers=1, group_M=8),
+    "tall192x2": _wide(256, 192, 3, epilogue_buffers=1, group_M=8, cluster_M=2),
+    "tall128": _wide(256, 128, 4, epilogue_buffers=1),
+    "turns192": _turns(192, 4),
+    "turns192x2": _turns(192, 4, cluster_M=2),
+    "turns128": _turns(128, 6),
+    "stream256": _stream(256, 4),
+    "stream256x2": _stream(256, 4, cluster_M=2),
+    "stream128": _stream(128, 6),
+    "single128": _single(128, 128, 64, 6),
+    "single64": _single(128, 64, 64, 8),
+    "low256": _single(64, 256, 64, 5),
+    "low128": _single(64, 128, 64, 8),
+    "low64": _single(64, 64, 128, 6, cluster_N=2, group_M=1, stagger=2),
+    "low64alone": _single(64, 64, 128, 6),
+    "split128": _split(128, 128, 4, 2),
+    "split64": _split(64, 128, 7, 2),
+    "split64x4": _split(64, 128, 6, 4, epilogue_N=32),
+}
+
+
+# Keys of a block, whether a second buffer of Q lets the next tile start early, rescale_first, epilogue buffers.
+ATTENTION: Final = {
+    "ahead128": (128, True, False, 2),
+    "late176": (176, False, False, 1),
+    "late128": (128, False, True, 1),
+    "late80": (80, False, True, 0),
+}
+KEYS_AT_ONCE: Final = 1 << 15  # of heads at work, with their values in L2
+
+
+def choice_of(name: str, problem: Problem, sms: int = NUM_SMS, why: str = "measured") -> Choice:
+    if problem.operator in CAUSAL:
+        return Choice(why, FLASH_ATTENTION, _attention_levers(name, problem, sms))
+    tile = CANDIDATES[name]
+    persistent = tile.levers.get("persistent", tile.family in (PING_PONG, STREAM_K))
+    return Choice(why, tile.family, {**tile.levers, "num_sms": sms} if persistent else tile.levers)
+
+
+def _attention_levers(name: str, problem: Problem, sms: int) -> dict[str, Any]:
+    batch, heads, shared, tokens, *_ = problem.dims
+    block_N, ahead, rescale_first, buffers = ATTENTION[name]
+    most = min(heads, max(1, KEYS_AT_ONCE // tokens)) if CAUSAL[problem.operator] else heads // shared
+    return {
+        "block_N": block_N,
+        "ahead": ahead,
+        "rescale_first": rescale_first,
+        "epilogue_buffers": buffers,
+        "heads_at_once": next(each for each in range(most, 0, -1) if batch * heads % each == 0),
+        "num_sms": sms,
+    }
