@@ -27,7 +27,7 @@ INTENSITY_POWER: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RatioLine:
     """The logarithm of a ratio as a sum of terms; ``error`` is its standard deviation on records left out."""
 
     coefficients: tuple[float, ...]
@@ -38,7 +38,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RatioEstimate:
     """The library's time over the candidate's: what is expected, and what is nearly always exceeded."""
 
     name: str
@@ -47,16 +47,16 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Model:
+class RatioModel:
     """A margin is how many errors below the expectation a candidate must still be ahead."""
 
     sms: int
     library_tiles: tuple[tuple[int, int], ...]
-    lines: Mapping[str, Line]  # by candidate and class of pitches, such as wide256/aligned
+    lines: Mapping[str, RatioLine]  # by candidate and class of pitches, such as wide256/aligned
     least: Mapping[str, float]  # of rows, K, and fill, as far down as was measured
     margins: Mapping[str, float]  # by class of pitches
 
-    def best(self, problem: Problem) -> Estimate | None:
+    def best(self, problem: Problem) -> RatioEstimate | None:
         """The candidate with the highest lower bound; None outside of what was measured."""
         rows, _, depth = problem.dims
         if rows < self.least["rows"] or depth < self.least["K"]:
@@ -64,12 +64,12 @@ class Model:
         made = [self._estimate(name, problem) for name in CANDIDATES]
         return max(filter(None, made), key=lambda each: each.low, default=None)
 
-    def _estimate(self, name: str, problem: Problem) -> Estimate | None:
+    def _estimate(self, name: str, problem: Problem) -> RatioEstimate | None:
         line = self.lines.get(f"{name}/{pitch_class(problem)}")
         if line is None or fill(name, problem, self.sms) < self.least["fill"]:
             return None
         expected = line.at(terms(name, problem, self.sms, self.library_tiles))
-        return Estimate(name, exp(expected), exp(expected - self.margins[pitch_class(problem)] * line.error))
+        return RatioEstimate(name, exp(expected), exp(expected - self.margins[pitch_class(problem)] * line.error))
 
 
 def pitch_class(problem: Problem) -> str:
@@ -109,17 +109,17 @@ def library_fill(tile: tuple[int, int], M: int, N: int, sms: int) -> float:
 
 
 @cache
-def model(key: str | None) -> Model | None:
+def model(key: str | None) -> RatioModel | None:
     """The model of a GPU; None where nothing was measured."""
     path = FOLDER / f"{key}.json"
     return read(json.loads(path.read_text())) if key and path.is_file() else None
 
 
-def read(said: Mapping[str, Any]) -> Model:
-    return Model(
+def read(said: Mapping[str, Any]) -> RatioModel:
+    return RatioModel(
         said["sms"],
         tuple((rows, columns) for rows, columns in said["library_tiles"]),
-        {name: Line(tuple(line["coefficients"]), line["error"]) for name, line in said["lines"].items()},
+        {name: RatioLine(tuple(line["coefficients"]), line["error"]) for name, line in said["lines"].items()},
         said["least"],
         said["margins"],
     )
