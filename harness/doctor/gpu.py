@@ -49,7 +49,7 @@ def driver(present: list[Device]) -> Iterable[HealthFinding]:
     least = gpus.LEAST_DRIVER.get(cuda[0])
     found = f"{installed}, torch built for CUDA {dotted(cuda)}"
     if least is None:
-        yield HealthFinding("driver", True, True, f"{found}, whose least driver is not known here")
+        yield HealthFinding("driver", True, True, f"{found}; the least driver for it is not known here")
         return
     advice = f"CUDA {cuda[0]} needs driver {least} or newer: update it, or install a torch for an older CUDA"
     yield HealthFinding("driver", major(installed) >= least, True, found, advice)
