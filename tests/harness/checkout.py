@@ -27,6 +27,13 @@ MODEL: Final = "tester"
 MARK: Final = "TILEBENCH_TEST_MARK"
 BUDGET: Final = ("--budget", "0.2")
 
+# Settings of a command that may start no process and may import neither torch nor TileLang.
+NEITHER_CHILD_NOR_TORCH: Final = """
+import sys
+from multiprocessing import forkserver
+forkserver.ensure_running = sys.modules["torch"] = sys.modules["tilelang"] = None
+"""
+
 BASELINE: Final = '''"""What a user would call instead."""
 
 from baselines import library
@@ -52,8 +59,8 @@ def build(problem):
 '''
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
-    """Wait for a condition; whether it came true in time."""
+def until(condition: Callable[[], object], seconds: float = 300.0) -> bool:
+    """Wait for a condition; whether it came true at all."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -105,7 +112,7 @@ class Checkout:
     def environment(self) -> dict[str, str]:
         return os.environ | {
             "TILEBENCH_ROOT": str(self.root),
-            "PYTHONPATH": self.tree.python_path,
+            "PYTHONPATH": f"{self.tree.python_path}{os.pathsep}{ROOT}",
             "TMPDIR": str(self.root / "tmp"),
             "COLUMNS": "200",
             MARK: self.mark,
@@ -117,7 +124,7 @@ class Checkout:
             return [sys.executable, "-c", f"{settings}\nfrom harness.cli import main\nmain()", *arguments]
         return [sys.executable, "-m", "harness", *arguments]
 
-    def run(self, *arguments: str, settings: str = "", seconds: float = 240) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, settings: str = "", seconds: float = 900) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(*arguments, settings=settings),
             cwd=self.root,

@@ -16,7 +16,7 @@ TILE = dict(block_M=128, block_N=128, block_K=64)
 BLOCKS = 4
 EVERY_STORE = sorted((m, n) for m in range(0, M, 128) for n in range(0, N, 64))
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def text_of(family: Callable[..., Program], operator: str, **levers: int) -> str:

@@ -91,7 +91,6 @@ def test_of_equals_the_interval_holds_the_tie_19_times_of_20() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(checkout: Checkout) -> None:
     checkout.ladder((8, 16))
     assert checkout.run("bench", "--budget", "0.2").returncode == 0

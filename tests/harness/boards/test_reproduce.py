@@ -14,7 +14,7 @@ from tests.harness.checkout import BUDGET, MODEL, ROOT, SCALAR, SHAPE, Checkout,
 from tests.harness.envelopes import answer
 from tests.harness.examples import ENVIRONMENT, record
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
 
 def git(root: Path, *words: str) -> None:

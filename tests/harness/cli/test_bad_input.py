@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.checkout import BUDGET, MODEL, SAMPLES, SHAPE, Checkout
+from tests.harness.checkout import BUDGET, MODEL, NEITHER_CHILD_NOR_TORCH, SAMPLES, SHAPE, Checkout
 from tests.harness.envelopes import answer, envelope
 
 UNWRITTEN = "random trial: the output holds values that are not finite"
@@ -21,7 +21,7 @@ BAD = {
     "unpinned_parameter": ("rejected", "contract", "contract", "'block_M' is not a literal; pin it"),
     "import_fails": ("failed", "build", "load", "ImportError: cannot import name 'no_such_family'"),
     "raises_at_import": ("failed", "build", "load", "IndexError: list index out of range"),
-    "hangs_at_import": ("failed", "build", "timeout", "did not answer within 25 s"),
+    "hangs_at_import": ("failed", "build", "timeout", "did not answer within 4 s"),
     "raises_in_build": ("failed", "build", "compile", "ValueError: block_M=5 does not divide M=32"),
     "returns_nothing": ("failed", "build", "compile", r"build\(\) returned NoneType; it must return"),
     "does_not_compile": ("failed", "build", "compile", "undefined symbol: no_such_function"),
@@ -29,7 +29,7 @@ BAD = {
     "bad_flag": ("failed", "build", "compile", "error: .*no-such-flag"),
     "other_problem": ("rejected", "build", "wrong_problem", r"parameter 0 of the kernel is float32\[16,32\], matmul"),
     "other_dtype": ("rejected", "build", "wrong_problem", r"parameter 0 of the kernel is float64\[32,32\], matmul"),
-    "hangs_in_build": ("failed", "build", "timeout", "did not answer within 25 s"),
+    "hangs_in_build": ("failed", "build", "timeout", "did not answer within 4 s"),
     "exits_in_build": ("failed", "build", "crash", "exited with code 0"),
     "killed_in_build": ("failed", "build", "crash", "killed by SIGSEGV"),
     "fills_its_scratch": ("failed", "build", "out_of_disk", "made more than 10,000 files"),
@@ -53,11 +53,16 @@ MISPLACED = {
     f"srcs/matmul_int7fp32_32x32x32/{MODEL}/iter001_idea.py": "unknown dtypes 'int7fp32'",
     f"srcs/convolution_f32fp32_32x32x32/{MODEL}/iter001_idea.py": "unknown operator 'convolution'",
 }
-# The first build waits for torch and TileLang to be imported.
-DEADLINES = ("--build-deadline", "25", "--deadline", "8")
+# What hangs has a run of its own with this deadline: a busy machine keeps the others from no deadline of minutes.
+HANGS = {
+    "hangs_at_import": ("--build-deadline", "4"),
+    "hangs_in_build": ("--build-deadline", "4"),
+    "hangs_in_launch": ("--deadline", "8"),
+    "hangs_when_timed": ("--deadline", "8"),
+}
 SETTINGS = "import harness.judge.processes; harness.judge.processes.memory_limit_bytes = lambda builders=1: 1536 << 20"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 
 def number_of(name: str) -> int:
@@ -83,8 +88,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 @pytest.fixture(scope="module")
 def done(checkout: Checkout) -> subprocess.CompletedProcess[str]:
-    """One run over all of them."""
-    return checkout.run("bench", "--json", *BUDGET, *DEADLINES, settings=SETTINGS)
+    """One run over all of them, after those that hang."""
+    for name, deadline in HANGS.items():
+        checkout.run("bench", "--iter", str(number_of(name)), *BUDGET, *deadline)
+    return checkout.run("bench", "--json", *BUDGET, settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +162,7 @@ def test_failures_are_rows_below_the_ranked_ones(checkout: Checkout) -> None:
 
 @pytest.mark.usefixtures("outcomes")
 def test_what_failed_is_not_run_again_while_nothing_changes(checkout: Checkout) -> None:
-    again = checkout.run("bench", "--json", *BUDGET, seconds=20)
+    again = checkout.run("bench", "--json", *BUDGET, settings=NEITHER_CHILD_NOR_TORCH)
     assert again.stderr.count("(recorded before)") == len(BAD) + len(GOOD) + 1
     assert len(checkout.records()) == len(BAD) + len(GOOD) + 1
 

@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 import re
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +15,14 @@ import pytest
 
 from harness import doctor
 from harness.catalog.tree import Tree
-from harness.doctor import HealthFinding, gpu, packages, place, tools
+from harness.doctor import HealthFinding, finding, gpu, packages, place, tools
 from harness.evidence import toolchain
 from harness.judge.child import confinement
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory
 from harness.records.environment import IMAGE_VARIABLE
 
+WAIT_S = finding.ANSWER_S
 Findings = dict[str, HealthFinding]
 Driver = Callable[..., None]
 
@@ -88,6 +89,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module, name in places:
         monkeypatch.setattr(module, name, tmp_path / "none" / name)
     monkeypatch.setattr(pynvml, "nvmlInit", _no_driver)
+    monkeypatch.setattr(finding, "ANSWER_S", 60)  # so that a busy machine's tools tell their versions too
     return folder
 
 
@@ -132,13 +134,23 @@ def pyproject(monkeypatch: pytest.MonkeyPatch, path: Path, *requirements: str, p
 # This machine
 
 
-def test_it_answers_within_a_second_and_names_each_thing_once() -> None:
-    start = time.perf_counter()
+def test_it_names_each_thing_once() -> None:
     findings = doctor.examine()
-    assert time.perf_counter() - start < 1.0
     names = [each.name for each in findings if not each.name.startswith("GPU")]
     assert len(names) == len(set(names))
     assert {"Python", "tilelang", "torch", "nvcc", "ncu", "C++ compiler", "CPU cores", "memory", "disk"} <= set(names)
+
+
+def test_it_waits_for_all_at_once_and_for_none_longer_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = threading.Barrier(2, timeout=60)
+
+    def check(_: object) -> list[HealthFinding]:
+        met.wait()
+        return [HealthFinding("met", True, False, "")]
+
+    monkeypatch.setattr(doctor, "CHECKS", (("one", check), ("other", check)))
+    assert [each.name for each in doctor.examine()] == ["met", "met"]
+    assert max(WAIT_S, place.ENGINE_ANSWER_S) <= 1
 
 
 def test_whatever_is_not_well_says_what_to_do_in_one_line(machine: Path) -> None:
@@ -389,13 +401,12 @@ def test_nvcc_must_fit_the_gpu_and_the_driver(
     assert reason is None or reason in found.advice
 
 
-def test_a_tool_that_hangs_is_there_all_the_same(machine: Path) -> None:
+def test_a_tool_that_hangs_is_there_all_the_same(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = machine / "nvcc"
-    path.write_text("#!/bin/sh\nexec /bin/sleep 30\n")
+    path.write_text("#!/bin/sh\nexec /bin/sleep 3600\n")
     path.chmod(0o755)
-    start = time.perf_counter()
+    monkeypatch.setattr(finding, "ANSWER_S", WAIT_S)
     found = examined()["nvcc"]
-    assert time.perf_counter() - start < 2.0
     assert (found.ok, found.found) == (True, f"{path}, of unknown version")
 
 

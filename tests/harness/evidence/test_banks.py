@@ -1,5 +1,7 @@
 """Bank conflicts are worked out from addresses, lane by lane, and only where an address can be seen."""
 
+import time
+
 import pytest
 
 from harness.evidence.banks import conflicts, degree
@@ -78,9 +80,13 @@ def test_a_source_from_a_contestant_is_never_run() -> None:
     conflicts(KERNEL.format(access=huge))
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "piece", ["__global__ void k(", "((float*)A_shared)[((((", "void* ", "__shared__ float t[1]; t[("]
 )
 def test_a_source_that_is_made_to_be_slow_to_read_is_not(piece: str) -> None:
-    conflicts('extern "C" __global__ void main_kernel(int* p) {' + piece * (4_000_000 // len(piece)))
+    def cost_s(characters: int) -> float:
+        started = time.process_time()
+        conflicts('extern "C" __global__ void main_kernel(int* p) {' + piece * (characters // len(piece)))
+        return time.process_time() - started
+
+    assert cost_s(4_000_000) < 2 * 100 * max(0.01, cost_s(40_000))  # a hundred times as long

@@ -4,7 +4,6 @@ import math
 import os
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
@@ -45,10 +44,8 @@ def test_half_a_message_does_not_hang(pair: Pair) -> None:
     ours, theirs = pair
     for start in (b"\0", struct.pack("!i", 100), b"\x01"):
         os.write(theirs.fileno(), start)
-        began = time.monotonic()
         with pytest.raises(Unanswered):
             receive(ours, Ran, 0.1)
-        assert time.monotonic() - began < 2
         ours, theirs = make_pair()
 
 

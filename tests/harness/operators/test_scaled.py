@@ -159,7 +159,6 @@ def build(problem):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_scaled_products_go_down_the_line_on_a_cpu(tmp_path: Path) -> None:
     checkout = Checkout.create(tmp_path / "checkout")
     shapes = ("scaledlinear_f32fp32_32x64x96", "blockscaledlinear_f32fp32_48x160x272")

@@ -117,7 +117,7 @@ def test_two_processes_at_once_lose_and_double_nothing(path: Path) -> None:
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join()
         assert writer.exitcode == 0
     records, problems = read(path, Record)
     assert problems == []
@@ -133,7 +133,7 @@ def test_a_writer_waits_for_another(path: Path) -> None:
         writer.start()
         writer.join(0.2)
         assert len(read(path, Record)[0]) == 1
-    writer.join(10)
+    writer.join()
     assert len(read(path, Record)[0]) == 2
 
 

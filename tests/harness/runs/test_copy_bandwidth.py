@@ -72,7 +72,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_the_copy_is_measured_in_the_same_run_and_shown(checkout: Checkout) -> None:
     done = checkout.run("bench", "--gpu", "cpu", *BUDGET)
     assert f"{COPY} tester iter000_torch_copy: " in done.stderr

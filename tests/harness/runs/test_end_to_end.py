@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -13,7 +12,7 @@ import psutil
 import pytest
 
 from harness.machine.nvml import devices
-from tests.harness.checkout import BUDGET, MODEL, SCALAR, SHAPE, Checkout, one_line, until
+from tests.harness.checkout import BUDGET, MODEL, NEITHER_CHILD_NOR_TORCH, SCALAR, SHAPE, Checkout, one_line, until
 from tests.harness.envelopes import envelope
 
 OTHER_SHAPE = "linear_f32fp32_16x32x64"
@@ -52,7 +51,7 @@ def build(problem):
     {body}
 '''
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -128,11 +127,9 @@ def test_nothing_is_left_behind(measured: Checkout) -> None:
     assert measured.leftovers() == []
 
 
-def test_a_second_run_measures_nothing_and_is_quick(measured: Checkout) -> None:
+def test_a_second_run_measures_nothing_and_starts_no_process(measured: Checkout) -> None:
     before = measured.tree.records("cpu", SHAPE, MODEL).read_bytes()
-    started = time.monotonic()
-    done = measured.run("bench", *BUDGET)
-    assert time.monotonic() - started < 15  # it imports neither torch nor TileLang, and launches nothing
+    done = measured.run("bench", *BUDGET, settings=NEITHER_CHILD_NOR_TORCH)
     assert done.returncode == 0
     assert done.stderr.count("(recorded before)") == 7
     assert done.stdout == measured.printed  # type: ignore[attr-defined]
@@ -243,7 +240,7 @@ def test_a_rejected_iteration_is_exit_code_1(copied: Checkout) -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_command_is_exit_code_2_in_one_line(measured: Checkout, arguments: list[str], says: str) -> None:
-    done = measured.run(*arguments, seconds=60)
+    done = measured.run(*arguments)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert says in one_line(done.stderr)
@@ -309,7 +306,7 @@ def test_killed_in_the_middle_it_leaves_no_process_and_the_next_run_continues(ch
         assert until(lambda: path.exists() and path.read_bytes().count(b"\n") >= 2)
         process.kill()
         process.wait()
-    assert until(lambda: checkout.processes() == [], 10), checkout.processes()
+    assert until(lambda: checkout.processes() == []), checkout.processes()
     before = path.read_bytes()
     assert 2 <= before.count(b"\n") < 5
 
@@ -343,11 +340,11 @@ def test_killed_while_an_iteration_hangs_it_leaves_no_process(checkout: Checkout
         return used_s > 3
 
     with checkout.started("bench", "--iter", "2", *BUDGET) as process:
-        assert until(lambda: len(checkout.processes()) >= 3, 60)
-        assert until(hangs, 60)
+        assert until(lambda: len(checkout.processes()) >= 3)
+        assert until(hangs)
         process.kill()
         process.wait()
-    assert until(lambda: checkout.processes() == [], 10), checkout.processes()
+    assert until(lambda: checkout.processes() == []), checkout.processes()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -357,12 +354,12 @@ def test_interrupted_it_says_so_in_one_line_and_cleans_up(checkout: Checkout, nu
     with checkout.started("bench", "--budget", "1") as process:
         assert until(lambda: path.exists() and path.read_bytes().count(b"\n") >= 1)
         os.killpg(process.pid, number)  # as a terminal does
-        process.wait(30)
+        process.wait()
     assert process.returncode == 3
     assert (
         one_line(checkout.said) == "tilebench: stopped; what was measured is recorded, and the same command continues"
     )
-    assert until(lambda: checkout.processes() == [], 10), checkout.processes()
+    assert until(lambda: checkout.processes() == []), checkout.processes()
     assert checkout.leftovers() == []
     assert {record.status for record in checkout.records()} == {"passed"}
 
@@ -375,7 +372,7 @@ def test_of_two_runs_at_once_the_second_is_refused_in_one_line(checkout: Checkou
         assert process.poll() is None
         reading = checkout.run("leaderboard")
         checking = checkout.run("check")
-        process.wait(60)
+        process.wait()
     assert second.returncode == 3
     assert one_line(second.stderr) == (
         "tilebench: another run is measuring under tuning/cpu/tilelang; wait until it ends"

@@ -40,7 +40,6 @@ class Numbered:
         self.number, self.problem = number, problem
 
 
-@pytest.mark.timeout(60)
 def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead, finished, furthest = 0, 0, 0
 

@@ -24,7 +24,7 @@ ALL = (*FORMS, "lies", "wrong", "other_size", *NO_KERNEL, "hangs")
 SHORT = ("--gpu", "cpu", "--budget", "0.2", "--build-deadline", "25", "--script-deadline", "60")
 CLAIMS = "iteration\ttime_ms\niter001_prim_func\t0.04\niter001_prim_func\t0.06\niter005_lies\t0.0001\n"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = pytest.mark.slow
 
 
 @dataclass
@@ -165,7 +165,7 @@ def test_one_that_hangs_when_it_is_loaded(benched: Foreign) -> None:
 
 
 def test_nothing_is_left_behind(benched: Foreign) -> None:
-    assert until(lambda: benched.checkout.processes() == [], 10), benched.checkout.processes()
+    assert until(lambda: benched.checkout.processes() == []), benched.checkout.processes()
     assert benched.checkout.leftovers() == []
 
 
@@ -190,12 +190,12 @@ def test_ctrl_c_keeps_what_is_known(tmp_path: Path) -> None:
     for number in (1, 2):
         made.put(number, "prim_func")
     with made.checkout.started("foreign", str(made.root), "--gpu", "cpu", "--budget", "4") as process:
-        assert until(made.records, 120), made.checkout.said
+        assert until(made.records), made.checkout.said
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 3
+        assert process.wait() == 3
     assert "stopped; what was measured is recorded" in one_line(made.checkout.said)
     assert [each.script for each in made.records()] == ["iter001_prim_func"]
-    assert until(lambda: made.checkout.processes() == [], 10), made.checkout.processes()
+    assert until(lambda: made.checkout.processes() == []), made.checkout.processes()
     done = made.checkout.run("foreign", str(made.root), *SHORT)
     assert "1 of 2 were recorded before" in done.stderr
     assert [each.script for each in made.records()] == ["iter001_prim_func", "iter002_prim_func"]

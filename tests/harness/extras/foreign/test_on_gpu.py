@@ -39,7 +39,6 @@ def test_one_that_decides_when_it_runs_is_not_found() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_tree_is_benched_on_the_gpu(tmp_path: Path) -> None:
     checkout, tree = Checkout.create(tmp_path / "checkout"), tmp_path / "theirs"
     folder = tree / "srcs" / SHAPE / "somebody"

@@ -54,7 +54,7 @@ def test_on_a_cpu_the_order_is_what_it_must_be(tmp_path_factory: pytest.TempPath
         torch_us = figures[TORCH, ""]["us"]
         compiled_us = figures["tilelang.compile", "cython"]["us"]
         eager_us = figures["eager @tilelang.jit", "cython"]["us"]
-        assert 0 < torch_us < compiled_us < eager_us < 1000
+        assert 0 < torch_us < compiled_us < eager_us
         assert "Invalid execution backend 'nvrtc'" in figures["tilelang.compile", "nvrtc"]["reason"]
         assert figures["tilelang.compile", "auto"]["backend"] == "cython"
         into, returning, linear = (figures[spelling, ""] for spelling in front.SPELLINGS)

@@ -18,7 +18,7 @@ SAMPLES = samples(ROOT, cpu=True)
 TRICKS = 30
 ON_A_GPU_ONLY = {8}  # a CPU has no streams
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

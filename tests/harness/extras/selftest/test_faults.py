@@ -79,7 +79,6 @@ def nothing_left(checkout: Checkout) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -107,7 +106,6 @@ def test_what_the_harness_stands_on_dies_once_and_the_iteration_gets_another_tur
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_what_dies_again_and_again_is_held_against_nobody_and_the_next_run_goes_on(checkout: Checkout) -> None:
     checkout.ladder((8, 16, 32))
     done = checkout.run("bench", *BUDGET, settings=KILL_BASELINE.replace("number == 2", "number > 1"))
@@ -143,7 +141,6 @@ def small_disk(folder: Path, size: str) -> Iterator[Callable[[str], None]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_full_disk_under_the_records(checkout: Checkout) -> None:
     checkout.ladder((8, 16, 32))
     records = checkout.tree.records("cpu", SHAPE, MODEL)
@@ -164,7 +161,6 @@ def test_a_full_disk_under_the_records(checkout: Checkout) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_full_disk_under_the_scratch_folders_is_held_against_nobody(checkout: Checkout) -> None:
     checkout.ladder((8, 16, 32))
     with small_disk(checkout.root / "tmp", "1m") as resize:
@@ -184,7 +180,6 @@ def test_a_full_disk_under_the_scratch_folders_is_held_against_nobody(checkout: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_record_of_what_was_built_that_is_gone_or_garbled_is_found_out_anew(checkout: Checkout) -> None:
     checkout.ladder((8, 16, 32))
     assert checkout.run("bench", *BUDGET).returncode == 0
@@ -200,7 +195,6 @@ def test_a_record_of_what_was_built_that_is_gone_or_garbled_is_found_out_anew(ch
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_build_that_hangs_does_not_hold_up_the_end(checkout: Checkout) -> None:
     """The run fails at its first record, while a build would take minutes more."""
     checkout.ladder((8,))
@@ -213,7 +207,6 @@ def test_a_build_that_hangs_does_not_hold_up_the_end(checkout: Checkout) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_tilelang_that_cannot_be_imported_is_nobodys_failure(checkout: Checkout) -> None:
     checkout.ladder((8, 16))
     broken = checkout.root / "broken" / "tilelang"

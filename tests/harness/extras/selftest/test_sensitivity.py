@@ -9,7 +9,7 @@ import pytest
 from tests.harness.checkout import ROOT
 from tests.harness.envelopes import answer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def found(*arguments: str) -> dict[str, Any]:

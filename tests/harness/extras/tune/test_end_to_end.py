@@ -27,7 +27,7 @@ register_blocked = [
 plain_loops = [dict(loop_order="mkn", compile_flags={FLAGS}, pass_configs={{"tl.disable_tma_lower": True}})]
 '''
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_an_interrupted_race_continues(tmp_path: Path) -> None:
         with made.started("tune", *CHOICE, "--budget", "0.2") as process:
             assert until(lambda: raced(made))
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 3
+            assert process.wait() == 3
         assert "the same command continues" in made.said
         kept, screened = len(raced(made)), len(trials(made)) - len(raced(made))
         assert until(lambda: not made.processes())
@@ -134,7 +134,7 @@ def test_interrupted_in_the_screen_it_leaves_nothing(tmp_path: Path) -> None:
         with made.started("tune", *CHOICE, "--budget", "0.2") as process:  # the family's whole space
             assert until(lambda: list((made.root / "tmp").rglob("output.txt")))
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 3
+            assert process.wait() == 3
         assert "the same command continues" in made.said
         assert until(lambda: not made.processes())
         assert made.leftovers() == [] and not raced(made)

@@ -25,7 +25,6 @@ pipelined = [
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
 ]
 
 

@@ -69,7 +69,6 @@ def outcomes(checkout: Checkout, way: str) -> list[TuningTrial]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(280)
 def test_the_right_one_wins_though_a_wrong_one_was_faster(tuned: Checkout) -> None:
     assert "way=right" in tuned.printed  # type: ignore[attr-defined]
     screened = {trial.config["way"]: trial.latency_ms for trial in trials(tuned) if trial.rung == SCREEN}
@@ -78,14 +77,12 @@ def test_the_right_one_wins_though_a_wrong_one_was_faster(tuned: Checkout) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(280)
 def test_a_crash_in_the_screen_is_judged_by_the_race(tuned: Checkout) -> None:
     (crashed,) = outcomes(tuned, "crash")
     assert crashed.rung != SCREEN and crashed.cause is Cause.CRASH
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(280)
 def test_a_candidate_that_does_not_compile_is_not_raced(tuned: Checkout) -> None:
     (refused,) = outcomes(tuned, "unknown")
     assert (refused.rung, refused.cause) == (SCREEN, Cause.COMPILE)
@@ -93,7 +90,6 @@ def test_a_candidate_that_does_not_compile_is_not_raced(tuned: Checkout) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(280)
 def test_a_candidate_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -> None:
     slow = outcomes(tuned, "slow")
     assert slow and all((trial.rung, trial.status) == (SCREEN, Status.PASSED) for trial in slow)
