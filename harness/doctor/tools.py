@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.catalog import gpus
+from harness.doctor import finding
 from harness.doctor.finding import HealthFinding, described, dotted, major
 from harness.evidence import toolchain
 from harness.judge.facts import architectures
@@ -46,7 +47,7 @@ def nvcc(present: list[Device]) -> Iterable[HealthFinding]:
 
 
 def cuobjdump(_: list[Device]) -> Iterable[HealthFinding]:
-    tool = toolchain.find().cuobjdump
+    tool = toolchain.cuobjdump(finding.ANSWER_S)
     found = f"{tool.version}, {tool.path}" if tool else "not in a toolkit, nor from PyPI"
     extra = toolchain.DISASSEMBLER_EXTRA
     advice = f"pip install 'tilebench[{extra}]' (make build does): builds then count instructions too"

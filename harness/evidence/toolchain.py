@@ -67,7 +67,7 @@ def find() -> Toolchain:
     """This machine's toolchain: TileLang's nvcc, and any cuobjdump."""
     return Toolchain(
         nvcc=_tool(nvcc_path()),
-        cuobjdump=_tool(next(_candidates("cuobjdump", "nvidia-cuda-cuobjdump"), None)),
+        cuobjdump=cuobjdump(),
         host_compiler=os.environ.get("CXX")
         or os.environ.get("CC")
         or next(filter(None, map(shutil.which, HOST_COMPILERS)), None),
@@ -80,6 +80,11 @@ def nvcc_path() -> Path | None:
     if home is not None:
         return _executable(home / "bin" / "nvcc")
     return next(_candidates("nvcc", "nvidia-cuda-nvcc"), None)
+
+
+def cuobjdump(answer_s: float = ANSWER_S) -> Tool | None:
+    """Any cuobjdump that tells its version in time."""
+    return _tool(next(_candidates("cuobjdump", "nvidia-cuda-cuobjdump"), None), answer_s)
 
 
 def ncu_path() -> Path | None:
@@ -121,11 +126,11 @@ def _executable(path: Path) -> Path | None:
     return path if path.is_file() and os.access(path, os.X_OK) else None
 
 
-def _tool(path: Path | None) -> Tool | None:
+def _tool(path: Path | None, answer_s: float = ANSWER_S) -> Tool | None:
     if path is None:
         return None
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=ANSWER_S, check=True).stdout
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=answer_s, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
     match = re.search(r"\bV([0-9]+\.[0-9]+\.[0-9]+)", said)
