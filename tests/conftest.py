@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from harness.catalog.tree import Tree
 from harness.machine.nvml import devices
+from tests import lanes
 from tests.harness.checkout import Checkout
 
 settings.register_profile("thorough", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
@@ -17,17 +18,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: on two cores its threads only wait
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="skip what is slow, imports torch, or starts a Python process")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU")
-    config.addinivalue_line("markers", "slow: takes more than ten seconds")
+    starts_workers = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if config.getoption("fast") and not starts_workers:
+        lanes.keep_fast()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if devices():
-        return
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    no_gpu = not devices()
     for item in items:
-        if item.get_closest_marker("gpu"):
+        item.add_marker(pytest.mark.xdist_group(lanes.group(item.path.relative_to(config.rootpath))))
+        if no_gpu and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="this machine has no NVIDIA GPU"))
+        if config.getoption("fast") and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="it is slow"))
 
 
 @pytest.fixture

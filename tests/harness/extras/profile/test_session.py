@@ -129,6 +129,7 @@ def test_a_report_of_another_kernel_is_refused(
     assert not tree.ncu(iteration, "csv").exists()
 
 
+@pytest.mark.slow
 def test_the_program_runs_under_it_for_real(checkout: Checkout, fake: Fake, tmp_path: Path) -> None:
     """On the CPU key, whose kernels have no names to expect: built, verified, launched, then refused for its name."""
     fake("runs")
