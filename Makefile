@@ -26,7 +26,11 @@ DEV     := $(VENV)/dev.stamp
 TOOLS    = echo "tilebench: adding the CUDA compilers that are missing to $(VENV)" >&2; $(PIP) --editable ".[$$extra]"
 endif
 
-# Bytecode is compiled at the first import instead: torch alone has thousands of modules that nobody imports.
+# Tests of one file share a worker, and all that measure share one.
+PYTEST = $(PY) -m pytest -n 2 --dist loadgroup
+
+# Bytecode is compiled at the first import, which the set-up does itself, since an environment may forbid it later and
+# each process would then take thrice as long. torch alone has thousands of modules that nobody imports.
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile $(LOCKS:%=--constraint %)
 
 # For `make lock`: a pip whose resolver copes, and torch's release, whose CPU build needs none of the CUDA packages.
@@ -48,7 +52,7 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify tune build profile check check-all next leaderboard report selftest doctor test fuzz docs lint lint-rules \
+.PHONY: help bench verify tune build profile check check-all next leaderboard report selftest doctor test test-fast test-all fuzz docs lint lint-rules \
         lint-format lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
@@ -94,8 +98,14 @@ selftest: $(RUNTIME) ## Measure the harness: the library against itself
 doctor: $(RUNTIME) ## Say what this machine has, what is missing, and what to do about it
 	@$(PY) -m harness doctor $(CHOICE)
 
-test: $(DEV) ## Run the tests
-	@$(PY) -m pytest $(ARGS)
+test: $(DEV) ## Run the tests; at most 10 minutes on two cores
+	@$(PYTEST) -m 'not slow' $(ARGS)
+
+test-fast: $(DEV) ## Run those that need neither torch nor a process; within a minute, while you edit
+	@$(PYTEST) --fast -rfE $(ARGS)
+
+test-all: $(DEV) ## Run all tests, the slow ones too, as CI does
+	@$(PYTEST) $(ARGS)
 
 fuzz: $(DEV) ## Ask each parser 10,000 times whether it takes or refuses what it gets; some minutes
 	@HYPOTHESIS_PROFILE=thorough $(PY) -m pytest tests/fuzz --timeout 3600 $(ARGS)
@@ -142,6 +152,7 @@ $(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
 	@echo "tilebench: installing the pinned versions into $(VENV), once; a minute or two, and the time of downloading torch" >&2
 	@$(VENV)/bin/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) --editable .
+	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -c 'import tilelang, torch'
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/runtime.stamp

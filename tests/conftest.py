@@ -31,8 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_gpu = not devices()
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(lanes.group(item.path.relative_to(config.rootpath))))
-        if no_gpu and item.get_closest_marker("gpu"):
+        gpu = item.get_closest_marker("gpu") is not None
+        item.add_marker(pytest.mark.xdist_group(lanes.group(item.path.relative_to(config.rootpath), gpu)))
+        if no_gpu and gpu:
             item.add_marker(pytest.mark.skip(reason="this machine has no NVIDIA GPU"))
         if config.getoption("fast") and item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="it is slow"))

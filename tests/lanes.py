@@ -1,6 +1,7 @@
 """Lanes: the tests that need seconds, minutes, or all of CI.
 
-A fast test imports neither torch nor TileLang and starts no Python and no browser. Nobody marks it: ``--fast`` skips what tries.
+A fast test imports neither torch nor TileLang, and starts no Python and no browser. Nobody marks it: ``--fast`` skips
+what tries to.
 A slow one is marked. Tests that measure take turns on one worker, since all of them pin the last core.
 """
 
@@ -27,10 +28,10 @@ MEASURE: Final = (
 )
 
 
-def group(path: PurePath) -> str:
-    """The worker's share that a file belongs to: tests of one file share what they set up."""
+def group(path: PurePath, gpu: bool) -> str:
+    """The worker's share that a test belongs to: tests of one file share what they set up."""
     name = path.as_posix()
-    return "measuring" if name.startswith(MEASURE) else name
+    return "measuring" if gpu or name.startswith(MEASURE) else name
 
 
 def keep_fast() -> None:

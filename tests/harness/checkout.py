@@ -27,6 +27,12 @@ MODEL: Final = "tester"
 MARK: Final = "TILEBENCH_TEST_MARK"
 BUDGET: Final = ("--budget", "0.2")
 
+# In the copied code the second clock rejects nothing and blocks may differ: a busy machine delays honest kernels too.
+# The judge's own tests and the adversaries hold the real rules.
+PATIENT: Final = {
+    "ms=1.0, of_block=0.1": "ms=math.inf, of_block=0.1",
+    "shortest_block=0.5": "shortest_block=0.0",
+}
 # Settings of a command that may start no process and may import neither torch nor TileLang.
 NEITHER_CHILD_NOR_TORCH: Final = """
 import sys
@@ -80,6 +86,12 @@ class Checkout:
     def create(cls, root: Path) -> "Checkout":
         for part in CODE:
             shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+        rules = root / "harness/judge/facts/device_rules.py"
+        text = rules.read_text()
+        for strict, patient in PATIENT.items():
+            assert strict in text, strict
+            text = text.replace(strict, patient)
+        rules.write_text(text)
         (root / "tuning").mkdir()
         (root / "tmp").mkdir()
         return cls(root)
