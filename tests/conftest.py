@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
         lanes.keep_fast()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_gpu = not devices()
     for item in items:
