@@ -46,7 +46,7 @@ def test_from_the_tree_by_the_beginning_of_its_id(recorded: tuple[Checkout, str]
     before = checkout.records()
     done = checkout.run("reproduce", name[:8])
     assert done.returncode == (0 if "agrees" in done.stdout else 1), done.stderr
-    assert "its code is that of the working tree" in done.stderr
+    assert "its code comes from the working tree" in done.stderr
     (found,) = kept(checkout)
     assert (found.original, found.source) == (name, "the working tree")
     assert found.quotient is not None
