@@ -95,9 +95,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
         return results
     with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
         if plan.upto is not Stage.CONTRACT:
-            toolchain.find().require(cpu=plan.gpu.is_cpu)
-            reporter.doing("importing torch and TileLang")
-            start_forkserver(plan.gpu, plan.device)
+            prepare(plan.gpu, plan.device, reporter)
         planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
         for turn in range(TURNS):
@@ -245,6 +243,13 @@ def _keep_baseline(tree: Tree, record: Record) -> None:
             environment=record.environment,
         ),
     )
+
+
+def prepare(gpu: Gpu, device: Device | None, reporter: Reporter) -> None:
+    """Check the compilers, and start the forkserver that all child processes come from."""
+    toolchain.find().require(cpu=gpu.is_cpu)
+    reporter.doing("importing torch and TileLang")
+    start_forkserver(gpu, device)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import encodable, printable
-from harness.evidence import toolchain
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.extras.foreign.scratch_tree import foreign_tree, write
 from harness.extras.foreign.scripts import ForeignScript, scripts
@@ -17,7 +16,6 @@ from harness.judge import fault_attribution
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import source_sha256
-from harness.judge.processes import start_forkserver
 from harness.machine.interruption import heed
 from harness.machine.nvml import Device, released
 from harness.machine.progress import Reporter, reporting
@@ -25,7 +23,7 @@ from harness.records.base import Cause, Environment, Status, now
 from harness.records.environment import describing
 from harness.records.results import Record
 from harness.records.store import append, read
-from harness.runs.run import Plan, alone, run
+from harness.runs.run import Plan, alone, prepare, run
 
 # Beside the judge, an outcome depends on these modules, which find the kernel.
 FINDER: Final = ("find.py", "calls.py", "scratch_tree.py", "self_report.py")
@@ -101,9 +99,7 @@ class _ForeignRun:
 
     def carry_out(self, waiting: Sequence[ForeignScript]) -> None:
         plan = self.plan
-        toolchain.find().require(cpu=plan.gpu.is_cpu)
-        self.reporter.doing("importing torch and TileLang")
-        start_forkserver(plan.gpu, plan.device)
+        prepare(plan.gpu, plan.device, self.reporter)
         self.not_found = [(each, each.unknown) for each in waiting if each.unknown is not None]
         with foreign_tree(plan.tree) as scratch:
             judgeable = [each for each in waiting if each.problem is not None]

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from harness.authoring import scaffold
 from harness.catalog.tree import Iteration, Tree
-from harness.evidence import toolchain
 from harness.extras.scratch_tree import linked_tree, write_iteration
 from harness.extras.tune import pin
 from harness.extras.tune.race import RUNGS, Rung
@@ -18,13 +17,12 @@ from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256
 from harness.judge.facts.problem import Problem
-from harness.judge.processes import start_forkserver
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
 from harness.records.base import SCHEMA, Cause, Environment, Status, now
 from harness.records.environment import describe
 from harness.records.store import append, read
-from harness.runs.run import alone
+from harness.runs.run import alone, prepare
 
 ENGINE: Final = "tilebench"
 _IDEA: Final = "Candidate {number} of a search, which never leaves its scratch tree."
@@ -197,9 +195,7 @@ def write_candidates(tree: Tree, problem: Problem, gpu: Gpu, entries: tuple[Entr
 
 def _surveyed(plan: TunePlan) -> Surveyed:
     """The survey of the space; starts the forkserver that the survey and the judge need."""
-    toolchain.find().require(cpu=plan.gpu.is_cpu)
     with reporting(0) as reporter:
-        reporter.doing("importing torch and TileLang")
-        start_forkserver(plan.gpu, plan.device)
+        prepare(plan.gpu, plan.device, reporter)
         reporter.doing(f"surveying the space of {', '.join(plan.families)}")
         return survey(plan.tree, plan.problem, plan.gpu, plan.families, carver=plan.carver)
