@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.judge.facts.problem import Problem
+from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from harness.judge.facts.program import Program, Workspace
 
-__all__ = ["Problem", "Program", "Workspace", "bench_with", "main", "verify_with"]
+__all__ = ["DTYPE_BYTES", "Problem", "Program", "Workspace", "bench_with", "main", "verify_with"]
 
 
 def verify_with(build: Callable[[Problem], Any]) -> bool:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.iteration import Program
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem, Program
 
 
 def compiled(

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from harness.authoring import commands, ladders
+from harness.authoring import commands
 from harness.authoring.ideas import suggested
-from harness.authoring.ladders import Draft
 from harness.catalog import gpus, names
+from harness.catalog.families import Draft, Families
 from harness.catalog.names import LAST_NUMBER
 from harness.catalog.tree import Iteration, Selection, Tree, check_model
 from harness.errors import UsageError
@@ -90,7 +90,7 @@ def new(
             source = _taken_over(base, says, chosen.config if chosen else {}, tree.short(base.path))
             return _write(tree, folder, number, tag, source).path
         # A copy of iter000 would call the library, which no other iteration may.
-        draft = ladders.draft(problem, gpu)
+        draft = Families.of(tree.root).draft(problem, gpu)
         base = base or _baseline(tree, folder, problem)
         return _write(tree, folder, number, tag, kernel(draft.family, says, draft.config, base.name)).path
 
@@ -103,13 +103,13 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
     with _alone(tree):
         if tree.scan(gpu.key, Selection())[0]:
             return []
-        ladder = ladders.ladder(gpu)
-        if ladder is None:
+        ladders = Families.of(tree.root).starter(gpu)
+        if not ladders:
             raise UsageError(
                 f"GPU key '{gpu.key}' has no iterations, and no starter ladder is made for {gpu.arch}; "
                 f"write the first by hand under {tree.short(tree.folder(gpu.key))}/srcs/"
             )
-        return [path for key in ladder.shape_keys for path in _climb(tree, gpu, parse_shape_key(key), ladder.drafts)]
+        return [path for key, drafts in ladders.items() for path in _climb(tree, gpu, parse_shape_key(key), drafts)]
 
 
 def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:

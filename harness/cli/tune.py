@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from harness.authoring import scaffold
 from harness.boards.tables import check_format
 from harness.catalog import gpus
+from harness.catalog.families import Families
 from harness.catalog.tree import Tree, check_model
 from harness.cli.app import app
 from harness.cli.options import MeasureOptions, Parent, SelectionOptions, TableFormat, check_least, check_seconds
@@ -22,7 +23,7 @@ from harness.extras.tune.race import EXHAUSTIVE, RUNGS
 from harness.extras.tune.race_runner import tune as carry_out
 from harness.extras.tune.record import Pick, TuningTrial, picks_path, trials_path
 from harness.extras.tune.search import Tuned, TunePlan
-from harness.extras.tune.space import frozen, named_family, own_family, words
+from harness.extras.tune.space import frozen, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
@@ -112,14 +113,16 @@ def tune(
     check_model(model)
     options = tilelang.options
     gpu, device = gpus.resolve(chosen.gpu, force=how.force)
-    families = tuple(named_family(each, gpu) for each in family or (own_family(problem, gpu),))
+    tree = Tree.here()
+    known = Families.of(tree.root)
+    searched = [known.named(each, gpu) for each in family] if family else [known.searched(problem, gpu)]
     plan = TunePlan(
-        tree=Tree.here(),
+        tree=tree,
         gpu=gpu,
         device=device,
         problem=problem,
         model=model,
-        families=families,
+        families=tuple(each.name for each in searched),
         settings=how.settings(gpu),
         carver=carver,
         again=how.again,

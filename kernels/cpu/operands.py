@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem
 from kernels import operands
 from kernels.operands import PLAIN, require
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import tilelang.language as T
 
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem
 from kernels.hopper import GROUP, require_shared
 from kernels.operands import ceildiv, require
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import tilelang.language as T
 
-from harness.judge.facts.problem import DTYPE_BYTES, Problem
+from harness.iteration import DTYPE_BYTES, Problem
 from kernels import operands
 from kernels.operands import PLAIN, require
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from harness.catalog import gpus
 from harness.iteration import Program
 from harness.judge.facts.problem import parse_shape_key
 from kernels.flash_attention import forward
 from kernels.flash_attention.block import Block
-from kernels.flash_attention.spaces import forward as space
+from kernels.flash_attention.family import space
 from kernels.flash_attention.tiles import BETWEEN_TILES, Tiles
 from kernels.front.defaults import default
 from kernels.front.places import Place
@@ -166,7 +167,7 @@ def test_the_front_leaves_attention_without_a_winner_to_the_library() -> None:
 def test_the_space_has_candidates(key: str) -> None:
     problem = parse_shape_key(key)
     taken = 0
-    for levers in space(problem):
+    for levers in space(problem, gpus.find("h200")):
         try:
             forward(problem, **levers)
         except ValueError:

@@ -11,7 +11,7 @@ from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stationary
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
-from kernels.gemm.stream_k import Split
+from kernels.gemm.stream_k.kernel import Split
 from tests.kernels.emulation import generated
 
 MATMUL = "matmul_bf16fp32_512x512x256"

@@ -1,11 +1,11 @@
 """The front of kernels/ beside torch: what a user's product costs the host, and what its first call costs."""
 
-import importlib
 import os
 import time
 from pathlib import Path
 from typing import Final
 
+from harness.catalog.families import imported
 from harness.extras.overhead.case import Call, TimedCall
 from harness.judge.child.brief import Brief
 
@@ -25,7 +25,7 @@ def case(brief: Brief, spelling: str, folder: Path) -> TimedCall:
     import torch
 
     os.environ["TILELANG_CACHE_DIR"] = str(folder / "cache")
-    front = importlib.import_module("kernels.front")
+    matmul, linear = imported(MATMUL), imported(LINEAR)
     cpu = brief.gpu.is_cpu
     dtype, device = (torch.float32, "cpu") if cpu else (torch.bfloat16, "cuda")
     M, N, K = CPU_DIMS if cpu else GPU_DIMS
@@ -33,9 +33,9 @@ def case(brief: Brief, spelling: str, folder: Path) -> TimedCall:
     a, b = (torch.randn(shape, dtype=dtype, device=device) for shape in shapes)
     ours, theirs = (torch.empty((M, N), dtype=dtype, device=device) for _ in range(2))
     calls: dict[str, tuple[Call, Call]] = {
-        INTO: (lambda: front.matmul(a, b, out=ours), lambda: torch.matmul(a, b, out=theirs)),
-        MATMUL: (lambda: front.matmul(a, b), lambda: torch.matmul(a, b)),
-        LINEAR: (lambda: front.linear(a, b), lambda: torch.nn.functional.linear(a, b)),
+        INTO: (lambda: matmul(a, b, out=ours), lambda: torch.matmul(a, b, out=theirs)),
+        MATMUL: (lambda: matmul(a, b), lambda: torch.matmul(a, b)),
+        LINEAR: (lambda: linear(a, b), lambda: torch.nn.functional.linear(a, b)),
     }
     call, torch_call = calls[spelling]
     expected = (a.double() @ (b.t() if spelling == LINEAR else b).double()).to("cpu")

@@ -1,7 +1,9 @@
 """What to try next: the contract's ideas for each bound, turned on one kernel, with the figures that suggest them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+
+from msgspec.structs import replace
 
 from harness.extras.profile.bottleneck import BUSY, FULL, NEAR, SATURATED
 from harness.extras.profile.case import Case
@@ -19,8 +21,11 @@ TILE_SIZES: Final = ((64, 128, 256), (64, 128, 192, 256))  # rows, columns: what
 Suggest = Callable[[Case], Iterator[Idea]]
 
 
-def advise(case: Case) -> tuple[Idea, ...]:
-    """The ideas for a kernel, those for its bound first; none where its bound is not known."""
+def advise(case: Case, examples: Mapping[str, str] | None = None) -> tuple[Idea, ...]:
+    """The ideas for a kernel, those for its bound first; none where its bound is not known.
+
+    ``examples`` names the families that carry an idea out, by the idea's tag.
+    """
     bound = case.verdict.bound
     if bound is None:
         return ()
@@ -28,7 +33,11 @@ def advise(case: Case) -> tuple[Idea, ...]:
     for suggest in (spills, *TABLE[bound], coalescing, bank_conflicts, waves):
         for idea in suggest(case):
             found.setdefault(idea.tag, idea)
-    return tuple(found.values())[:MOST_IDEAS]
+    return tuple(_pointed(idea, (examples or {}).get(idea.tag)) for idea in list(found.values())[:MOST_IDEAS])
+
+
+def _pointed(idea: Idea, families: str | None) -> Idea:
+    return replace(idea, what=f"{idea.what}, as in {families}") if families else idea
 
 
 def larger_tile(case: Case) -> Iterator[Idea]:
@@ -101,13 +110,13 @@ def prefetch(case: Case) -> Iterator[Idea]:
     if not case.figures.get("tma_pct") and has_wgmma(case.gpu.arch):
         yield Idea(
             "warp_specialized",
-            "a TMA producer with WGMMA consumers, as in kernels.gemm.warp_specialized, so that loads run ahead",
+            "a TMA producer with WGMMA consumers, so that loads run ahead",
             f"{_wait(case)} and no TMA instruction was issued",
         )
     elif case.is_warp_specialised and "consumer_groups" not in case.config:
         yield Idea(
             "warp_specialized",
-            "warp specialization by hand, as in kernels.gemm.warp_specialized",
+            "warp specialization by hand",
             f"{_wait(case)} and T.gemm drains its WGMMA in every k step",
         )
     in_flight = case.number("wgmma_in_flight")
@@ -173,7 +182,7 @@ def less_overhead(case: Case) -> Iterator[Idea]:
     elif case.figures.get("waves") is not None and (case.figures.get("waves") or 0) > 1 and case.uses_wgmma:
         yield Idea(
             "persistent",
-            "resident blocks that walk the tiles, as in kernels.gemm.warp_specialized with persistent=True",
+            "resident blocks that walk the tiles",
             f"{case.figures.get('waves'):.3g} waves of blocks each pay their own start and epilogue, with the tensor "
             f"pipe busy {tensor:.0f}% of the time",
         )
@@ -188,8 +197,7 @@ def turns(case: Case) -> Iterator[Idea]:
     if case.number("consumer_groups") == 2 and steps <= SHORT_LOOP:
         yield Idea(
             "ping_pong",
-            "consumer groups that take tiles in turns, as in kernels.gemm.ping_pong, so that one stores while the "
-            "other multiplies",
+            "consumer groups that take tiles in turns, so that one stores while the other multiplies",
             f"a tile has only {steps} steps of K before its epilogue, and the tensor pipe is busy {tensor:.0f}% of the "
             "time",
         )
@@ -237,7 +245,7 @@ def smaller_tile(case: Case) -> Iterator[Idea]:
     if tiles < sms:
         yield Idea(
             "split_k",
-            "K cut over several blocks, as in kernels.gemm.split_k and stream_k, so that every SM has work",
+            "K cut over several blocks, so that every SM has work",
             f"{tiles} tiles of {tile[0]}x{tile[1]} are fewer than {sms} SMs",
         )
     yield from _fuller(case, "smaller_tile", lambda new: new[0] * new[1] <= tile[0] * tile[1])

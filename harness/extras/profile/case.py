@@ -17,7 +17,7 @@ SPARE_REGISTERS: Final = 32  # a thread needs them beside its accumulators: addr
 
 @dataclass(frozen=True)
 class Case:
-    """``config`` holds the iteration's CONFIG, as far as it is simple; the levers are those of ``kernels.gemm``."""
+    """``config`` holds the literals of the iteration's CONFIG."""
 
     figures: Figures
     verdict: Bottleneck

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.authoring.ideas import parse_config, untried
+from harness.catalog.families import Families
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.profile import fallback, report
@@ -165,7 +166,8 @@ class Session:
         others_us = sum(kernel.duration_us for kernel in kernels) - longest.duration_us
         found = find_bottleneck(longest, iteration.problem, self.gpu, others_us)
         config = parse_config(contract.check(iteration).config)
-        ideas = advise(Case(longest, found, iteration.problem, self.gpu, config))
+        case = Case(longest, found, iteration.problem, self.gpu, config)
+        ideas = advise(case, Families.of(self.tree.root).examples(self.gpu))
         return {
             **msgspec.structs.asdict(found),
             "ideas": untried(self.tree, iteration, ideas),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.authoring import scaffold
-from harness.authoring.ladders import Draft
+from harness.catalog.families import Draft
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.tune.record import Pick, RankedCandidate

@@ -3,17 +3,17 @@
 The parent imports neither torch nor the families. What a family's own checks refuse is out before anything compiles.
 """
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
+from harness.catalog.families import Families, imported
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, described
 from harness.extras.tune import carver_hints
-from harness.extras.tune.space import COMPILER_LEVERS, Config, Space, expand, frozen, spaces_module, text, unique
+from harness.extras.tune.space import COMPILER_LEVERS, Config, expand, frozen, text, unique
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
@@ -82,7 +82,7 @@ def run_survey(asked: Asked, parent: Connection) -> None:
     """Body of the process."""
     with child_body(asked.brief, parent, _unusable):
         quieten()
-        send(parent, look(asked.brief.problem, asked.brief.gpu, asked.families, carver=asked.carver))
+        send(parent, look(asked.brief, asked.families, carver=asked.carver))
 
 
 def quieten() -> None:
@@ -96,14 +96,16 @@ def _unusable(error: BaseException) -> Unusable:
     return Unusable(str(error) if isinstance(error, UsageError) else f"the space cannot be read: {described(error)}")
 
 
-def look(problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:
+def look(brief: Brief, names: tuple[str, ...], *, carver: bool) -> Surveyed:
     """The survey itself, where TileLang may be imported."""
     entries: list[Entry] = []
     reasons: list[str] = []
     carved = "not asked"
-    for name in families:
+    problem, gpu, families = brief.problem, brief.gpu, Families.of(brief.root)
+    for name in names:
+        space = families.named(name, gpu).space
         family, levers = load_family(name)
-        chosen = expand(load_space(name), problem)
+        chosen = expand(space, problem, gpu)
         if not chosen:
             raise UsageError(f"the space of {name} is empty for {problem}")
         suggested: list[Config] = []
@@ -126,25 +128,12 @@ def look(problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool)
 
 
 def load_family(name: str) -> tuple[Callable[..., Any], frozenset[str]]:
-    """The family's function and its levers; raises UsageError."""
-    module, _, function = name.rpartition(".")
+    """The function of a dotted name and its levers; raises UsageError."""
     try:
-        family = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError):
-        raise UsageError(
-            f"there is no family {name}; families are in kernels.gemm, kernels.flash_attention and kernels.cpu"
-        ) from None
+        family = imported(name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"family {name} cannot be imported: {error}") from None
     return family, frozenset(inspect.signature(family).parameters)
-
-
-def load_space(name: str) -> Space:
-    """The family's space, by name from the module beside it; raises UsageError."""
-    module, attribute = spaces_module(name)
-    try:
-        space: Space = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError):
-        raise UsageError(f"{name} has no space; write one as '{attribute}' in {module.replace('.', '/')}.py") from None
-    return space
 
 
 def _refusal(family: Callable[..., Any], levers: frozenset[str], problem: Problem, config: Config) -> str | None:

@@ -17,23 +17,32 @@ MODEL = "tuner"
 CHOICE = ("--gpu", "cpu", "--shape", SHAPE, "--model", MODEL)
 FLAGS = ("-O3", "-march=native")
 # One that the family refuses (64 is no multiple of 24), one that the C++ compiler refuses, the rest far apart.
-SPACE = f'''"""A small space."""
-
-register_blocked = [
+REGISTER_BLOCKED = f"""[
     dict(block_M=8, block_N=block_N, block_K=64, vector_width=width, compile_flags=flags)
     for block_N in (24, 16)
     for width, flags in ((8, {FLAGS}), (1, ()), (8, ("-no-such-flag",)))
-]
-plain_loops = [dict(loop_order="mkn", compile_flags={FLAGS}, pass_configs={{"tl.disable_tma_lower": True}})]
-'''
+]"""
+PLAIN_LOOPS = f'[dict(loop_order="mkn", compile_flags={FLAGS}, pass_configs={{"tl.disable_tma_lower": True}})]'
 
 pytestmark = pytest.mark.slow
 
 
+def with_spaces(root: Path) -> Checkout:
+    made = Checkout.create(root)
+    set_space(made, "cpu/register_blocked", REGISTER_BLOCKED)
+    set_space(made, "cpu/plain_loops", PLAIN_LOOPS)
+    return made
+
+
+def set_space(checkout: Checkout, folder: str, space: str) -> None:
+    """Give a family of a checkout another space."""
+    with (checkout.root / "kernels" / folder / "family.py").open("a") as file:
+        file.write(f"\nfrom dataclasses import replace\n\nFAMILY = replace(FAMILY, space={space})\n")
+
+
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    made = Checkout.create(tmp_path_factory.mktemp("tune") / "checkout")
-    (made.root / "kernels" / "cpu" / "spaces.py").write_text(SPACE)
+    made = with_spaces(tmp_path_factory.mktemp("tune") / "checkout")
     done = made.run("tune", *CHOICE, "--budget", "0.2")
     assert done.returncode == 0, done.stderr
     made.printed = done.stdout  # type: ignore[attr-defined]
@@ -109,8 +118,7 @@ def test_a_table_and_a_picture(tuned: Checkout, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_race_continues(tmp_path: Path) -> None:
-    made = Checkout.create(tmp_path / "checkout")
-    (made.root / "kernels" / "cpu" / "spaces.py").write_text(SPACE)
+    made = with_spaces(tmp_path / "checkout")
     try:
         with made.started("tune", *CHOICE, "--budget", "0.2") as process:
             assert until(lambda: raced(made))
@@ -180,7 +188,10 @@ def test_tilelangs_autotuner_has_a_deadline(tuned: Checkout) -> None:
     ("arguments", "says"),
     [
         (("--shape", SHAPE), "needs --shape and --model"),
-        ((*CHOICE[2:], "--family", "nothing"), "no family kernels.cpu.nothing"),
+        (
+            (*CHOICE[2:], "--family", "nothing"),
+            "no family 'nothing'; those for a CPU are kernels.cpu.plain_loops",
+        ),
         ((*CHOICE[2:], "--iter", "3"), "leave --iter out"),
         ((*CHOICE[2:], "--from", "iter077"), "parent 'iter077' is no iteration"),
         ((*CHOICE[2:], "--engine", "tilelang", "--limit", "nan"), "--limit nan is not"),

@@ -9,18 +9,16 @@ from harness.extras.tune.record import Pick, TuningTrial, picks_path, trials_pat
 from harness.records.base import Status
 from harness.records.store import read
 from tests.harness.checkout import Checkout
+from tests.harness.extras.tune.test_end_to_end import set_space
 
 SHAPE = "matmul_bf16fp32_2048x2048x2048"
 # The second is slow, and the third leaves its tensor cores idle for want of stages; the last does not fit.
-SPACE = '''"""A small space."""
-
-pipelined = [
+SPACE = """[
     dict(block_M=128, block_N=256, block_K=64, num_stages=3, threads=256),
     dict(block_M=64, block_N=64, block_K=32, num_stages=2, threads=128),
     dict(block_M=128, block_N=128, block_K=64, num_stages=1, threads=128),
     dict(block_M=256, block_N=256, block_K=128, num_stages=5, threads=512),
-]
-'''
+]"""
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,7 +29,7 @@ pytestmark = [
 @pytest.fixture
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     made = Checkout.create(tmp_path_factory.mktemp("tune-gpu") / "checkout")
-    (made.root / "kernels" / "gemm" / "spaces.py").write_text(SPACE)
+    set_space(made, "gemm/pipelined", SPACE)
     yield made
     made.end()
 

@@ -9,6 +9,7 @@ from harness.extras.scratch_tree import linked_tree
 from harness.extras.tune.search import write_candidates
 from harness.extras.tune.survey import Entry, look
 from harness.judge.candidate import Settings
+from harness.judge.child.brief import Brief
 from harness.judge.facts.hashes import families_sha256, judge_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Quiet
@@ -34,7 +35,7 @@ pytestmark = [
 )
 def test_candidates_of_a_space_build(shape: str, family: str) -> None:
     problem = parse_shape_key(shape)
-    found = look(problem, H200, (family,), carver=True)
+    found = look(Brief(ROOT, problem, H200, None), (family,), carver=True)
     assert 60 <= len(found.entries) <= 150
     carved = next(entry for entry in found.entries if entry.origin == "carver")
     spilling = {**found.entries[-1].config, "pass_configs": {"tl.disable_tma_lower": True}}

@@ -43,20 +43,28 @@ def odd(problem, *, way, number):
     return Program(kernel, compile_flags=flags)
 '''
 # As many right ones as are raced in any case; which of them leads is all the same.
-SPACE = f"""
-odd = [dict(way=way, number=0) for way in ("slow", "crash", "half", "unknown")]
-odd += [dict(way="right", number=number) for number in range({MIN_RACED})]
+DESCRIPTION = f"""
+from harness.catalog.families import Family
+
+FAMILY = Family(
+    name="kernels.odd.odd",
+    operators={{"matmul": ("f32",)}},
+    architectures=("c",),
+    space=[
+        *(dict(way=way, number=0) for way in ("slow", "crash", "half", "unknown")),
+        *(dict(way="right", number=number) for number in range({MIN_RACED})),
+    ],
+)
 """
 
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     made = Checkout.create(tmp_path_factory.mktemp("screen") / "checkout")
-    folder = made.root / "kernels" / "cpu"
-    (folder / "odd.py").write_text(FAMILY)
-    (folder / "spaces.py").write_text(SPACE)
-    with (folder / "__init__.py").open("a") as file:
-        file.write("\nfrom kernels.cpu.odd import odd  # noqa\n")
+    folder = made.root / "kernels" / "odd"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(FAMILY)
+    (folder / "family.py").write_text(DESCRIPTION)
     done = made.run("tune", *CHOICE, "--family", "odd", "--budget", "0.2")
     assert done.returncode == 0, done.stderr
     made.printed = done.stdout  # type: ignore[attr-defined]

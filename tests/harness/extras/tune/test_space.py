@@ -8,8 +8,9 @@ import pytest
 from harness.catalog import gpus
 from harness.errors import UsageError
 from harness.extras.tune import carver_hints
-from harness.extras.tune.space import constant, expand, frozen, named_family, own_family, spaces_module, text, words
-from harness.extras.tune.survey import load_family, load_space, look
+from harness.extras.tune.space import constant, expand, frozen, text, words
+from harness.extras.tune.survey import load_family, look
+from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from tests.harness.checkout import ROOT
@@ -22,19 +23,19 @@ LARGE = parse_shape_key("matmul_bf16fp32_4096x4096x4096")
 def test_a_list_a_product_and_a_callable_span_the_same() -> None:
     product = {"block_M": [4, 8], "block_N": [16]}
     listed = [{"block_M": 4, "block_N": 16}, {"block_M": 8, "block_N": 16}]
-    assert expand(product, SMALL) == listed
-    assert expand(listed, SMALL) == listed
-    assert expand(lambda problem: {"block_M": [4, 8], "block_N": [problem.dims[1] // 4]}, SMALL) == listed
+    assert expand(product, SMALL, CPU) == listed
+    assert expand(listed, SMALL, CPU) == listed
+    assert expand(lambda problem, gpu: {"block_M": [4, 8], "block_N": [problem.dims[1] // 4]}, SMALL, CPU) == listed
 
 
 def test_a_configuration_counts_once() -> None:
-    assert expand([{"a": 1, "b": [2]}, {"b": (2,), "a": 1}], SMALL) == [{"a": 1, "b": (2,)}]
+    assert expand([{"a": 1, "b": [2]}, {"b": (2,), "a": 1}], SMALL, CPU) == [{"a": 1, "b": (2,)}]
 
 
 @pytest.mark.parametrize("space", [3, {"block_M": 4}, {"block_M": "48"}, ["block_M"]])
 def test_what_is_no_space_is_refused(space: object) -> None:
     with pytest.raises(UsageError):
-        expand(space, SMALL)  # type: ignore[arg-type]
+        expand(space, SMALL, CPU)  # type: ignore[arg-type]
 
 
 def test_a_configuration_survives_json() -> None:
@@ -42,26 +43,10 @@ def test_a_configuration_survives_json() -> None:
     assert text(frozen({**config, "registers": [40, 232]})) == text(config)
 
 
-def test_families_have_names_and_spaces() -> None:
-    assert named_family("register_blocked", CPU) == "kernels.cpu.register_blocked"
-    assert spaces_module("kernels.gemm.pipelined") == ("kernels.gemm.spaces", "pipelined")
-    assert own_family(SMALL, CPU) == "kernels.cpu.register_blocked"
-    assert own_family(LARGE, H200) == "kernels.gemm.warp_specialized"
-    assert own_family(parse_shape_key("attention_fp16fp32_1x2x1x512x64x64"), H200) == "kernels.flash_attention.forward"
-    assert own_family(parse_shape_key("scaledlinear_e4m3fp32bf16_64x64x64"), H200) == "kernels.gemm.warp_specialized"
-    assert own_family(parse_shape_key("blockscaledlinear_e4m3fp32bf16_64x64x64"), H200) == "kernels.gemm.block_scaled"
-    for wrong in ("os.path", "kernels.x", "a b", "kernels.gemm.__import__('os')"):
-        with pytest.raises(UsageError):
-            named_family(wrong, CPU)
-    for missing in ("kernels.cpu.nothing", "kernels.gemm.roles"):
-        with pytest.raises(UsageError, match="has no space"):
-            load_space(missing)
-
-
-def test_a_family_that_is_none_is_answered_with_every_package_of_families() -> None:
-    with pytest.raises(UsageError, match="there is no family kernels.gemm.forward") as error:
-        load_family("kernels.gemm.forward")
-    assert all(f"kernels.{path.parent.name}" in str(error.value) for path in ROOT.glob("kernels/*/spaces.py"))
+def test_a_family_whose_function_is_missing_is_named() -> None:
+    for missing in ("kernels.cpu.nothing", "kernels.nothing.nothing"):
+        with pytest.raises(UsageError, match=f"family {missing} cannot be imported"):
+            load_family(missing)
 
 
 def test_what_varies_is_told_and_what_does_not_is_not() -> None:
@@ -87,7 +72,7 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
     ],
 )
 def test_every_space_of_the_checkout_has_candidates(gpu: Gpu, problem: object, family: str) -> None:
-    found = look(problem, gpu, (family,), carver=False)  # type: ignore[arg-type]
+    found = look(Brief(ROOT, problem, gpu, None), (family,), carver=False)  # type: ignore[arg-type]
     assert 4 <= len(found.entries) <= 200
     assert all(entry.origin == "space" and not entry.wrapped for entry in found.entries)
 
@@ -103,14 +88,14 @@ def test_suggestions_become_levers_of_the_family() -> None:
     base = {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 4, "persistent": True}
     suggested = carver_hints.suggest(LARGE, H200, base, frozenset({*base, "consumer_groups"}))
     assert all(set(each) == {*base, "consumer_groups"} and each["persistent"] for each in suggested)
-    found = look(LARGE, H200, ("kernels.gemm.warp_specialized",), carver=True)
+    found = look(Brief(ROOT, LARGE, H200, None), ("kernels.gemm.warp_specialized",), carver=True)
     assert "suggestions of the carver" in found.carver
     assert found.entries[0].origin == "carver"
     assert found.refused > 0 and found.reasons  # tiles that do not fit in shared memory
 
 
 def test_on_a_cpu_the_carver_says_why_not() -> None:
-    found = look(SMALL, CPU, ("kernels.cpu.register_blocked",), carver=True)
+    found = look(Brief(ROOT, SMALL, CPU, None), ("kernels.cpu.register_blocked",), carver=True)
     assert found.carver.startswith("no suggestions: ") and "CPU" in found.carver
 
 
@@ -127,12 +112,16 @@ def test_compiler_levers_beside_the_family() -> None:
 
 def test_a_survey_of_many_kernels_warns_of_none() -> None:
     """In a process of its own, as TileLang's logger keeps its level and its stream."""
-    script = (
-        "from harness.extras.tune.survey import look, quieten; from harness.catalog import gpus;"
-        "from harness.judge.facts import problem; quieten();"
-        f"found = look(problem.parse_shape_key('{LARGE}'), gpus.find('h200'), ('kernels.gemm.warp_specialized',),"
-        " carver=False); print(len(found.entries))"
-    )
+    script = f"""
+from pathlib import Path
+from harness.catalog import gpus
+from harness.extras.tune.survey import look, quieten
+from harness.judge.child.brief import Brief
+from harness.judge.facts.problem import parse_shape_key
+quieten()
+brief = Brief(Path.cwd(), parse_shape_key("{LARGE}"), gpus.find("h200"), None)
+print(len(look(brief, ("kernels.gemm.warp_specialized",), carver=False).entries))
+"""
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert int(done.stdout) > 50
     assert done.stderr == ""

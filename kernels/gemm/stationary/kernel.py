@@ -5,10 +5,9 @@ from typing import Any
 
 import tilelang.language as T
 
-from harness.iteration import Program
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem, Program
 from kernels.gemm.operands import Operands
-from kernels.gemm.ping_pong import GROUPS, pass_turn
+from kernels.gemm.ping_pong.kernel import GROUPS, pass_turn
 from kernels.gemm.ring import Ring, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
 from kernels.hopper import require_shared

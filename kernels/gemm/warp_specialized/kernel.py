@@ -6,8 +6,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from harness.iteration import Program
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem, Program
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, scale_tile, store_tile

@@ -6,8 +6,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from harness.iteration import Program, Workspace
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem, Program, Workspace
 from kernels.gemm.operands import Operands
 from kernels.gemm.raster import Raster
 from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_stage, multiply, store_tile

@@ -2,8 +2,7 @@
 
 import tilelang.language as T
 
-from harness.iteration import Program
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem, Program
 from kernels.gemm.operands import Operands
 from kernels.hopper import require_shared
 from kernels.operands import require

@@ -6,8 +6,7 @@ from typing import Any
 
 import tilelang.cpu.language as T
 
-from harness.iteration import Program
-from harness.judge.facts.problem import Problem
+from harness.iteration import Problem, Program
 from kernels.cpu.operands import Operands
 from kernels.operands import require
 

@@ -1,0 +1,187 @@
+"""Families: what each folder under ``kernels/`` says of its kernel, read without importing the kernel.
+
+A family is a folder with a ``family.py`` that sets ``FAMILY``. The harness knows no family by name, so adding one
+means adding its folder. A ``family.py`` imports from ``harness`` alone: ``kernels`` would import TileLang.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Final
+
+from harness.errors import UsageError, described
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import FAMILIES
+from harness.judge.facts.problem import DTYPES, Problem
+
+__all__ = ["Draft", "Families", "Family", "Gpu", "Space", "imported"]
+
+DESCRIPTION: Final = "family.py"
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+
+# A list of configurations; or each lever's values, for their product; or a function that returns one of these.
+Space = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[[Problem, Gpu], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An iteration before it has a number and a parent; ``family`` is a family's name."""
+
+    tag: str
+    idea: str
+    family: str
+    config: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """What a family says of itself.
+
+    name           dotted name of its function, as iterations import it: ``kernels.cpu.scalar_gemm``
+    operators      the operators that it takes, each with its input dtypes as shape keys write them
+    architectures  where it runs, as ``gpus.toml`` writes them; ``c`` is a CPU
+    space          what ``tune`` searches
+    follows        a family that this one improves on: ``tune`` takes this one in its place, and in a starter ladder the
+                   steps of this one come later
+    ideas          tags of ideas in a profile's advice that this family carries out, each with its levers or ""
+    refuses        why a problem gets no draft though ``operators`` has it, else None
+    draft          the first kernel for a problem, None where another family begins
+    starter        steps of the starter ladder by shape key, for a GPU key without iterations
+    """
+
+    name: str
+    operators: Mapping[str, tuple[str, ...]]
+    architectures: tuple[str, ...]
+    space: Space
+    follows: str | None = None
+    ideas: Mapping[str, str] = field(default_factory=dict)
+    refuses: Callable[[Problem, Gpu], str | None] = lambda problem, gpu: None
+    draft: Callable[[Problem, Gpu], Draft | None] = lambda problem, gpu: None
+    starter: Callable[[Gpu], Mapping[str, Sequence[Draft]]] = lambda gpu: {}
+
+    def suits(self, problem: Problem, gpu: Gpu) -> bool:
+        """Whether it names the problem's operator and input dtype, and the architecture."""
+        return gpu.arch in self.architectures and problem.input in self._inputs(problem.operator)
+
+    def refusal(self, problem: Problem, gpu: Gpu) -> str | None:
+        """Why it has no draft for a problem whose operator it takes; None where it may have one."""
+        if problem.input in self._inputs(problem.operator):
+            return self.refuses(problem, gpu)
+        others = [each for each in self.operators if problem.input in self._inputs(each)]
+        use = f"operator {' or '.join(others)}" if others else " or ".join(self.operators[problem.operator])
+        return f"{problem.input} in operator {problem.operator} on {_place(gpu)}; use {use}"
+
+    def _inputs(self, operator: str) -> list[str]:
+        return [DTYPES[token] for token in self.operators.get(operator, ())]
+
+
+@dataclass(frozen=True)
+class Families:
+    """The families of a tree; each comes after the one that it follows."""
+
+    members: tuple[Family, ...]
+
+    @classmethod
+    def of(cls, root: Path) -> "Families":
+        """Read the families under ``kernels/`` of a tree; a tree without that folder imports this checkout's.
+
+        Raises UsageError for a description that cannot be read.
+        """
+        folder = root / FAMILIES if (root / FAMILIES).is_dir() else CHECKOUT / FAMILIES
+        found: dict[str, Family] = {}
+        for path in sorted(folder.rglob(DESCRIPTION)):
+            family = _read(path)
+            if family.name in found:
+                raise UsageError(f"{path}: another folder describes family {family.name}; rename one of the two")
+            found[family.name] = family
+        before = {name: {family.follows or ""} & found.keys() for name, family in found.items()}
+        try:
+            return cls(tuple(found[name] for name in TopologicalSorter(before).static_order()))
+        except CycleError as error:
+            raise UsageError(f"{folder}: families follow each other in a circle: {', '.join(error.args[1])}") from None
+
+    def named(self, name: str, gpu: Gpu) -> Family:
+        """The family that ``register_blocked`` or ``kernels.cpu.register_blocked`` means; raises UsageError."""
+        found = [each for each in self.members if name in (each.name, each.name.rpartition(".")[2])]
+        if not found:
+            known = ", ".join(each.name for each in self.members if gpu.arch in each.architectures)
+            raise UsageError(f"there is no family '{name}'; those for {_place(gpu)} are {known or 'none'}")
+        here = [each for each in found if gpu.arch in each.architectures]
+        if not here:
+            made_for = ", ".join(found[0].architectures)
+            raise UsageError(f"family {found[0].name} is for {made_for}, not for {_place(gpu)}")
+        if len(here) > 1:
+            raise UsageError(f"family '{name}' is ambiguous: {', '.join(each.name for each in here)}")
+        return here[0]
+
+    def draft(self, problem: Problem, gpu: Gpu) -> Draft:
+        """The first kernel for a problem; raises UsageError where no family takes the problem."""
+        taking = [each for each in self.members if problem.operator in each.operators]
+        here = [each for each in taking if gpu.arch in each.architectures]
+        for family in here:
+            draft = family.draft(problem, gpu) if family.refusal(problem, gpu) is None else None
+            if draft is not None:
+                return draft
+        reason = f"operator '{problem.operator}'"
+        if here:
+            refusals = filter(None, (each.refusal(problem, gpu) for each in here))
+            reason = next(refusals, f"{problem} as its first kernel; tune one of {', '.join(e.name for e in here)}")
+        elif taking:
+            elsewhere = sorted({arch for each in taking for arch in each.architectures})
+            reason += f" on {_place(gpu)}; one does on {', '.join(elsewhere)}"
+        raise UsageError(f"no family in {FAMILIES}/ takes {reason}")
+
+    def searched(self, problem: Problem, gpu: Gpu) -> Family:
+        """The family that ``tune`` searches by default; raises UsageError where none takes the problem."""
+        name = self.draft(problem, gpu).family
+        for family in self.members:
+            if family.follows == name and family.suits(problem, gpu):
+                name = family.name
+        return self.named(name, gpu)
+
+    def starter(self, gpu: Gpu) -> dict[str, list[Draft]]:
+        """The steps of a starter ladder by shape key; none for an architecture that no family has steps for."""
+        steps: dict[str, list[Draft]] = {}
+        for family in self.members:
+            for shape_key, drafts in family.starter(gpu).items() if gpu.arch in family.architectures else ():
+                steps.setdefault(shape_key, []).extend(drafts)
+        return steps
+
+    def examples(self, gpu: Gpu) -> dict[str, str]:
+        """By the tag of an idea, the families on this GPU that carry it out."""
+        found: dict[str, list[str]] = {}
+        for family in self.members:
+            for tag, levers in family.ideas.items() if gpu.arch in family.architectures else ():
+                found.setdefault(tag, []).append(f"{family.name} with {levers}" if levers else family.name)
+        return {tag: " and ".join(names) for tag, names in found.items()}
+
+
+def imported(name: str) -> Callable[..., Any]:
+    """What a dotted name such as a family's stands for. It imports TileLang, so children call it, the parent never.
+
+    Raises ImportError or AttributeError.
+    """
+    module, _, attribute = name.rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(module), attribute)
+    return found
+
+
+def _read(path: Path) -> Family:
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        family = module.FAMILY
+    except Exception as error:  # a family is a person's code
+        raise UsageError(f"{path}: cannot be read: {described(error)}") from None
+    if not isinstance(family, Family):
+        raise UsageError(f"{path}: FAMILY is no harness.catalog.families.Family")
+    return family
+
+
+def _place(gpu: Gpu) -> str:
+    return "a CPU" if gpu.is_cpu else gpu.arch

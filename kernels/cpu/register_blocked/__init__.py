@@ -1,0 +1,5 @@
+"""Matrix product in register tiles."""
+
+from kernels.cpu.register_blocked.kernel import register_blocked
+
+__all__ = ["register_blocked"]
