@@ -40,7 +40,7 @@ class Draft:
 class Family:
     """What a family says of itself.
 
-    name           dotted name of its function, as iterations import it: ``kernels.cpu.scalar_gemm``
+    name           dotted name of its function, as iterations import it: ``kernels.package.function``
     operators      the operators that it takes, each with its input dtypes as shape keys write them
     architectures  where it runs, as ``gpus.toml`` writes them; ``c`` is a CPU
     space          what ``tune`` searches
@@ -104,7 +104,7 @@ class Families:
             raise UsageError(f"{folder}: families follow each other in a circle: {', '.join(error.args[1])}") from None
 
     def named(self, name: str, gpu: Gpu) -> Family:
-        """The family that ``register_blocked`` or ``kernels.cpu.register_blocked`` means; raises UsageError."""
+        """The family that a full name or its last part means; raises UsageError."""
         found = [each for each in self.members if name in (each.name, each.name.rpartition(".")[2])]
         if not found:
             known = ", ".join(each.name for each in self.members if gpu.arch in each.architectures)
