@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from harness.iteration import Problem
-from kernels import operands
-from kernels.operands import PLAIN, require
+from kernels.operands import PLAIN, Operands, require
 
 
 @dataclass(frozen=True)
-class Operands(operands.Operands):
+class CpuOperands(Operands):
     @classmethod
     def of(cls, problem: Problem, operators: tuple[str, ...] = PLAIN) -> Self:
         dtypes = (problem.input, problem.accumulator, problem.output)

@@ -7,12 +7,11 @@ from typing import Any, Self
 import tilelang.language as T
 
 from harness.iteration import DTYPE_BYTES, Problem
-from kernels import operands
-from kernels.operands import PLAIN, require
+from kernels.operands import PLAIN, Operands, require
 
 
 @dataclass(frozen=True)
-class Operands(operands.Operands):
+class TensorCoreOperands(Operands):
     @classmethod
     def of(cls, problem: Problem, operators: tuple[str, ...] = PLAIN) -> Self:
         made = super().of(problem, operators)

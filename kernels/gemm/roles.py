@@ -12,7 +12,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.hopper import GROUP, require_shared, run_consumers, wait_for_kernel_before
 from kernels.operands import ceildiv, require
 
@@ -24,7 +24,7 @@ REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (24, 1
 class Roles:
     """Geometry of a warp-specialised block; arguments that cannot work raise ValueError here."""
 
-    operands: Operands
+    operands: TensorCoreOperands
     block_M: int
     block_N: int
     block_K: int

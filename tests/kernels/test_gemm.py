@@ -8,7 +8,7 @@ import pytest
 from harness.iteration import Program
 from harness.judge.facts.problem import parse_shape_key
 from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stationary, stream_k, warp_specialized
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
 from kernels.gemm.stream_k.kernel import Split
@@ -111,7 +111,7 @@ def test_staggered_tiles_begin_later_in_K_and_wrap_around() -> None:
     program = build(warp_specialized, MATMUL, **TILE, stagger=3, persistent=False)
     assert "(((((int)blockIdx.x) * 3) + k) & 3) * 64" in cuda(program)
     roles = Roles(
-        operands=Operands.of(problem),
+        operands=TensorCoreOperands.of(problem),
         block_M=128,
         block_N=128,
         block_K=64,

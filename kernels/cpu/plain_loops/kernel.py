@@ -5,7 +5,7 @@ import itertools
 import tilelang.cpu.language as T
 
 from harness.iteration import Problem, Program
-from kernels.cpu.operands import Operands
+from kernels.cpu.operands import CpuOperands
 from kernels.operands import require
 
 LOOP_ORDERS = tuple("".join(order) for order in itertools.permutations("mnk"))
@@ -21,7 +21,7 @@ def plain_loops(problem: Problem, *, loop_order: str, compile_flags: tuple[str, 
     Limits: any M, N and K; nothing is kept in registers, and large operands fall out of the caches.
     Reached on one core with AVX-512, matmul, in GFLOPS: 0.6 to 1.1 without flags, 59 with "mkn" and -O3 -march=native.
     """
-    operands = Operands.of(problem)
+    operands = CpuOperands.of(problem)
     require(loop_order in LOOP_ORDERS, f"loop_order='{loop_order}' is not one of {', '.join(LOOP_ORDERS)}")
     extents = {"m": operands.M, "n": operands.N, "k": operands.K}
     outer, middle, inner = (extents[axis] for axis in loop_order)

@@ -7,7 +7,7 @@ from typing import Any
 import tilelang.cpu.language as T
 
 from harness.iteration import Problem, Program
-from kernels.cpu.operands import Operands
+from kernels.cpu.operands import CpuOperands
 from kernels.operands import require
 
 VECTOR_WIDTHS = (1, 4, 8, 16)
@@ -73,7 +73,7 @@ def register_blocked(
     (6x16, 8 lanes), where torch.matmul has 92 to 100. ``linear`` 128x256x512: 177, the packing is the rest. With
     vector_width=1 the result is the compiler's luck: 208 to 232 reading B in place, 90 from a packed panel.
     """
-    operands = Operands.of(problem)
+    operands = CpuOperands.of(problem)
     M, N, K, transpose_B = operands.M, operands.N, operands.K, operands.transpose_B
     require(block_M > 0, f"block_M={block_M} is not positive")
     operands.require_whole("N", block_N)

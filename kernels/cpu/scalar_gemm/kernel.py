@@ -3,7 +3,7 @@
 import tilelang.cpu.language as T
 
 from harness.iteration import Problem, Program
-from kernels.cpu.operands import Operands
+from kernels.cpu.operands import CpuOperands
 from kernels.operands import require
 
 LOCAL_BYTES_MAX = 1 << 20  # local tiles live on the stack
@@ -22,7 +22,7 @@ def scalar_gemm(
     Limits: the block sizes divide M, N and K.
     Reached on one core with AVX-512, in GFLOPS: 0.7 without flags, 44 with them.
     """
-    operands = Operands.of(problem)
+    operands = CpuOperands.of(problem)
     transpose_B = operands.transpose_B
     N, K = operands.N, operands.K
     for dimension, block in (("M", block_M), ("N", block_N), ("K", block_K)):

@@ -7,7 +7,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import Ring, load_tiles, store_tile
 from kernels.gemm.roles import Roles, run_roles
@@ -105,7 +105,7 @@ def block_scaled(
     1.004 with a chain of 4, 0.92 with none; 0.98 for 256x128 and for 128x192, 0.90 for three groups on 192x128; with
     clusters less.
     """
-    operands = Operands.of(problem, ("blockscaledlinear",))
+    operands = TensorCoreOperands.of(problem, ("blockscaledlinear",))
     require(operands.input_bytes == 1, f"{problem}: the inputs are {operands.input}, not of 8 bits")
     require(operands.M % 4 == 0, f"M={operands.M}: TMA needs rows of S in multiples of 16 bytes")
     require(epilogue_buffers >= 1, "each band needs at least one of epilogue_buffers")

@@ -6,7 +6,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
@@ -59,7 +59,7 @@ def ping_pong(
     8192x8192x8192 1.031 and linear 1.027 (128x192, group_M=8), ahead of the others; linear 4096x14336x4096 1.005 and
     4096x4096x4096 0.950 (128x128), behind 128x256 tiles.
     """
-    operands = Operands.of(problem)
+    operands = TensorCoreOperands.of(problem)
     require(block_M in (64, 128), f"block_M={block_M}: a consumer group takes 64 or 128 rows, one or two WGMMAs high")
     require(epilogue_buffers >= 1, "each group needs at least one of epilogue_buffers")
     roles = Roles(

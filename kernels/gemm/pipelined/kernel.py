@@ -3,7 +3,7 @@
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.hopper import require_shared
 from kernels.operands import require
 
@@ -43,7 +43,7 @@ def pipelined(
     Measured on an H200, time of torch / time of this: 0.88 to 0.97 for 2048 cubed and larger, 0.60 at K=512,
     0.34 at 1024 cubed.
     """
-    operands = Operands.of(problem)
+    operands = TensorCoreOperands.of(problem)
     M, N, K, transpose_B = operands.M, operands.N, operands.K, operands.transpose_B
     for name, size in (("block_M", block_M), ("block_N", block_N), ("block_K", block_K)):
         require(size > 0 and size % 16 == 0, f"{name}={size} is not a positive multiple of 16")

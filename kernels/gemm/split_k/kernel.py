@@ -6,7 +6,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_tiles, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
@@ -51,7 +51,7 @@ def split_k(
     (128x128, 4 stages), 1024x1024x1024 0.736 (128x128). One tile a block, of half the width, is ahead everywhere so
     far: 1.040, 1.008, 1.064. What is saved in reads is lost to the exchange and to the stages that its buffers take.
     """
-    operands = Operands.of(problem)
+    operands = TensorCoreOperands.of(problem)
     require(split in (2, 4), f"split={split} is not 2 or 4")
     require(epilogue_buffers >= 1, "split_k needs at least one of epilogue_buffers")
     require(

@@ -6,7 +6,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.ping_pong.kernel import GROUPS, pass_turn
 from kernels.gemm.ring import Ring, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
@@ -43,7 +43,7 @@ def stationary(
     Measured on an H200, time of torch / time of this: 16384x16384x512 in fp16 1.045 (128x192, 3 stages; 1.014 with
     lag=1), where ``ping_pong`` reaches 1.175.
     """
-    operands = Operands.of(problem)
+    operands = TensorCoreOperands.of(problem)
     require(block_M in (64, 128), f"block_M={block_M}: a consumer group takes 64 or 128 rows, one or two WGMMAs high")
     require(epilogue_buffers >= 1, "each group needs at least one of epilogue_buffers")
     require(lag >= 0, f"lag={lag} is negative")

@@ -7,7 +7,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program, Workspace
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster
 from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_stage, multiply, store_tile
 from kernels.gemm.roles import Roles, run_roles
@@ -126,7 +126,7 @@ def stream_k(
     Measured on an H200, time of torch / time of this: 8192x8192x8192 1.024, linear 4096x14336x4096 0.996, both with
     128x256 tiles, 4 stages and cluster_M=2.
     """
-    operands = Operands.of(problem)
+    operands = TensorCoreOperands.of(problem)
     require(cluster_M in (1, 2), f"cluster_M={cluster_M} is not 1 or 2")
     require(epilogue_buffers >= 1, "stream_k needs at least one of epilogue_buffers")
     roles = Roles(

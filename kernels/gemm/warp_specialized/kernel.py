@@ -7,7 +7,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
-from kernels.gemm.operands import Operands
+from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, scale_tile, store_tile
 from kernels.gemm.roles import Roles, run_roles
@@ -70,7 +70,7 @@ def warp_specialized(
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")
-    operands = Operands.of(problem, (*PLAIN, "scaledlinear"))
+    operands = TensorCoreOperands.of(problem, (*PLAIN, "scaledlinear"))
     roles = Roles(
         operands=operands,
         block_M=block_M,
