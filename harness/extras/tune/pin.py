@@ -9,7 +9,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.tune.record import Pick, RankedCandidate
 from harness.extras.tune.space import constant, text, words
-from harness.extras.tune.survey import Entry
+from harness.extras.tune.survey import SpaceEntry
 from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -18,7 +18,7 @@ TAG = "tuned"
 
 
 def pin(
-    tree: Tree, problem: Problem, gpu: Gpu, model: str, entry: Entry, idea: str, parent: str | None = None
+    tree: Tree, problem: Problem, gpu: Gpu, model: str, entry: SpaceEntry, idea: str, parent: str | None = None
 ) -> Iteration:
     """Write the winner as the next iteration of its folder, and hold it to the contract."""
     tag = f"{TAG}_{entry.family.rpartition('.')[2]}"[:31].rstrip("_")
@@ -33,7 +33,7 @@ def pin(
     return iteration
 
 
-def already(tree: Tree, folder: Path, picks: Sequence[Pick], entry: Entry) -> Iteration | None:
+def already(tree: Tree, folder: Path, picks: Sequence[Pick], entry: SpaceEntry) -> Iteration | None:
     """The iteration that an earlier search pinned with the same configuration, if it still lies there."""
     for pick in reversed(picks):
         path = folder / f"{pick.iteration}.py"
@@ -42,7 +42,7 @@ def already(tree: Tree, folder: Path, picks: Sequence[Pick], entry: Entry) -> It
     return None
 
 
-def raced(entries: Sequence[Entry], order: Sequence[RankedCandidate], ties: int, baseline: str) -> str:
+def raced(entries: Sequence[SpaceEntry], order: Sequence[RankedCandidate], ties: int, baseline: str) -> str:
     """The idea of a winner by race: one sentence. ``order`` is best first, and its first ``ties`` + 1 were left."""
     winner = order[0]
     assert winner.estimate is not None
@@ -60,7 +60,7 @@ def raced(entries: Sequence[Entry], order: Sequence[RankedCandidate], ties: int,
     )
 
 
-def autotuned(entries: Sequence[Entry], order: Sequence[RankedCandidate], latency_ms: float | None) -> str:
+def autotuned(entries: Sequence[SpaceEntry], order: Sequence[RankedCandidate], latency_ms: float | None) -> str:
     """The idea of a winner by TileLang's own autotuner; ``order`` is by its latency, empty where its cache answered."""
     searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
     found = "from its cache" if latency_ms is None else f"{latency_ms:.4g} ms by its own profiler"
@@ -72,11 +72,11 @@ def autotuned(entries: Sequence[Entry], order: Sequence[RankedCandidate], latenc
     return f"Picked by TileLang's autotuner of {searched}: {found}, before {second_ms:.4g} ms with {other}."
 
 
-def _families(entries: Sequence[Entry]) -> str:
+def _families(entries: Sequence[SpaceEntry]) -> str:
     return " and ".join(dict.fromkeys(each.family.rpartition(".")[2] for each in entries))
 
 
-def _varied(entries: Sequence[Entry]) -> str:
+def _varied(entries: Sequence[SpaceEntry]) -> str:
     fixed = constant([each.config for each in entries])
     names = dict.fromkeys(name for each in entries for name in each.config if name not in fixed)
     return f"varied in {', '.join(names)}" if names else "nothing varied"

@@ -9,7 +9,7 @@ from math import inf
 from harness.extras.tune.record import TuningTrial
 from harness.extras.tune.screen import Screened
 from harness.extras.tune.space import constant, words
-from harness.extras.tune.survey import Entry
+from harness.extras.tune.survey import SpaceEntry
 from harness.judge.statistics import estimate
 from harness.machine.progress import Quiet, Reporter, reporting
 
@@ -31,7 +31,7 @@ class _RungProgress:
 class Narrator:
     """A reporter that shows the race in place of the judge's own messages."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[SpaceEntry]) -> None:
         self._live: Reporter = Quiet()
         self._rung: _RungProgress | None = None
         self._leader: tuple[float, str] | None = None
@@ -74,7 +74,7 @@ class Narrator:
     def finished(self, text: str, *, advance: bool = True) -> None:
         """Drop the judge's line of a candidate: ``heard`` shows the outcome with the candidate's levers."""
 
-    def heard(self, entry: Entry, trial: TuningTrial) -> None:
+    def heard(self, entry: SpaceEntry, trial: TuningTrial) -> None:
         """Show one candidate's outcome on the rung."""
         assert self._rung is not None
         self._rung.done += 1

@@ -11,7 +11,7 @@ from harness.extras.tune.race import RaceField, race
 from harness.extras.tune.record import SCREEN, RankedCandidate, TuningTrial, ranked
 from harness.extras.tune.screen import Screened, screen
 from harness.extras.tune.search import Search, Tuned, TunePlan, searching
-from harness.extras.tune.survey import Entry
+from harness.extras.tune.survey import SpaceEntry
 from harness.judge import fault_attribution
 from harness.judge.child.brief import Brief
 from harness.machine.nvml import released
@@ -133,7 +133,7 @@ class RaceRunner:
         if found.launch_ms is not None or found.cause is not None:  # else the race will find out why it does not run
             self._keep(found.entry, SCREEN, found.cause, found.reason, latency_ms=found.launch_ms)
 
-    def _keep(self, entry: Entry, rung: int, cause: Cause | None, reason: str | None, **found: Any) -> None:
+    def _keep(self, entry: SpaceEntry, rung: int, cause: Cause | None, reason: str | None, **found: Any) -> None:
         trial = self.search.trial(entry, self.number, rung, cause, reason, **found)
         self.search.keep(trial)
         self._know(trial)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.extras.tune.stopwatch import CompileCandidate, StopwatchAnswer, TimeCandidate, run_stopwatch
-from harness.extras.tune.survey import Entry
+from harness.extras.tune.survey import SpaceEntry
 from harness.judge.candidate import Settings
 from harness.judge.child.brief import Brief
 from harness.judge.processes import Ended, Worker, memory_limit_bytes
@@ -29,7 +29,7 @@ SPARE_CORES: Final = 2  # for the parent and the process that has the device
 class Screened:
     """The outcome of one candidate: ms a launch, or a reason; ``cause`` where it did not compile."""
 
-    entry: Entry
+    entry: SpaceEntry
     launch_ms: float | None = None
     cause: Cause | None = None
     reason: str = ""
@@ -46,13 +46,13 @@ class Screen:
         self._of_thread = threading.local()
         self._stopped = threading.Event()
 
-    def compile(self, numbered: tuple[int, Entry]) -> Screened | int:
+    def compile(self, numbered: tuple[int, SpaceEntry]) -> Screened | int:
         """Compile a candidate and time it. On a CPU, builds would disturb the time: give its number for later."""
         number, entry = numbered
         failed = self._compile(number, entry)
         return failed or (number if self.brief.gpu.is_cpu else self._time(number, entry))
 
-    def time(self, number: int, entry: Entry) -> Screened:
+    def time(self, number: int, entry: SpaceEntry) -> Screened:
         """Time a candidate when nothing compiles; compile it again if its process has ended meanwhile."""
         failed = None if number in self._holders else self._compile(number, entry)
         return failed or self._time(number, entry)
@@ -63,7 +63,7 @@ class Screen:
         for process in list(self.processes):
             process.kill()
 
-    def _compile(self, number: int, entry: Entry) -> Screened | None:
+    def _compile(self, number: int, entry: SpaceEntry) -> Screened | None:
         """None if the candidate compiled."""
         process = self._process()
         try:
@@ -76,7 +76,7 @@ class Screen:
         self._holders[number] = process
         return None
 
-    def _time(self, number: int, entry: Entry) -> Screened:
+    def _time(self, number: int, entry: SpaceEntry) -> Screened:
         process = self._holders[number]
         try:
             with self._device:
@@ -118,7 +118,7 @@ class Screen:
 
 
 def screen(
-    brief: Brief, entries: Iterable[Entry], settings: Settings, folder: Path, keep: Callable[[Screened], None]
+    brief: Brief, entries: Iterable[SpaceEntry], settings: Settings, folder: Path, keep: Callable[[Screened], None]
 ) -> None:
     """Screen all candidates, and give each outcome to ``keep`` once; the forkserver must run.
 

@@ -12,7 +12,7 @@ from harness.extras.scratch_tree import linked_tree, write_iteration
 from harness.extras.tune import pin
 from harness.extras.tune.race import RUNGS, Rung
 from harness.extras.tune.record import Pick, RankedCandidate, TuningTrial, picks_path, trials_path
-from harness.extras.tune.survey import Entry, Surveyed, survey
+from harness.extras.tune.survey import SpaceEntry, Surveyed, survey
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256
@@ -106,7 +106,7 @@ class Search:
     started: float
 
     def trial(
-        self, entry: Entry, race: int, rung: int, cause: Cause | None, reason: str | None, **found: Any
+        self, entry: SpaceEntry, race: int, rung: int, cause: Cause | None, reason: str | None, **found: Any
     ) -> TuningTrial:
         """One candidate's outcome on a rung; ``found`` is a measurement or a latency."""
         return TuningTrial(
@@ -123,7 +123,7 @@ class Search:
         """Put an outcome on the disk."""
         append(trials_path(self.plan.tree, *self.plan.place), trial)
 
-    def pin(self, tuned: Tuned, winner: Entry, idea: str, race: int, **found: Any) -> None:
+    def pin(self, tuned: Tuned, winner: SpaceEntry, idea: str, race: int, **found: Any) -> None:
         """Pin the winner, unless an earlier search pinned the same, and record the pick."""
         plan, picks = self.plan, self.history.picks
         folder = plan.tree.sources(*plan.place)
@@ -144,7 +144,7 @@ class Search:
         if (pick.race, pick.engine, pick.iteration) not in known:
             append(picks_path(plan.tree, *plan.place), pick)
 
-    def _stamp(self, race: int, entry: Entry) -> dict[str, Any]:
+    def _stamp(self, race: int, entry: SpaceEntry) -> dict[str, Any]:
         """The fields that both kinds of records share."""
         gpu, shape_key, model = self.plan.place
         return {
@@ -180,13 +180,13 @@ def searching(plan: TunePlan) -> Iterator[Search]:
         yield Search(plan, tree, surveyed, iterations, history, started)
 
 
-def write_candidates(tree: Tree, problem: Problem, gpu: Gpu, entries: tuple[Entry, ...]) -> dict[str, Iteration]:
+def write_candidates(tree: Tree, problem: Problem, gpu: Gpu, entries: tuple[SpaceEntry, ...]) -> dict[str, Iteration]:
     """One iteration a candidate, by the candidate's key."""
     iterations = {}
     for number, entry in enumerate(entries):
         idea = _IDEA.format(number=number)
 
-        def source(parent: str, entry: Entry = entry, idea: str = idea) -> str:
+        def source(parent: str, entry: SpaceEntry = entry, idea: str = idea) -> str:
             return scaffold.kernel(entry.family, idea, entry.config, parent, wrapped=entry.wrapped)
 
         iterations[entry.key] = write_iteration(tree, problem, gpu, f"candidate{number:05d}", "candidate", source)

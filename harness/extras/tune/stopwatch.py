@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.errors import compiler_complaint, described, printable
 from harness.extras.tune.space import frozen
-from harness.extras.tune.survey import Entry, quieten
+from harness.extras.tune.survey import SpaceEntry, quieten
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
@@ -26,7 +26,7 @@ class CompileCandidate(Message, frozen=True):
     """Compile a candidate; ``number`` names it from now on."""
 
     number: int
-    entry: Entry
+    entry: SpaceEntry
 
 
 class TimeCandidate(Message, frozen=True):

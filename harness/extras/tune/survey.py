@@ -24,7 +24,7 @@ from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 DEADLINE_S: Final = 300.0
 
 
-class Entry(Message, frozen=True):
+class SpaceEntry(Message, frozen=True, tag="Entry"):
     """One configuration; ``origin`` is ``space`` or ``carver``; ``wrapped``: more than the family takes."""
 
     family: str
@@ -40,7 +40,7 @@ class Entry(Message, frozen=True):
 class Surveyed(Message, frozen=True):
     """What may race, how many configurations the family refused and the first reasons, and what the carver said."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SpaceEntry, ...]
     refused: int
     reasons: tuple[str, ...]
     carver: str
@@ -74,7 +74,7 @@ def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *,
     if isinstance(said, Unusable):
         raise UsageError(said.reason)
     assert isinstance(said, Surveyed)
-    thawed = [Entry(each.family, frozen(each.config), each.origin, each.wrapped) for each in said.entries]
+    thawed = [SpaceEntry(each.family, frozen(each.config), each.origin, each.wrapped) for each in said.entries]
     return Surveyed(tuple(thawed), said.refused, said.reasons, said.carver)
 
 
@@ -98,7 +98,7 @@ def _unusable(error: BaseException) -> Unusable:
 
 def look(brief: Brief, names: tuple[str, ...], *, carver: bool) -> Surveyed:
     """The survey itself, where TileLang may be imported."""
-    entries: list[Entry] = []
+    entries: list[SpaceEntry] = []
     reasons: list[str] = []
     carved = "not asked"
     problem, gpu, families = brief.problem, brief.gpu, Families.of(brief.root)
@@ -121,7 +121,7 @@ def look(brief: Brief, names: tuple[str, ...], *, carver: bool) -> Surveyed:
                 refusal = _refusal(family, levers, problem, config)
                 if refusal is None:
                     wrapped = any(lever in config and lever not in levers for lever in COMPILER_LEVERS)
-                    entries.append(Entry(name, config, origin, wrapped))
+                    entries.append(SpaceEntry(name, config, origin, wrapped))
                 else:
                     reasons.append(refusal)
     return Surveyed(tuple(entries), len(reasons), tuple(dict.fromkeys(reasons))[:5], carved)

@@ -7,7 +7,7 @@ from harness.catalog.tree import Tree
 from harness.evidence import toolchain
 from harness.extras.scratch_tree import linked_tree
 from harness.extras.tune.search import write_candidates
-from harness.extras.tune.survey import Entry, look
+from harness.extras.tune.survey import SpaceEntry, look
 from harness.judge.candidate import Settings
 from harness.judge.child.brief import Brief
 from harness.judge.facts.hashes import families_sha256, judge_sha256
@@ -39,7 +39,7 @@ def test_candidates_of_a_space_build(shape: str, family: str) -> None:
     assert 60 <= len(found.entries) <= 150
     carved = next(entry for entry in found.entries if entry.origin == "carver")
     spilling = {**found.entries[-1].config, "pass_configs": {"tl.disable_tma_lower": True}}
-    chosen = (carved, found.entries[-1], Entry(family, spilling, "space", wrapped=True))
+    chosen = (carved, found.entries[-1], SpaceEntry(family, spilling, "space", wrapped=True))
     with linked_tree(Tree(ROOT), "tune") as scratch:
         iterations = write_candidates(scratch, problem, H200, chosen)
         first = iterations[carved.key]

@@ -14,7 +14,7 @@ from harness.extras.tune import race_runner
 from harness.extras.tune.race_runner import RaceRunner
 from harness.extras.tune.record import TuningTrial, trials_path
 from harness.extras.tune.search import History, Search, TunePlan, write_candidates
-from harness.extras.tune.survey import Entry, Surveyed
+from harness.extras.tune.survey import SpaceEntry, Surveyed
 from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Reporter
@@ -26,7 +26,7 @@ from tests.harness.examples import ENVIRONMENT, measurement, record
 
 CPU = gpus.find("cpu")
 PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
-ENTRIES = tuple(Entry("kernels.cpu.plain_loops", {"loop_order": order}, "space") for order in ("mnk", "mkn"))
+ENTRIES = tuple(SpaceEntry("kernels.cpu.plain_loops", {"loop_order": order}, "space") for order in ("mnk", "mkn"))
 
 
 def runner(tmp_path: Path, trials: Sequence[TuningTrial] = ()) -> RaceRunner:

@@ -12,7 +12,7 @@ from harness.extras.tune import pin, show
 from harness.extras.tune.race import joined
 from harness.extras.tune.record import TuningTrial, ranked
 from harness.extras.tune.search import ENGINE, History
-from harness.extras.tune.survey import Entry
+from harness.extras.tune.survey import SpaceEntry
 from harness.judge import contract
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.base import Cause, Status
@@ -150,7 +150,7 @@ def test_a_picture_of_latencies_is_dark_where_they_are_short(tmp_path: Any) -> N
 @pytest.mark.parametrize("ties", [0, 1, 2])
 def test_a_pinned_winner_keeps_the_contract(tmp_path: Any, ties: int) -> None:
     order = ranked([at(1.2, 8, 16), at(1.19, 8, 32), at(0.5, 4, 16)])
-    entries = [Entry(FAMILY, each.trial.config, "space") for each in order]
+    entries = [SpaceEntry(FAMILY, each.trial.config, "space") for each in order]
     idea = pin.raced(entries, order, ties, "torch.matmul")
     problem = parse_shape_key("matmul_f32fp32_64x64x64")
     made = pin.pin(Tree(tmp_path), problem, gpus.find("cpu"), "tuner", entries[0], idea)
