@@ -6,6 +6,7 @@ A slow one is marked. Tests that measure take turns on one worker, since all of 
 """
 
 import sys
+from collections.abc import Iterable
 from multiprocessing import forkserver
 from pathlib import PurePath
 from typing import Any, Final, NoReturn
@@ -50,3 +51,14 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
 def refuse() -> NoReturn:
     # No Exception, so that the code under test does not handle it.
     raise pytest.skip.Exception("it imports torch, or starts Python or a browser", allow_module_level=True)
+
+
+def few(cases: Iterable[Any], *chosen: Any) -> list[Any]:
+    """All cases of a parameter; `make test` runs those that are chosen, and `make test-all` the others too."""
+    found = list(cases)
+    assert all(each in found for each in chosen), chosen
+    return [each if each in chosen else pytest.param(*_values(each), marks=pytest.mark.slow) for each in found]
+
+
+def _values(case: Any) -> tuple[Any, ...]:
+    return case if isinstance(case, tuple) else (case,)

@@ -96,6 +96,11 @@ class Checkout:
         (root / "tmp").mkdir()
         return cls(root)
 
+    def copied(self, root: Path) -> "Checkout":
+        """The same tree again, records and all, to be changed."""
+        shutil.copytree(self.root, root)
+        return Checkout(root)
+
     @property
     def tree(self) -> Tree:
         return Tree(self.root)

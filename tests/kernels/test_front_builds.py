@@ -16,6 +16,7 @@ from kernels.front import launches
 from kernels.front.defaults import UNMEASURED, default
 from kernels.front.pinned import publication
 from kernels.front.places import Place
+from tests.lanes import few
 
 WINNERS = [(key, shape_key) for key in ("h200",) for shape_key in publication(key).winners]
 DEFAULTS = [
@@ -28,9 +29,14 @@ DEFAULTS = [
     ("rtx4090", "linear_fp16fp32_4096x4096x4096"),
     ("b200", "matmul_bf16fp32_8192x8192x8192"),
 ]
+CHOSEN = [
+    ("h200", "matmul_bf16fp32_4096x4096x4096"),
+    ("h200", "attention_bf16fp32_2x16x16x512x64x64"),
+    ("a100", "matmul_bf16fp32_4096x4096x4096"),
+    ("b200", "matmul_bf16fp32_8192x8192x8192"),
+]
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(toolchain.find().nvcc is None, reason="there is no nvcc; make build installs one"),
 ]
 
@@ -41,7 +47,7 @@ def where(key: str) -> Place:
     return Place(torch.device("cuda", 0), key, gpu.arch, gpu.sms)
 
 
-@pytest.mark.parametrize(("key", "shape_key"), [*WINNERS, *DEFAULTS])
+@pytest.mark.parametrize(("key", "shape_key"), few([*WINNERS, *DEFAULTS], *CHOSEN))
 def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(UNMEASURED, "1")
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")  # what comes from the cache says nothing of registers
@@ -61,6 +67,7 @@ def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.Monk
         assert any("GMMA" in name for name in main.instructions)
 
 
+@pytest.mark.slow
 def test_the_launch_is_made_as_far_as_a_device_is_not_needed(tmp_path: Path) -> None:
     """Compiled now, and by another process from what this one left on the disk: TileLang loads another type then."""
     script = (

@@ -10,13 +10,12 @@ from harness.iteration import Program
 from harness.judge.facts.problem import parse_shape_key
 from kernels.gemm import ping_pong, split_k, stationary, warp_specialized
 from tests.kernels.emulation import Outcome, emulate, generated
+from tests.lanes import few
 
 M, N, K = 512, 768, 320
 TILE = dict(block_M=128, block_N=128, block_K=64)
 BLOCKS = 4
 EVERY_STORE = sorted((m, n) for m in range(0, M, 128) for n in range(0, N, 64))
-
-pytestmark = pytest.mark.slow
 
 
 def text_of(family: Callable[..., Program], operator: str, **levers: int) -> str:
@@ -29,8 +28,8 @@ def run(source: str, operator: str, groups: int, folder: Path) -> Outcome:
     return emulate(source, problem, **TILE, groups=groups, blocks=BLOCKS, folder=folder)
 
 
-@pytest.mark.parametrize("operator", ["matmul", "linear"])
-@pytest.mark.parametrize(("num_stages", "wgmma_in_flight"), [(2, 0), (3, 1), (4, 1)])
+@pytest.mark.parametrize("operator", few(["matmul", "linear"], "matmul"))
+@pytest.mark.parametrize(("num_stages", "wgmma_in_flight"), few([(2, 0), (3, 1), (4, 1)], (3, 1)))
 def test_ping_pong_computes_every_tile_once(
     operator: str, num_stages: int, wgmma_in_flight: int, tmp_path: Path
 ) -> None:
@@ -45,8 +44,8 @@ def stationary_text(operator: str = "matmul", **levers: int) -> str:
     return generated(family(parse_shape_key(f"{operator}_fp16fp32_{M}x{N}x{K}"), **TILE, **levers))
 
 
-@pytest.mark.parametrize("operator", ["matmul", "linear"])
-@pytest.mark.parametrize(("num_stages", "wgmma_in_flight", "lag"), [(2, 0, 0), (3, 1, 0), (3, 1, 2)])
+@pytest.mark.parametrize("operator", few(["matmul", "linear"], "matmul"))
+@pytest.mark.parametrize(("num_stages", "wgmma_in_flight", "lag"), few([(2, 0, 0), (3, 1, 0), (3, 1, 2)], (3, 1, 2)))
 def test_stationary_computes_every_tile_once(
     operator: str, num_stages: int, wgmma_in_flight: int, lag: int, tmp_path: Path
 ) -> None:
@@ -62,7 +61,7 @@ BROKEN_STATIONARY = {
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN_STATIONARY)
+@pytest.mark.parametrize("broken", few(BROKEN_STATIONARY, "nobody waits for the rows"))
 def test_a_broken_hold_on_the_rows_is_seen(broken: str, tmp_path: Path) -> None:
     pattern, instead, says = BROKEN_STATIONARY[broken]
     source, count = re.subn(pattern, instead, stationary_text(num_stages=3))
@@ -72,7 +71,7 @@ def test_a_broken_hold_on_the_rows_is_seen(broken: str, tmp_path: Path) -> None:
     assert re.search(says, wrong)
 
 
-@pytest.mark.parametrize("stagger", [0, 2])
+@pytest.mark.parametrize("stagger", few([0, 2], 2))
 def test_warp_specialized_computes_every_tile_once(stagger: int, tmp_path: Path) -> None:
     source = text_of(warp_specialized, "matmul", num_stages=3, consumer_groups=1, stagger=stagger)
     found = run(source, "matmul", 1, tmp_path)
@@ -93,7 +92,7 @@ def split_text(split: int, groups: int) -> str:
     return generated(family(SHARED, **TILE, **levers))
 
 
-@pytest.mark.parametrize(("split", "groups"), [(2, 1), (2, 2), (4, 1)])
+@pytest.mark.parametrize(("split", "groups"), few([(2, 1), (2, 2), (4, 1)], (2, 1)))
 def test_split_k_adds_every_part_of_K_once(split: int, groups: int, tmp_path: Path) -> None:
     found = run_split(split_text(split, groups), split, groups, tmp_path)
     assert found.wrong is None
@@ -117,7 +116,7 @@ BROKEN_SPLIT = {
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN_SPLIT)
+@pytest.mark.parametrize("broken", few(BROKEN_SPLIT, "both multiply the same steps"))
 def test_a_broken_split_is_seen(broken: str, tmp_path: Path) -> None:
     pattern, instead, says = BROKEN_SPLIT[broken]
     source, count = re.subn(pattern, instead, split_text(2, 1))
@@ -127,7 +126,7 @@ def test_a_broken_split_is_seen(broken: str, tmp_path: Path) -> None:
     assert re.search(says, wrong)
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("broken", few(BROKEN, "a stage is freed while it is read", "a stage is not freed"))
 def test_a_broken_protocol_is_seen(broken: str, tmp_path: Path) -> None:
     pattern, instead, says = BROKEN[broken]
     source, count = re.subn(pattern, instead, text_of(ping_pong, "matmul", num_stages=3))

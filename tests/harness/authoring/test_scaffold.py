@@ -20,6 +20,7 @@ from harness.judge import contract
 from harness.judge.contract import Terms
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
+from tests.lanes import few
 
 ROOT = Path(__file__).resolve().parents[3]
 SHAPE = "matmul_bf16fp32_256x256x256"
@@ -31,6 +32,7 @@ FAMILY = '''\
 
 import kernels.gemm
 from kernels.gemm import pipelined
+from tests.lanes import few
 
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=64, block_N=64, block_K=32, num_stages=4, threads=128)
@@ -338,7 +340,7 @@ def test_an_architecture_without_a_ladder_is_refused(tree: Tree) -> None:
         scaffold.starter(tree, Gpu(arch="sm_75", l2_mib=4, key="t4"))
 
 
-@pytest.mark.parametrize("gpu", ["a100", "l40s", "h100", "b200", "cpu"])
+@pytest.mark.parametrize("gpu", few(["a100", "l40s", "h100", "b200", "cpu"], "h100", "cpu"))
 def test_a_starter_ladder_lowers_and_fits(tree: Tree, gpu: str) -> None:
     row = gpus.find(gpu)
     scaffold.starter(tree, row)

@@ -1,6 +1,7 @@
 """A record measured again as it was recorded: from the tree, or from history when the tree has moved on."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -22,16 +23,26 @@ def git(root: Path, *words: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-@pytest.fixture
-def recorded(checkout: Checkout) -> tuple[Checkout, str]:
-    """A repository in which one iteration is measured and committed, and its record's id."""
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """A repository in which one iteration is measured and committed."""
+    checkout = Checkout.create(tmp_path_factory.mktemp("recorded") / "checkout")
     (checkout.root / ".gitignore").write_text("tmp/\n__pycache__/\nstd*.txt\n")
     checkout.ladder((8,))
     assert checkout.run("bench", *BUDGET).returncode == 0
     git(checkout.root, "init", "--quiet")
     git(checkout.root, "add", "-A")
     git(checkout.root, "commit", "--quiet", "-m", "recorded")
-    return checkout, checkout.records()[-1].id
+    yield checkout
+    checkout.end()
+
+
+@pytest.fixture
+def recorded(committed: Checkout, tmp_path: Path) -> Iterator[tuple[Checkout, str]]:
+    """A copy of it, and the record's id."""
+    copy = committed.copied(tmp_path / "copy")
+    yield copy, copy.records()[-1].id
+    copy.end()
 
 
 def kept(checkout: Checkout) -> list[Reproduction]:

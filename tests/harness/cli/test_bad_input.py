@@ -62,8 +62,6 @@ HANGS = {
 }
 SETTINGS = "import harness.judge.processes; harness.judge.processes.memory_limit_bytes = lambda builders=1: 1536 << 20"
 
-pytestmark = pytest.mark.slow
-
 
 def number_of(name: str) -> int:
     """The good ones stand between the bad ones."""

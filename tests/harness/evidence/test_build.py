@@ -34,7 +34,6 @@ WARNED = {
 }
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(
         toolchain.find().nvcc is None, reason="there is no nvcc on this machine; make build installs it"
     ),
@@ -161,6 +160,7 @@ def test_without_nvcc_it_is_the_machine_that_is_in_the_way(checkout: Checkout) -
     [("a100", "HMMA.16816.F32.BF16", "cp_async"), ("l40s", "HMMA.16816.F32.BF16", "cp_async"),
      ("b200", "HMMA.16816.F32.BF16", "tma_loads")],
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_stock_kernel_builds_for_other_architectures(key: str, instruction: str, loads: str) -> None:
     import tilelang
     import torch

@@ -93,7 +93,6 @@ def test_shapes_and_work_are_positive_and_consistent(key: str) -> None:
     assert problem.bytes == sum(each.nbytes for each in (*inputs, output))
 
 
-@pytest.mark.slow
 def test_the_operator_that_the_docs_add_is_one(tmp_path: Path) -> None:
     operator, call = re.findall(
         r"```python\n(.*?)```", (ROOT / "docs/how-to/add-an-operator.md").read_text(), re.DOTALL

@@ -1,7 +1,6 @@
 """The real command line on a small tree: what a user types, and gets."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -51,8 +50,6 @@ def build(problem):
     {body}
 '''
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
@@ -71,9 +68,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 @pytest.fixture
 def copied(measured: Checkout, tmp_path: Any) -> Iterator[Checkout]:
     """The measured tree again, to be changed."""
-    root = tmp_path / "checkout"
-    shutil.copytree(measured.root, root)
-    made = Checkout(root)
+    made = measured.copied(tmp_path / "checkout")
     yield made
     made.end()
 

@@ -24,8 +24,6 @@ ALL = (*FORMS, "lies", "wrong", "other_size", *NO_KERNEL, "hangs")
 SHORT = ("--gpu", "cpu", "--budget", "0.2", "--build-deadline", "25", "--script-deadline", "60")
 CLAIMS = "iteration\ttime_ms\niter001_prim_func\t0.04\niter001_prim_func\t0.06\niter005_lies\t0.0001\n"
 
-pytestmark = pytest.mark.slow
-
 
 @dataclass
 class Foreign:

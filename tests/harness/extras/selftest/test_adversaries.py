@@ -18,8 +18,6 @@ SAMPLES = samples(ROOT, cpu=True)
 TRICKS = 30
 ON_A_GPU_ONLY = {8}  # a CPU has no streams
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def findings() -> dict[str, Any]:
@@ -35,6 +33,7 @@ def findings() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [sample.path.stem for sample in SAMPLES])
+@pytest.mark.slow
 def test_a_sample_gets_its_verdict(findings: dict[str, Any], name: str) -> None:
     finding = findings[name]
     assert finding["verdict"] in finding["expected"], finding

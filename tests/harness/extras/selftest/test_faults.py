@@ -78,7 +78,6 @@ def nothing_left(checkout: Checkout) -> None:
     assert checkout.leftovers() == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -194,7 +193,6 @@ def test_a_record_of_what_was_built_that_is_gone_or_garbled_is_found_out_anew(ch
         assert "4 of 4 passed" in done.stdout
 
 
-@pytest.mark.slow
 def test_a_build_that_hangs_does_not_hold_up_the_end(checkout: Checkout) -> None:
     """The run fails at its first record, while a build would take minutes more."""
     checkout.ladder((8,))
@@ -206,7 +204,6 @@ def test_a_build_that_hangs_does_not_hold_up_the_end(checkout: Checkout) -> None
     nothing_left(checkout)
 
 
-@pytest.mark.slow
 def test_a_tilelang_that_cannot_be_imported_is_nobodys_failure(checkout: Checkout) -> None:
     checkout.ladder((8, 16))
     broken = checkout.root / "broken" / "tilelang"

@@ -24,8 +24,6 @@ REGISTER_BLOCKED = f"""[
 ]"""
 PLAIN_LOOPS = f'[dict(loop_order="mkn", compile_flags={FLAGS}, pass_configs={{"tl.disable_tma_lower": True}})]'
 
-pytestmark = pytest.mark.slow
-
 
 def with_spaces(root: Path) -> Checkout:
     made = Checkout.create(root)
@@ -117,6 +115,7 @@ def test_a_table_and_a_picture(tuned: Checkout, tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "are not two of" in one_line(wrong.stderr)
 
 
+@pytest.mark.slow
 def test_an_interrupted_race_continues(tmp_path: Path) -> None:
     made = with_spaces(tmp_path / "checkout")
     try:
@@ -150,6 +149,7 @@ def test_interrupted_in_the_screen_it_leaves_nothing(tmp_path: Path) -> None:
         made.end()
 
 
+@pytest.mark.slow
 def test_pass_configs_are_pinned_too(tuned: Checkout) -> None:
     choice = ("--gpu", "cpu", "--shape", SHAPE, "--model", "wrapper")
     done = tuned.run("tune", *choice, "--family", "plain_loops", "--budget", "0.2")

@@ -14,6 +14,7 @@ from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from tests.harness.checkout import ROOT
+from tests.lanes import few
 
 CPU, H200 = gpus.find("cpu"), gpus.find("h200")
 SMALL = parse_shape_key("matmul_f32fp32_64x64x64")
@@ -57,19 +58,24 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
 
 @pytest.mark.parametrize(
     ("gpu", "problem", "family"),
-    [
-        (CPU, SMALL, "kernels.cpu.plain_loops"),
-        (CPU, SMALL, "kernels.cpu.scalar_gemm"),
+    few(
+        [
+            (CPU, SMALL, "kernels.cpu.plain_loops"),
+            (CPU, SMALL, "kernels.cpu.scalar_gemm"),
+            (CPU, SMALL, "kernels.cpu.register_blocked"),
+            (H200, parse_shape_key("matmul_bf16fp32_1024x1024x1024"), "kernels.gemm.warp_specialized"),
+            (H200, parse_shape_key("matmul_bf16fp32_8192x8192x8192"), "kernels.gemm.stream_k"),
+            (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.ping_pong"),
+            (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.stationary"),
+            (H200, parse_shape_key("scaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.warp_specialized"),
+            (H200, parse_shape_key("blockscaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.block_scaled"),
+            (H200, parse_shape_key("linear_bf16fp32_64x8192x8192"), "kernels.gemm.split_k"),
+            (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.flash_attention.forward"),
+        ],
         (CPU, SMALL, "kernels.cpu.register_blocked"),
-        (H200, parse_shape_key("matmul_bf16fp32_1024x1024x1024"), "kernels.gemm.warp_specialized"),
-        (H200, parse_shape_key("matmul_bf16fp32_8192x8192x8192"), "kernels.gemm.stream_k"),
-        (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.ping_pong"),
         (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.stationary"),
-        (H200, parse_shape_key("scaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.warp_specialized"),
-        (H200, parse_shape_key("blockscaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.block_scaled"),
         (H200, parse_shape_key("linear_bf16fp32_64x8192x8192"), "kernels.gemm.split_k"),
-        (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.flash_attention.forward"),
-    ],
+    ),
 )
 def test_every_space_of_the_checkout_has_candidates(gpu: Gpu, problem: object, family: str) -> None:
     found = look(Brief(ROOT, problem, gpu, None), (family,), carver=False)  # type: ignore[arg-type]
