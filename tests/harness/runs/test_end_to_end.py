@@ -1,6 +1,7 @@
 """The real command line on a small tree: what a user types, and gets."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
