@@ -28,13 +28,16 @@ def pytest_configure(config: pytest.Config) -> None:
         lanes.keep_fast()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_itemcollected(item: pytest.Item) -> None:
+    gpu = item.get_closest_marker("gpu") is not None
+    group = lanes.group(item.path.relative_to(item.config.rootpath), gpu)
+    item.add_marker(pytest.mark.xdist_group(group))  # here, before xdist reads it
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_gpu = not devices()
     for item in items:
-        gpu = item.get_closest_marker("gpu") is not None
-        item.add_marker(pytest.mark.xdist_group(lanes.group(item.path.relative_to(config.rootpath), gpu)))
-        if no_gpu and gpu:
+        if no_gpu and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="this machine has no NVIDIA GPU"))
         if config.getoption("fast") and item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="it is slow"))
