@@ -81,7 +81,6 @@ class Board:
     environment: Environment | None
     timer: str | None
     baseline: str
-    baseline_tflops: float | None
     baseline_rate: Throughput | None
     copy_gbs: float | None  # the copy bandwidth, if the problem is memory-bound
     rows: tuple[BoardRow, ...]
@@ -128,7 +127,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         for position, group in enumerate(groups):
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
-            result.append(Board(gpu, shape_key, None, None, "", None, None, None, tuple(blank)))
+            result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
     whole = [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result]
     return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
 
@@ -201,7 +200,6 @@ def _boards(
                 environment=environment,
                 timer=timer,
                 baseline=measured.baseline if measured else "",
-                baseline_tflops=measured.baseline_tflops if measured else None,
                 baseline_rate=throughput(problem, gpus.find(gpu), measured.baseline_ms) if measured else None,
                 copy_gbs=copy_gbs,
                 rows=(*ranked, *below),

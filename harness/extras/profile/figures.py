@@ -17,6 +17,7 @@ class Column:
 
 
 _SHARE: Final = ".avg.pct_of_peak_sustained_elapsed"
+_ACTIVE: Final = ".avg.pct_of_peak_sustained_active"
 _STALL: Final = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
 FIGURES: Final = {
@@ -26,13 +27,9 @@ FIGURES: Final = {
     "tensor_pct": Column(f"sm__pipe_tensor_cycles_active{_SHARE}", "%", "tensor pipe, WGMMA included"),
     "fma_pct": Column(f"sm__pipe_fma_cycles_active{_SHARE}", "%", "FMA pipe"),
     "alu_pct": Column(f"sm__pipe_alu_cycles_active{_SHARE}", "%", "ALU pipe"),
-    "issue_pct": Column(
-        "smsp__issue_active.avg.pct_of_peak_sustained_active", "%", "issue slots, while SMs are active"
-    ),
-    "wgmma_pct": Column(
-        "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active", "%", "whether WGMMA is used"
-    ),
-    "tma_pct": Column("sm__inst_executed_pipe_tma.avg.pct_of_peak_sustained_active", "%", "whether TMA is used"),
+    "issue_pct": Column(f"smsp__issue_active{_ACTIVE}", "%", "issue slots, while SMs are active"),
+    "wgmma_pct": Column(f"sm__inst_executed_pipe_tensor_op_gmma{_ACTIVE}", "%", "whether WGMMA is used"),
+    "tma_pct": Column(f"sm__inst_executed_pipe_tma{_ACTIVE}", "%", "whether TMA is used"),
     "dram_pct": Column(f"gpu__dram_throughput{_SHARE}", "%", "DRAM, of its peak"),
     "dram_read_bytes": Column("dram__bytes_read.sum", "byte", "read from DRAM"),
     "dram_write_bytes": Column("dram__bytes_write.sum", "byte", "written to DRAM"),
@@ -51,7 +48,7 @@ FIGURES: Final = {
     "local_stores": Column("smsp__sass_inst_executed_op_local_st.sum", "inst", "registers spilled"),
     "active_cycles": Column("sm__cycles_active.avg", "cycle", "cycles in which an average SM held a warp"),
     "elapsed_cycles": Column("sm__cycles_elapsed.avg", "cycle", "cycles of the launch"),
-    "warps_pct": Column("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "achieved occupancy"),
+    "warps_pct": Column(f"sm__warps_active{_ACTIVE}", "%", "achieved occupancy"),
     "waves": Column("launch__waves_per_multiprocessor", "", "blocks of the grid over blocks that the GPU holds"),
     "blocks": Column("launch__grid_size", "", "blocks of the grid"),
     "threads": Column("launch__block_size", "", "threads of a block"),

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -69,13 +70,12 @@ class Launched(msgspec.Struct, forbid_unknown_fields=True):
             self.seconds[name] = round(time.perf_counter() - started, 3)
 
 
+@dataclass(eq=False)
 class CannotProfile(Exception):
     """The iteration cannot be profiled."""
 
-    def __init__(self, cause: Cause, reason: str) -> None:
-        super().__init__(reason)
-        self.cause = cause
-        self.reason = reason
+    cause: Cause
+    reason: str
 
 
 def main() -> None:

@@ -6,12 +6,12 @@ from typing import Final, Literal
 
 from harness.authoring.ideas import parse_config
 
-MOST_LINES: Final = 3000  # matching takes the square of it
+MOST_LINES: Final = 3000  # matching takes quadratic time
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of source: as in the parent, new, or only in the parent."""
+class SourceLine:
+    """One line of source: `` `` is in both, ``+`` is new, ``-`` is only in the parent."""
 
     mark: Literal[" ", "+", "-"]
     text: str
@@ -19,7 +19,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of CONFIG, as written; ``before`` is its parent's, None where that had none."""
+    """One value of CONFIG, as written. ``before`` is the parent's value, None if the parent had none."""
 
     name: str
     value: str | None
@@ -27,28 +27,25 @@ class Setting:
     changed: bool
 
 
-def lines(source: str, parent: str | None) -> tuple[Line, ...]:
-    """The whole source, with the parent's lines that went where they stood."""
+def lines(source: str, parent: str | None) -> tuple[SourceLine, ...]:
+    """The whole source, with the parent's removed lines at their old places."""
     after = source.splitlines()
     before = after if parent is None else parent.splitlines()
     if len(after) + len(before) > MOST_LINES:
         before = after
-    found: list[Line] = []
+    found: list[SourceLine] = []
     for tag, start, end, begin, stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag == "equal":
-            found += [Line(" ", text) for text in after[begin:stop]]
-            continue
-        found += [Line("-", text) for text in before[start:end]]
-        found += [Line("+", text) for text in after[begin:stop]]
+        if tag != "equal":
+            found += [SourceLine("-", text) for text in before[start:end]]
+        found += [SourceLine(" " if tag == "equal" else "+", text) for text in after[begin:stop]]
     return tuple(found)
 
 
 def settings(config: str | None, parent: str | None) -> tuple[Setting, ...]:
-    """CONFIG as a record holds it, value by value; without a parent nothing counts as changed."""
+    """The values of a recorded CONFIG; without a parent no value counts as changed."""
     now, before = parse_config(config), parse_config(parent)
-    names = list(dict.fromkeys([*now, *(before if parent is not None else ())]))
     found = []
-    for name in names:
+    for name in now | before:
         value, was = (_written(each[name]) if name in each else None for each in (now, before))
         found.append(Setting(name, value, was, parent is not None and value != was))
     return tuple(found)
@@ -57,5 +54,5 @@ def settings(config: str | None, parent: str | None) -> tuple[Setting, ...]:
 def _written(value: object) -> str:
     try:
         return repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, a list in a list in a list
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists nested hundreds deep
         return "too long to show"

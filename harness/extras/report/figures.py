@@ -1,4 +1,4 @@
-"""How figures and strange text are written on a page: one function for each kind, used as filters by the templates."""
+"""How numbers and foreign text are written on a page; the templates use each function as a filter."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Significant digits, without an exponent where a person would write none."""
+    """Significant digits, without an exponent for large numbers."""
     if value is None:
         return NONE
     text = f"{value:.{digits}g}"
@@ -27,27 +27,29 @@ def interval(bounds: tuple[float | None, float | None]) -> str:
     return NONE if low is None or high is None else f"[{low:.4f}, {high:.4f}]"
 
 
+def error(value: float | None, digits: int = 3) -> str:
+    """A trial's error; records hold None if the output was not finite."""
+    return "not finite" if value is None else number(value, digits)
+
+
 def size(value: float | None) -> str:
-    """Bytes in the largest unit that leaves one digit before the point."""
+    """Bytes, in the largest unit with a digit before the point."""
     if value is None:
         return NONE
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
+    for unit in _UNITS[:-1]:
+        if value < 1024:
             return f"{value:.4g} {unit}"
         value /= 1024
-    raise AssertionError
+    return f"{value:.4g} {_UNITS[-1]}"
 
 
 def day(moment: str) -> str:
-    """A record's time, to the minute, UTC."""
+    """A record's time to the minute, UTC."""
     return f"{moment[:10]} {moment[11:16]}"
 
 
 def tame(value: object) -> object:
-    """A stranger's text with what would not show made to show: controls, marks that turn the direction of text.
-
-    Markup is the templates' own, and stays.
-    """
+    """Foreign text with controls and direction marks written out; the templates' own Markup stays as it is."""
     if type(value) is not str or value.isprintable():
         return value
     return "".join(

@@ -1,10 +1,11 @@
-"""What a report shows: the leaderboard's rows, each with all that was recorded behind it; nothing is decided here."""
+"""What a report shows: the rows of the leaderboard with the records behind them. Nothing is decided here."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from statistics import geometric_mean
 from typing import Final
 
 from harness.boards import leaderboard
@@ -12,26 +13,27 @@ from harness.boards.leaderboard import Board, BoardRow
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
-from harness.extras.report.difference import Line, Setting, lines, settings
+from harness.extras.report.difference import Setting, SourceLine, lines, settings
 from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.records.base import Environment, Status
 from harness.records.builds import Build, BuildRecord
-from harness.records.profiles import ProfileRecord
-from harness.records.profiles import newest as newest_profile
-from harness.records.results import Record
+from harness.records.profiles import ProfileOutcome, ProfileRecord
+from harness.records.results import Measurement, Record, Trial, worst
 from harness.records.store import read
+from harness.records.throughput import throughput
+from harness.runs import copy_bandwidth
 
 LONGEST_SOURCE_BYTES: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One row of a leaderboard and what lies behind it; ``page`` is its address within the report.
+class ReportEntry:
+    """One row of a leaderboard and the records behind it. ``page`` is its address within the report.
 
-    ``earlier`` are the iteration's other records, newest first. ``lines`` is the source as it lies in the tree, marked
-    where it differs from the parent's.
+    ``earlier`` are the iteration's other records, newest first. ``lines`` is the source in the tree, with marks where
+    it differs from its parent.
     """
 
     page: str
@@ -42,9 +44,18 @@ class Entry:
     profile: ProfileRecord | None
     earlier: tuple[Record, ...]
     settings: tuple[Setting, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[SourceLine, ...]
     parent_page: str | None
     run_script: str | None
+
+    @property
+    def measured(self) -> Measurement | None:
+        return self.record.measurement if self.record else None
+
+    @property
+    def worst(self) -> Trial | None:
+        """The trial with the largest error."""
+        return worst(self.record.verification) if self.record and self.record.verification else None
 
     @property
     def failed(self) -> bool:
@@ -52,36 +63,20 @@ class Entry:
 
     @property
     def outcome(self) -> str:
-        """``keep`` or ``discard`` for what was ranked, ``failed``, or ``unmeasured``."""
+        """``keep`` or ``discard`` if it was ranked, else ``failed`` or ``unmeasured``."""
         if self.failed:
             return "failed"
         return (self.row.decision or "").lower() if self.row.ratio is not None else "unmeasured"
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many entries of each outcome; stale and unstable ones are among the others."""
-
-    all: int
-    keep: int
-    discard: int
-    failed: int
-    unmeasured: int
-    stale: int
-    unstable: int
-
-    @classmethod
-    def of(cls, entries: Collection[Entry]) -> "Counts":
-        outcomes = Counter(entry.outcome for entry in entries)
-        return cls(
-            all=len(entries),
-            keep=outcomes["keep"],
-            discard=outcomes["discard"],
-            failed=outcomes["failed"],
-            unmeasured=outcomes["unmeasured"],
-            stale=sum(bool(entry.row.stale) for entry in entries),
-            unstable=sum(entry.row.stable is False for entry in entries),
-        )
+def tally(entries: Iterable[ReportEntry]) -> Counter[str]:
+    """The number of entries: all, of each outcome, stale, and unstable."""
+    found = Counter[str]()
+    for entry in entries:
+        found.update(("all", entry.outcome))
+        found["stale"] += bool(entry.row.stale)
+        found["unstable"] += entry.row.stable is False
+    return found
 
 
 @dataclass(frozen=True)
@@ -89,16 +84,12 @@ class Sheet:
     """A board with its entries, in the board's order."""
 
     board: Board
-    entries: tuple[Entry, ...]
+    entries: tuple[ReportEntry, ...]
 
     @cached_property
-    def ladder(self) -> tuple[Entry, ...]:
-        """In the order of tuning."""
+    def ladder(self) -> tuple[ReportEntry, ...]:
+        """The entries in the order of tuning."""
         return tuple(sorted(self.entries, key=lambda each: (each.row.model, each.iteration.number)))
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(entry.row.model for entry in self.ladder))
 
 
 @dataclass(frozen=True)
@@ -106,6 +97,7 @@ class Shape:
     """A problem's sheets, the newest environment first, and the candidates that did not become kernels."""
 
     problem: Problem
+    gpu: Gpu
     sheets: tuple[Sheet, ...]
     attempts: tuple[BuildRecord, ...]
 
@@ -114,26 +106,55 @@ class Shape:
         return f"/{self.problem.shape_key}"
 
     @property
-    def best(self) -> Entry | None:
-        """The first row of the newest sheet, where anything is ranked there."""
+    def unit(self) -> str:
+        """The unit of its throughput: TFLOPS or GB/s."""
+        return throughput(self.problem, self.gpu, 1.0).unit
+
+    def throughput(self, time_ms: float | None) -> float | None:
+        """The throughput of a launch, in ``unit``."""
+        return throughput(self.problem, self.gpu, time_ms).figure or None if time_ms else None
+
+    @property
+    def best(self) -> ReportEntry | None:
+        """The first row of the newest sheet, if anything is ranked there."""
         first = self.sheets[0].entries[0]
         return first if first.row.rank is not None else None
 
+    @property
+    def competes(self) -> bool:
+        """False for a lone copy, which only shows how fast memory is."""
+        lone = all(len(sheet.ladder) == 1 for sheet in self.sheets)
+        return self.best is not None and not (lone and self.problem.operator == copy_bandwidth.OPERATOR)
+
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[ReportEntry, ...]:
         return tuple(entry for sheet in self.sheets for entry in sheet.entries)
 
     @cached_property
-    def newest(self) -> tuple[Entry, ...]:
-        """Each iteration once, as the newest environment has it."""
-        first: dict[tuple[str, str], Entry] = {}
+    def newest(self) -> tuple[ReportEntry, ...]:
+        """Each iteration once, from its newest environment."""
+        first: dict[tuple[str, str], ReportEntry] = {}
         for entry in self.entries:
             first.setdefault((entry.row.model, entry.row.iteration), entry)
         return tuple(first.values())
 
-    @cached_property
-    def counts(self) -> Counts:
-        return Counts.of(self.newest)
+
+@dataclass(frozen=True, slots=True)
+class OperatorRatios:
+    """The best ratios of an operator's problems: their number, geometric mean, ends, and how many are ahead."""
+
+    operator: str
+    problems: int
+    mean: float
+    low: float
+    high: float
+    ahead: int
+
+    @classmethod
+    def of(cls, operator: str, rows: list[BoardRow]) -> "OperatorRatios":
+        ratios = [row.ratio for row in rows if row.ratio]
+        ahead = sum(row.is_ahead for row in rows)
+        return cls(operator, len(ratios), geometric_mean(ratios), min(ratios), max(ratios), ahead)
 
 
 @dataclass(frozen=True)
@@ -146,57 +167,56 @@ class Report:
     complaints: tuple[str, ...]
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[ReportEntry, ...]:
         return tuple(entry for shape in self.shapes for entry in shape.entries)
 
     @cached_property
-    def newest(self) -> tuple[Entry, ...]:
-        """Each iteration once, as the newest environment has it."""
+    def newest(self) -> tuple[ReportEntry, ...]:
+        """Each iteration once, from its newest environment."""
         return tuple(entry for shape in self.shapes for entry in shape.newest)
 
     @cached_property
     def best_first(self) -> tuple[Shape, ...]:
-        """Problems by the ratio of their best row; those without one last."""
-        return tuple(sorted(self.shapes, key=lambda shape: -(_ratio(shape.best) or 0)))
+        """Problems by the ratio of their best row; problems without one are last."""
+        return tuple(sorted(self.shapes, key=lambda shape: -((shape.best and shape.best.row.ratio) or 0)))
 
     @cached_property
-    def counts(self) -> Counts:
-        return Counts.of(self.newest)
+    def operators(self) -> tuple[OperatorRatios, ...]:
+        """The ratios of each operator's problems, the largest mean first."""
+        by_operator: dict[str, list[BoardRow]] = {}
+        for shape in self.shapes:
+            if shape.competes and shape.best and shape.best.row.ratio:
+                by_operator.setdefault(shape.problem.operator, []).append(shape.best.row)
+        found = [OperatorRatios.of(operator, rows) for operator, rows in by_operator.items()]
+        return tuple(sorted(found, key=lambda each: -each.mean))
 
     @property
     def ahead(self) -> int:
-        """Problems whose best row is a kernel that is certainly faster than the baseline."""
+        """Problems that a kernel leads and is certainly faster than the baseline."""
         return sum(shape.best.row.is_ahead for shape in self.shapes if shape.best)
 
     @property
     def environments(self) -> list[tuple[Environment, int]]:
-        """By `rank_key`, each with how many entries it has; the commonest first."""
+        """One environment for each ``rank_key``, with its number of entries; the commonest first."""
         found = [entry.record.environment for entry in self.entries if entry.record]
         by_key = {each.rank_key: each for each in found}
-        return [(by_key[key], count) for key, count in Counter(each.rank_key for each in found).most_common()]
-
-    @cached_property
-    def failed(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.newest if entry.failed)
-
-    @cached_property
-    def stale(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.newest if entry.row.stale)
+        return [(by_key[key], number) for key, number in Counter(each.rank_key for each in found).most_common()]
 
 
 def gather(tree: Tree, gpu: str, selection: Selection) -> Report:
-    """Everything under ``tuning/<gpu>`` that the selection takes; raises UsageError where that is nothing."""
+    """All that the selection takes under ``tuning/<gpu>``. Raises UsageError if that is nothing."""
     boards, complaints = leaderboard.boards(tree, gpu, selection)
     if not boards:
         raise UsageError(f"no iteration under tuning/{gpu}/ to report on; `tilebench new --gpu {gpu}` begins a ladder")
     by_problem: dict[str, list[Board]] = {}
     for board in boards:
         by_problem.setdefault(board.problem, []).append(board)
+    facts = gpus.find(gpu)
     return Report(
-        gpu=gpus.find(gpu),
+        gpu=facts,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        shapes=tuple(_Folder(tree, gpu, key).shape(of_one) for key, of_one in by_problem.items()),
-        # a report travels: it says where in the checkout, not where on whose disk
+        shapes=tuple(_Folder(tree, facts, key).shape(of_one) for key, of_one in by_problem.items()),
+        # A report travels: it names places in the checkout, not on a disk.
         complaints=tuple(dict.fromkeys(each.replace(f"{tree.root}/", "") for each in complaints)),
     )
 
@@ -204,20 +224,19 @@ def gather(tree: Tree, gpu: str, selection: Selection) -> Report:
 class _Folder:
     """The files of one problem, each read once."""
 
-    def __init__(self, tree: Tree, gpu: str, shape_key: str) -> None:
+    def __init__(self, tree: Tree, gpu: Gpu, shape_key: str) -> None:
         self.tree, self.gpu, self.shape_key = tree, gpu, shape_key
-        found, _ = tree.scan(gpu, Selection(shape=shape_key))
+        found, _ = tree.scan(gpu.key, Selection(shape=shape_key))
         self.iterations = {(each.model, each.name): each for each in found}
         models = dict.fromkeys(model for model, _ in self.iterations)
-        self.records = {model: read(tree.records(gpu, shape_key, model), Record)[0] for model in models}
-        self.profiles = {model: read(tree.profiles(gpu, shape_key, model), ProfileRecord)[0] for model in models}
-        self.builds = {model: read(tree.builds(gpu, shape_key, model), BuildRecord)[0] for model in models}
+        self.records = {model: read(tree.records(gpu.key, shape_key, model), Record)[0] for model in models}
+        self.profiles = {model: read(tree.profiles(gpu.key, shape_key, model), ProfileRecord)[0] for model in models}
+        self.builds = {model: read(tree.builds(gpu.key, shape_key, model), BuildRecord)[0] for model in models}
         self.sources = {each: _source(each) for each in found}
 
     def shape(self, boards: list[Board]) -> Shape:
-        pages: dict[tuple[str, str], str] = {}
-        for row in (row for board in boards for row in board.rows):
-            pages.setdefault((row.model, row.iteration), f"/{self.shape_key}/{row.model}/{row.iteration}")
+        rows = [row for board in boards for row in board.rows]
+        pages = {(row.model, row.iteration): f"/{self.shape_key}/{row.model}/{row.iteration}" for row in rows}
         taken: set[str] = set()
         sheets = []
         for board in boards:
@@ -229,46 +248,46 @@ class _Folder:
                 taken.add(page)
                 entries.append(self._entry(page, row, pages))
             sheets.append(Sheet(board, tuple(entries)))
-        models = {row.model for board in boards for row in board.rows}
-        attempts = (each for model in models for each in self.builds[model] if each.attempt is not None)
+        attempts = (
+            each for model in {row.model for row in rows} for each in self.builds[model] if each.attempt is not None
+        )
         return Shape(
             parse_shape_key(self.shape_key),
+            self.gpu,
             tuple(sheets),
             tuple(sorted(attempts, key=lambda each: each.recorded_at, reverse=True)),
         )
 
-    def _entry(self, page: str, row: BoardRow, pages: dict[tuple[str, str], str]) -> Entry:
+    def _entry(self, page: str, row: BoardRow, pages: dict[tuple[str, str], str]) -> ReportEntry:
         iteration = self.iterations[row.model, row.iteration]
-        mine = [each for each in reversed(self.records[row.model]) if each.iteration == row.iteration]
-        record = next((each for each in mine if each.id == row.record), None) if row.record else None
+        own = [each for each in reversed(self.records[row.model]) if each.iteration == row.iteration]
+        record = next((each for each in own if each.id == row.record), None) if row.record else None
         parent = self.iterations.get((row.model, row.parent or ""))
         script = self.tree.script("run", iteration)
-        return Entry(
+        return ReportEntry(
             page=page,
             row=row,
             iteration=iteration,
             record=record,
             build=builds.evidence(self.tree, record) if record else None,
-            profile=self._profile(row, record),
-            earlier=tuple(each for each in mine if each is not record),
+            profile=self._profile(record) if record else None,
+            earlier=tuple(each for each in own if each is not record),
             settings=settings(row.config, self._config(row.model, parent)),
             lines=lines(self.sources[iteration], self.sources[parent] if parent else None),
             parent_page=pages.get((row.model, row.parent or "")),
             run_script=self.tree.short(script) if script.is_file() else None,
         )
 
-    def _profile(self, row: BoardRow, record: Record | None) -> ProfileRecord | None:
-        """That of the record's source; where none read counters, the newest that says why."""
-        if record is None:
-            return None
-        of_source = [
+    def _profile(self, record: Record) -> ProfileRecord | None:
+        """The newest profile of the record's source that read counters; else the newest, which says why not."""
+        source = record.iteration, record.source_sha256, record.families_sha256
+        found = [
             each
-            for each in self.profiles[row.model]
-            if (each.iteration, each.source_sha256, each.families_sha256)
-            == (row.iteration, record.source_sha256, record.families_sha256)
+            for each in self.profiles[record.model]
+            if (each.iteration, each.source_sha256, each.families_sha256) == source
         ]
-        counted = newest_profile(of_source, row.iteration, record.source_sha256, record.families_sha256)
-        return counted or max(of_source, key=lambda each: each.recorded_at, default=None)
+        counted = [each for each in found if each.outcome is ProfileOutcome.PROFILED]
+        return next(reversed(counted or found), None)
 
     def _config(self, model: str, parent: Iteration | None) -> str | None:
         if parent is None:
@@ -281,7 +300,3 @@ def _source(iteration: Iteration) -> str:
     if len(content) > LONGEST_SOURCE_BYTES:
         return f"# {len(content):,} bytes, too long to show: {iteration.path.name}"
     return content.decode(errors="replace")
-
-
-def _ratio(entry: Entry | None) -> float | None:
-    return entry.row.ratio if entry else None

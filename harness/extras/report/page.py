@@ -1,4 +1,4 @@
-"""The page: templates filled, plots and scripts embedded, and a policy that lets nothing else run or load."""
+"""The page: filled templates, embedded plots and scripts, and a policy that lets nothing else run or load."""
 
 import base64
 import hashlib
@@ -15,19 +15,19 @@ from markupsafe import Markup
 from harness import __version__
 from harness.extras.profile.figures import FIGURES
 from harness.extras.report import figures, palette, plots, rows
-from harness.extras.report.gather import Entry, Report, Shape, Sheet
+from harness.extras.report.gather import Report, Shape, Sheet, tally
 from harness.extras.report.roofline import Roofline, roofline
 from harness.machine import files
 
 _ASSETS: Final = resources.files("harness.extras.report") / "assets"
-_FILTERS: Final = ("number", "ratio", "interval", "percent", "size", "day")
+_FILTERS: Final = ("number", "ratio", "interval", "percent", "error", "size", "day")
 
 
 def render(report: Report) -> str:
     """The whole report as HTML.
 
-    Text from records is escaped by the templates, and by `embedded` within a script. Should either fail one day, the
-    policy still runs no script but these two, by their hashes, and loads nothing.
+    The templates escape text from records, and `embedded` does so within a script. If either fails one day, the policy
+    still runs only these two scripts, by their hashes, and loads nothing.
     """
     environment = Environment(
         loader=PackageLoader("harness.extras.report"),
@@ -37,7 +37,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {name: getattr(figures, name) for name in _FILTERS}
+    environment.filters |= {name: getattr(figures, name) for name in _FILTERS} | {"tally": tally}
     rooflines = {
         name: found
         for name, (shape, sheet) in _sheets(report).items()
@@ -66,14 +66,14 @@ def render(report: Report) -> str:
 
 
 def write(report: Report, path: Path) -> int:
-    """Write the page whole or not at all; its size in bytes."""
+    """Write the page whole or not at all. Returns its size in bytes."""
     content = render(report).encode()
     files.put(path, content)
     return len(content)
 
 
 def embedded(document: object) -> Markup:
-    """JSON that cannot end its script, nor begin a comment there: no ``<``, ``>`` or ``&`` stays as it is."""
+    """JSON that cannot end its script or begin a comment there: ``<``, ``>`` and ``&`` are escaped."""
     text = msgspec.json.encode(document).decode()
     for each in "<>&\u2028\u2029":
         text = text.replace(each, f"\\u{ord(each):04x}")
@@ -81,29 +81,28 @@ def embedded(document: object) -> Markup:
 
 
 def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
-    """What scripts draw from; all else is in the templates."""
+    """The data of the scripts; all else is in the templates."""
     forest = rows.forest(report)
-    sheets = _sheets(report)
+    measured = {entry.page: entry.measured for entry in report.entries if entry.measured}
     return {
         "specs": {
-            "forest": plots.forest(len(forest), rows.reach(forest)),
+            **{f"forest-{width}": plots.forest(forest, wide=width == "wide") for width in ("wide", "narrow")},
+            **{f"ladder-{figure}": plots.ladder(figure) for figure in ("ratio", "TFLOPS", "GB/s")},
             "blocks": plots.blocks(),
             "chip": plots.chip(),
             "roofline": plots.roofline(),
-            "ladder-ratio": plots.ladder("ratio"),
-            "ladder-tflops": plots.ladder("tflops"),
         },
         "forest": forest,
-        "ladders": {name: rows.ladder(sheet) for name, (_, sheet) in sheets.items()},
+        "ladders": {name: rows.ladder(shape, sheet) for name, (shape, sheet) in _sheets(report).items()},
         "rooflines": {name: rows.roofline(found) for name, found in rooflines.items()},
         "metrics": _metrics(report),
-        "chip": {entry.page: _trace(entry) for entry in report.entries if _trace(entry)},
-        "blocks": {entry.page: _blocks(entry) for entry in report.entries if _blocks(entry)},
+        "chip": {page: chip.trace for page, each in measured.items() if (chip := each.telemetry) and chip.trace},
+        "blocks": {page: each.blocks for page, each in measured.items()},
     }
 
 
 def _sheets(report: Report) -> dict[str, tuple[Shape, Sheet]]:
-    """Every sheet, by the name that its plots have."""
+    """Every sheet by the name of its plots."""
     return {
         f"{shape.page}#{position}": (shape, sheet)
         for shape in report.shapes
@@ -111,28 +110,18 @@ def _sheets(report: Report) -> dict[str, tuple[Shape, Sheet]]:
     }
 
 
-def _blocks(entry: Entry) -> Any:
-    measured = entry.record.measurement if entry.record else None
-    return measured.blocks if measured else None
-
-
-def _trace(entry: Entry) -> Any:
-    measured = entry.record.measurement if entry.record else None
-    return measured.telemetry.trace if measured and measured.telemetry else None
-
-
 def _metrics(report: Report) -> dict[str, Any]:
-    """Each name once, with what it tells, and of each profile the names' positions, values and units."""
-    meanings = {source.metric: source.tells for source in FIGURES.values()}
+    """Each metric's name and meaning once; for each profile the positions of names, with values and units."""
+    meanings = {column.metric: column.tells for column in FIGURES.values()}
     found = {entry.page: entry.profile.metrics for entry in report.entries if entry.profile and entry.profile.metrics}
-    names = {
-        name: position for position, name in enumerate(dict.fromkeys(name for each in found.values() for name in each))
-    }
+    names = list(dict.fromkeys(name for each in found.values() for name in each))
+    positions = {name: position for position, name in enumerate(names)}
     return {
         "names": [(figures.tame(name), meanings.get(name, "")) for name in names],
         "values": {
             page: [
-                (names[name], figures.number(each.value, 6), figures.tame(each.unit)) for name, each in metrics.items()
+                (positions[name], figures.number(each.value, 6), figures.tame(each.unit))
+                for name, each in metrics.items()
             ]
             for page, metrics in found.items()
         },
@@ -141,7 +130,7 @@ def _metrics(report: Report) -> dict[str, Any]:
 
 @cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, of the versions that vl-convert carries."""
+    """Vega, Vega-Lite and Vega-Embed in one script, in the versions that vl-convert brings."""
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

@@ -1,12 +1,9 @@
-"""The colours, once for both themes: variables of the page's style sheet, filled in for a picture.
-
-What a colour tells, a shape tells too.
-"""
+"""The colours of both themes, as variables of the page's style sheet. A shape repeats what a colour says."""
 
 import re
 from typing import Final
 
-# Name -> light, dark. Text on paper has a contrast of 4.5 at least, marks of 3 (WCAG 2.2, 1.4.3 and 1.4.11).
+# Name -> light, dark. The contrast on paper is at least 4.5 for text, 3 for marks (WCAG 2.2, 1.4.3 and 1.4.11).
 PALETTE: Final = {
     "paper": ("#ffffff", "#14171c"),
     "raised": ("#f4f6f8", "#1d2229"),
@@ -34,5 +31,5 @@ def style() -> str:
 
 
 def coloured(svg: str, *, dark: bool) -> str:
-    """The colours themselves instead of the style sheet's variables."""
+    """A picture with colours in place of the style sheet's variables."""
     return re.sub(r"var\(--([a-z]+)\)", lambda match: PALETTE[match[1]][dark], svg)

@@ -1,4 +1,4 @@
-"""Pictures for a README: the overview, and the ladder with the largest lead, drawn without a browser."""
+"""Pictures for a README, drawn without a browser: the overview, and the ladder with the largest lead."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -10,34 +10,34 @@ from harness.extras.report import palette, plots, rows
 from harness.extras.report.gather import Report
 
 THEMES: Final = ("light", "dark")
-RUNGS_LEAST: Final = 5  # of a ladder that has something to show
-_WIDTH: Final = 760
+LEAST_ITERATIONS: Final = 5  # in a ladder worth a picture
+_WIDTH: Final = 860
 
 
 def write(report: Report, folder: Path) -> list[Path]:
-    """Each picture in each theme, as ``<name>-<theme>.svg``; raises UsageError where nothing is ranked."""
+    """Draw each picture in each theme, as ``<name>-<theme>.svg``. Raises UsageError if nothing is ranked."""
     leader = report.best_first[0]
     if leader.best is None:
         raise UsageError(f"nothing under tuning/{report.gpu.key}/ is measured, so there is nothing to draw")
-    climbed = next((shape for shape in report.best_first if len(shape.sheets[0].ladder) >= RUNGS_LEAST), leader)
+    climbed = next((each for each in report.best_first if len(each.sheets[0].ladder) >= LEAST_ITERATIONS), leader)
     sheet = climbed.sheets[0]
-    baseline = sheet.board.baseline
-    opponents = {shape.sheets[0].board.baseline for shape in report.best_first if shape.best}
+    baselines = {shape.sheets[0].board.baseline for shape in report.best_first if shape.best}
+    baseline = baselines.pop() if len(baselines) == 1 else "the library"
     device = sheet.board.environment.device if sheet.board.environment else report.gpu.key
-    forest, ladder = rows.forest(report), rows.ladder(sheet)
+    forest, ladder = rows.forest(report), rows.ladder(climbed, sheet)
     drawn = {
         "overview": _filled(
-            plots.forest(len(forest), rows.reach(forest)),
+            plots.forest(forest, wide=True),
             {"rows": forest},
             title=f"{device}: the best of each problem",
-            subtitle=f"{baseline if len(opponents) == 1 else 'the library'}'s time over the kernel's, with its 95% "
-            "interval; right of the dashes: faster",
+            subtitle=f"{baseline}'s time over the kernel's, with its 95% interval; right of the dashes: faster"
+            + ("; hollow: stale" if any(row["stale"] for row in forest) else ""),
         ),
         "ladder": _filled(
             plots.with_rows(plots.ladder("ratio"), ladder),
             {"rows": ladder, "baseline": [{"at": 1}]},
             title=climbed.problem.shape_key,
-            subtitle=f"▲ kept · ○ discarded · cross: failed · green: best so far · dashed: {baseline}",
+            subtitle=f"▲ kept · ○ discarded · cross: failed · green: best so far · dashed: {sheet.board.baseline}",
         ),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 
 def _filled(spec: plots.Spec, datasets: dict[str, Any], title: str, subtitle: str) -> plots.Spec:
-    """A plot of its own: data in it, a width, paper behind it, and words where the page would have some beside it."""
+    """A plot that stands alone: with its data, a width, a background, and a title."""
     head = {"text": title, "subtitle": subtitle, "anchor": "start", "frame": "group", "offset": 12}
     colours = {"color": palette.variable("ink"), "subtitleColor": palette.variable("soft")}
     return {

@@ -1,6 +1,6 @@
-"""The plots, in Vega-Lite; the same for the page, which is interactive, and for the README's pictures.
+"""The plots in Vega-Lite. The interactive page and the README's pictures use the same ones.
 
-Each draws the data ``rows``; `harness/extras/report/rows.py` says what is in them.
+Each plot draws the data ``rows``, which `harness/extras/report/rows.py` makes.
 """
 
 from typing import Any, Final
@@ -13,7 +13,9 @@ Spec = dict[str, Any]
 
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _CROSS: Final = "M-1-1L1 1M1-1L-1 1"
-_TITLES: Final = {"ratio": "ratio to the baseline", "tflops": "TFLOPS"}
+_BREAK: Final = "M-0.7 1L0.1 -1M-0.1 1L0.7 -1"  # two slashes
+_STROKE: Final = "M0-1L0 1"
+_RATIO: Final = "ratio to the baseline"
 
 
 def _spec(description: str, layers: list[Spec], **rest: Any) -> Spec:
@@ -45,22 +47,24 @@ def _spec(description: str, layers: list[Spec], **rest: Any) -> Spec:
     }
 
 
-def _baseline(axis: str, at: Spec, **rest: Any) -> list[Spec]:
+def _layer(kind: str, encoding: Spec, *, where: str | None = None, **style: Any) -> Spec:
+    """A mark of one kind; ``where`` is a condition on ``datum``."""
+    chosen = {"transform": [{"filter": where}]} if where else {}
+    return chosen | {"mark": {"type": kind, **style}, "encoding": encoding}
+
+
+def _number(field: str, **rest: Any) -> Spec:
+    return {"field": field, "type": "quantitative", **rest}
+
+
+def _tooltip(*fields: tuple[str, ...]) -> list[Spec]:
+    """(field, title, format); the field is its own title if there is no other."""
     return [
-        {
-            "mark": {
-                "type": "rule",
-                "strokeDash": [5, 4],
-                "stroke": variable("soft"),
-                "strokeWidth": 1.5,
-                "aria": False,
-            },
-            "encoding": {axis: at},
-            **rest,
-        }
+        dict(zip(("field", "title", "format"), (*each, *each)[: max(2, len(each))], strict=False)) for each in fields
     ]
 
 
+_DASHED: Final[Spec] = {"strokeDash": [5, 4], "stroke": variable("soft"), "strokeWidth": 1.5, "aria": False}
 _VERDICTS: Final = ("faster", "as fast", "slower")
 _BY_VERDICT: Final = {
     "field": "verdict",
@@ -68,134 +72,128 @@ _BY_VERDICT: Final = {
     "legend": None,
     "scale": {"domain": _VERDICTS, "range": [variable("good"), variable("soft"), variable("bad")]},
 }
+_NAME_PX: Final = 330
+_RATIO_PX: Final = 70
+_BREAK_PX: Final = 40
 
 
-def forest(problems: int, reach: float | None = None) -> Spec:
-    """The best ratio of so many problems, with its interval; each name stands above, so that a phone has room.
+def forest(rows: Rows, *, wide: bool) -> Spec:
+    """The best ratio of each problem with its interval; a hollow mark is stale.
 
-    What lies beyond ``reach`` stands at the edge.
+    A wide plot has the names on the left. A narrow one has them above the marks, so that a phone has room.
     """
-    by_problem = {"field": "problem", "type": "nominal", "sort": None, "axis": None}
-    tooltip = [
-        {"field": "problem", "title": "problem"},
-        {"field": "iteration", "title": "best iteration"},
-        {"field": "ratio", "title": "ratio", "format": ".4f"},
-        {"field": "low", "title": "interval from", "format": ".4f"},
-        {"field": "high", "title": "to", "format": ".4f"},
-        {"field": "verdict", "title": "than the baseline"},
+    step, name_at, mark_at = (24, 0.5, 0.5) if wide else (40, 0.25, 0.7)
+    left, right = (_NAME_PX, _RATIO_PX) if wide else (0, 12)
+    broken = any(row["beyond"] for row in rows)
+    end = right + (_BREAK_PX if broken else 0)
+
+    def at(position: float) -> Spec:
+        return {"field": "problem", "type": "nominal", "sort": None, "axis": None, "bandPosition": position} | {
+            "scale": {"type": "band"}
+        }
+
+    scale: Spec = {"zero": False, "nice": True, "padding": 12, "range": [left, {"expr": f"width - {end}"}]}
+    axis: Spec = {"labelOverlap": True, "tickCount": 8, "format": ".4~f"}
+    low = _number("low", scale=scale, axis=axis, title=_RATIO)
+    tooltip = _tooltip(
+        *(("problem",), ("iteration", "best iteration"), ("ratio", "ratio", ".4f"), ("low", "interval from", ".4f")),
+        *(("high", "to", ".4f"), ("verdict", "than the baseline"), ("stale",)),
+    )
+    shape = {"field": "verdict", "legend": None} | {
+        "scale": {"domain": _VERDICTS, "range": ["triangle-right", "circle", "triangle-left"]}
+    }
+    point = {"y": at(mark_at), "stroke": _BY_VERDICT, "shape": shape, "tooltip": tooltip}
+    point["fill"] = _BY_VERDICT | {"condition": {"test": "datum.stale", "value": variable("paper")}}
+    mark: Spec = {"size": 70, "opacity": 1, "strokeWidth": 1.5, "cursor": "pointer"}
+    slashes: Spec = {"shape": _BREAK, "size": 130, "fill": None, "stroke": variable("soft"), "strokeWidth": 1.5}
+    slashes |= {"aria": False, "where": "datum.beyond"}
+    beyond_at, break_at = ({"value": {"expr": f"width - {right + px}"}} for px in (8, 28))
+    beyond = [
+        _layer("point", point | {"x": beyond_at}, where="datum.beyond", **mark),
+        _layer("point", {"x": break_at, "y": at(mark_at)}, **slashes),
+        _layer("point", {"x": break_at, "y": {"value": {"expr": "height"}}}, **slashes),
     ]
-    scale: Spec = {"zero": False, "nice": True, "padding": 24}
-    scale |= {"domainMax": reach, "clamp": True} if reach is not None else {}
-    text: Spec = {"type": "text", "dy": -16, "aria": False, "cursor": "pointer"}
+    one: Spec = {"x": {"datum": 1, "type": "quantitative"}}
+    reference = _layer("rule", one, **_DASHED) | {"data": {"values": [{}]}}
+    if not wide:  # a dash for each problem, so that no line runs through a name
+        reference = _layer("point", one | {"y": at(mark_at)}, **_DASHED, shape=_STROKE, size=420)
+    cap: Spec = {"shape": _STROKE, "size": 170, "strokeWidth": 2, "aria": False, "where": "!datum.beyond"}
+    text: Spec = {"aria": False, "cursor": "pointer", "baseline": "middle"}
+    name_px = _NAME_PX - 12 if wide else {"expr": "width - 50"}
+    written = {"text": _number("ratio", format=".4f"), "y": at(name_at), "x": {"value": {"expr": "width"}}}
+    name = {"text": {"field": "problem"}, "y": at(name_at), "x": {"value": 0}}
     return _spec(
-        "Each problem's best ratio to the baseline with its 95% interval; the table below has the same figures",
+        "Each problem's best ratio to the baseline with its 95% interval; the table above has the same figures",
         [
-            *_baseline("x", {"datum": 1, "type": "quantitative"}),
-            {
-                "mark": {"type": "rule", "strokeWidth": 3, "aria": False},
-                "encoding": {
-                    "x": {"field": "low", "type": "quantitative", "scale": scale, "title": _TITLES["ratio"]}
-                    | {"axis": {"labelOverlap": True, "tickCount": 8, "format": ".4~f"}},
-                    "x2": {"field": "high"},
-                    "y": by_problem,
-                    "color": _BY_VERDICT,
-                },
-            },
-            *(
-                {
-                    "mark": {"type": "tick", "thickness": 2, "size": 13, "orient": "vertical", "aria": False},
-                    "encoding": {"x": {"field": end, "type": "quantitative"}, "y": by_problem, "color": _BY_VERDICT},
-                }
-                for end in ("low", "high")
+            reference,
+            _layer(
+                "rule",
+                {"x": low, "x2": {"field": "high"}, "y": at(mark_at), "color": _BY_VERDICT},
+                where="!datum.beyond",
+                strokeWidth=3,
+                aria=False,
             ),
-            {
-                "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1, "cursor": "pointer"},
-                "encoding": {
-                    "x": {"field": "ratio", "type": "quantitative"},
-                    "y": by_problem,
-                    "color": _BY_VERDICT,
-                    "shape": {
-                        "field": "verdict",
-                        "legend": None,
-                        "scale": {"domain": _VERDICTS, "range": ["triangle-right", "circle", "triangle-left"]},
-                    },
-                    "tooltip": tooltip,
-                },
-            },
             *(
-                {"mark": text | side | halo, "encoding": {"text": {"field": field}, "x": x, "y": by_problem}}
-                for halo in ({"stroke": variable("paper"), "strokeWidth": 5}, {})
-                for field, side, x in (
-                    ("problem", {"align": "left"}, {"value": 0}),
-                    ("written", {"align": "right", "fontWeight": "bold"}, {"value": {"expr": "width"}}),
-                )
+                _layer("point", {"x": _number(field), "y": at(mark_at), "stroke": _BY_VERDICT}, **cap)
+                for field in ("low", "high")
             ),
+            _layer("point", point | {"x": _number("ratio")}, where="!datum.beyond", **mark),
+            *(beyond if broken else ()),
+            _layer("text", name, align="left", limit=name_px, fontSize=12 if wide else 11, **text),
+            _layer("text", written, align="right", fontWeight="bold", **text),
         ],
-        height=46 * problems,
+        height=step * len(rows),
     )
 
 
 def ladder(figure: str) -> Spec:
-    """``figure`` (``ratio`` or ``tflops``) over iterations, with the best so far as a staircase.
+    """``figure`` over iterations, with the best so far as a staircase: the ratio, or the throughput in TFLOPS or GB/s.
 
-    The baseline's own figure is the data ``baseline``. The parameter ``lowest`` cuts the axis, since a first kernel at
-    0.4 hides what happens at 1; null shows all.
+    The baseline's figure is the data ``baseline``. The parameter ``lowest`` cuts the axis, because a first kernel at
+    0.4 hides the changes near 1; null shows all.
     """
-    number: Spec = {"field": "number", "type": "quantitative", "title": "iteration"}
-    number |= {"axis": {"tickMinStep": 1, "format": "03d", "grid": False}, "scale": {"nice": False, "padding": 14}}
-    scale = {"zero": False, "nice": True, "padding": 10, "domainMin": {"expr": "lowest"}}
-    tooltip = [
-        {"field": "iteration", "title": "iteration"},
-        {"field": "model", "title": "model"},
-        {"field": "outcome", "title": "outcome"},
-        {"field": "ratio", "title": "ratio", "format": ".4f"},
-        {"field": "ratio_low", "title": "interval from", "format": ".4f"},
-        {"field": "ratio_high", "title": "to", "format": ".4f"},
-        {"field": "tflops", "title": "TFLOPS", "format": ".4~g"},
-        {"field": "said", "title": "idea"},
-    ]
+    field, title = ("ratio", _RATIO) if figure == "ratio" else ("rate", figure)
+    number = _number("number", title="iteration", scale={"nice": False, "padding": 14})
+    number |= {"axis": {"tickMinStep": 1, "format": "03d", "grid": False}}
+    scale: Spec = {"zero": False, "nice": True, "padding": 10, "domainMin": {"expr": "lowest"}}
+    y = _number(field, scale=scale, title=title)
+    tooltip = _tooltip(
+        *(("iteration",), ("model",), ("outcome",), ("ratio", "ratio", ".4f"), ("ratio_low", "interval from", ".4f")),
+        *(
+            ("ratio_high", "to", ".4f"),
+            ("rate", title if field == "rate" else "throughput", ".4~g"),
+            ("idea",),
+        ),
+    )
 
-    def marks(outcome: str, colour: str, y: Spec, **mark: Any) -> Spec:
-        style = {"type": "point", "size": 55, "opacity": 1, "stroke": variable(colour), "cursor": "pointer"}
-        return {
-            "name": outcome,
-            "transform": [{"filter": f"datum.outcome == '{outcome}'"}],
-            "mark": style | {"strokeWidth": 2, "clip": True} | mark,
-            "encoding": {"x": number, "y": y, "tooltip": tooltip, "description": {"field": "label"}},
-        }
+    def marks(outcome: str, colour: str, y: Spec, **style: Any) -> Spec:
+        encoding = {"x": number, "y": y, "tooltip": tooltip, "description": {"field": "label"}}
+        common = {"size": 55, "opacity": 1, "stroke": variable(colour), "cursor": "pointer", "strokeWidth": 2}
+        return {"name": outcome} | _layer(
+            "point", encoding, where=f"datum.outcome == '{outcome}'", clip=True, **common | style
+        )
 
-    y = {"field": figure, "type": "quantitative", "scale": scale, "title": _TITLES[figure]}
+    stairs = {"x": number, "y": _number(f"{field}_best"), "detail": {"field": "model"}}
+    low, high = (y | {"field": f"{field}_{end}"} for end in ("low", "high"))
+    bar: Spec = {"clip": True, "aria": False, "color": variable("ink")}
+    cap: Spec = bar | {"thickness": 1.5, "size": 9, "orient": "horizontal"}
     return _spec(
-        f"{_TITLES[figure]} over iterations: kept, discarded and failed ones, and the best so far; "
+        f"{title} over iterations: kept, discarded and failed ones, and the best so far; "
         "the leaderboard below has the same figures",
         [
-            *_baseline("y", {"field": "at", "type": "quantitative"}, data={"name": "baseline"}),
-            {
-                "mark": {
-                    "type": "line",
-                    "interpolate": "step-after",
-                    "stroke": variable("good"),
-                    "strokeWidth": 2,
-                    "clip": True,
-                    "aria": False,
-                },
-                "encoding": {
-                    "x": number,
-                    "y": {"field": f"{figure}_best", "type": "quantitative"},
-                    "detail": {"field": "model"},
-                },
-            },
-            *(
-                {
-                    "mark": mark | {"clip": True, "aria": False, "color": variable("ink")},
-                    "encoding": {"x": number, "y": y | {"field": f"{figure}_{end}"}, **until},
-                }
-                for mark, end, until in (
-                    ({"type": "rule", "strokeWidth": 1.5}, "low", {"y2": {"field": f"{figure}_high"}}),
-                    ({"type": "tick", "thickness": 1.5, "size": 9, "orient": "horizontal"}, "low", {}),
-                    ({"type": "tick", "thickness": 1.5, "size": 9, "orient": "horizontal"}, "high", {}),
-                )
+            _layer("rule", {"y": _number("at")}, **_DASHED) | {"data": {"name": "baseline"}},
+            _layer(
+                "line",
+                stairs,
+                interpolate="step-after",
+                stroke=variable("good"),
+                strokeWidth=2,
+                clip=True,
+                aria=False,
             ),
+            _layer("rule", {"x": number, "y": low, "y2": {"field": f"{field}_high"}}, strokeWidth=1.5, **bar),
+            _layer("tick", {"x": number, "y": low}, **cap),
+            _layer("tick", {"x": number, "y": high}, **cap),
             marks("discard", "soft", y, shape="circle", fill=variable("paper")),
             marks("keep", "good", y, shape="triangle-up", fill=variable("good"), size=80),
             marks("failed", "bad", {"value": {"expr": "height - 7"}}, shape=_CROSS, fill=None, strokeWidth=2.6),
@@ -206,80 +204,53 @@ def ladder(figure: str) -> Spec:
 
 
 def with_rows(spec: Spec, rows: Rows) -> Spec:
-    """Without the layers of outcomes that no row has: from no rows a scale has no extent. The page does likewise."""
+    """The plot without layers of outcomes that no row has: an empty scale has no extent. The page does the same."""
     present = {row["outcome"] for row in rows}
     return {**spec, "layer": [each for each in spec["layer"] if each.get("name", "") in {"", *present}]}
 
 
 def roofline() -> Spec:
-    """TFLOPS over FLOP per byte, both logarithmic; a filled mark has its bytes counted."""
+    """TFLOPS over FLOP per byte, both logarithmic. A filled mark has its bytes counted by ncu."""
     log: Spec = {"type": "log", "nice": False}
-    x: Spec = {"field": "intensity", "type": "quantitative", "scale": log, "title": "FLOP per byte of device memory"}
-    y: Spec = {"field": "tflops", "type": "quantitative", "scale": log | {"padding": 18}, "title": "TFLOPS"}
-    x |= {"axis": {"grid": False, "labelOverlap": True, "format": ",~g", "tickCount": 5}}
-    y |= {"axis": {"labelOverlap": True, "format": ",~g", "tickCount": 5}}
-    kinds = {"field": "kind", "legend": None}
-    dash = kinds | {"scale": {"domain": [DATASHEET, REACHED], "range": [[1, 0], [5, 4]]}}
+    axis: Spec = {"labelOverlap": True, "format": ",~g", "tickCount": 5}
+    x = _number("intensity", scale=log, title="FLOP per byte of device memory", axis=axis | {"grid": False})
+    y = _number("tflops", scale=log | {"padding": 18}, title="TFLOPS", axis=axis)
+    dash = {"field": "kind", "legend": None, "scale": {"domain": [DATASHEET, REACHED], "range": [[1, 0], [5, 4]]}}
     counted = {"test": "datum.bytes == 'counted by ncu'", "value": variable("accent")}
-    tooltip = [
-        {"field": "iteration", "title": "iteration"},
-        {"field": "model", "title": "model"},
-        {"field": "tflops", "title": "TFLOPS", "format": ".4~g"},
-        {"field": "intensity", "title": "FLOP per byte", "format": ".4~g"},
-        {"field": "bytes", "title": "bytes"},
-        {"field": "bound", "title": "bound"},
-    ]
-
+    tooltip = _tooltip(
+        *(("iteration",), ("model",), ("tflops", "TFLOPS", ".4~g"), ("intensity", "FLOP per byte", ".4~g")),
+        *(("bytes",), ("bound",)),
+    )
+    roofs = _layer("line", {"x": x, "y": y, "strokeDash": dash}, stroke=variable("soft"), strokeWidth=2, aria=False)
+    points: Spec = {"x": x, "y": y, "fill": {"condition": counted, "value": variable("paper")}}
+    points |= {"tooltip": tooltip, "description": {"field": "label"}}
     return _spec(
-        "Roofline: TFLOPS of each iteration over FLOP per byte, under the ceilings that are listed below",
+        "Roofline: TFLOPS of each iteration over FLOP per byte, under the limits that are listed below",
         [
-            {
-                "data": {"name": "roofs"},
-                "mark": {"type": "line", "stroke": variable("soft"), "strokeWidth": 2, "aria": False},
-                "encoding": {"x": x, "y": y, "strokeDash": dash},
-            },
-            {
-                "mark": {"type": "point", "size": 70, "opacity": 1, "stroke": variable("accent"), "cursor": "pointer"},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "fill": {"condition": counted, "value": variable("paper")},
-                    "tooltip": tooltip,
-                    "description": {"field": "label"},
-                },
-            },
+            roofs | {"data": {"name": "roofs"}},
+            _layer("point", points, size=70, opacity=1, stroke=variable("accent"), cursor="pointer"),
         ],
         height=300,
     )
 
 
 def blocks() -> Spec:
-    """The raw blocks of one measurement; rules part the placements."""
-    x = {"field": "round", "type": "quantitative", "title": "round", "scale": {"nice": False, "padding": 8}}
-    x |= {"axis": {"grid": False, "tickMinStep": 1}}
-    tooltip = [
-        {"field": "round", "title": "round"},
-        {"field": "placement", "title": "placement"},
-        {"field": "baseline_ms", "title": "baseline, ms"},
-        {"field": "contestant_ms", "title": "kernel, ms"},
-        {"field": "ratio", "title": "ratio", "format": ".4f"},
-    ]
+    """The raw blocks of one measurement; vertical rules separate the placements."""
+    x = _number("round", title="round", scale={"nice": False, "padding": 8}, axis={"grid": False, "tickMinStep": 1})
+    y = {"title": "ms per launch", "scale": {"zero": False, "nice": True}}
+    tooltip = _tooltip(
+        *(("round",), ("placement",), ("baseline_ms", "baseline, ms"), ("contestant_ms", "kernel, ms")),
+        ("ratio", "ratio", ".4f"),
+    )
 
-    def side(field: str, colour: str, **mark: Any) -> Spec:
-        y = {"field": field, "type": "quantitative", "title": "ms per launch", "scale": {"zero": False, "nice": True}}
-        return {
-            "mark": {"type": "point", "size": 42, "opacity": 1, "stroke": variable(colour), "strokeWidth": 1.5} | mark,
-            "encoding": {"x": x, "y": y, "tooltip": tooltip},
-        }
+    def side(field: str, colour: str, **style: Any) -> Spec:
+        encoding = {"x": x, "y": _number(field, **y), "tooltip": tooltip}
+        return _layer("point", encoding, size=42, opacity=1, stroke=variable(colour), strokeWidth=1.5, **style)
 
     return _spec(
         "Time per launch in each round, of the baseline and of the kernel",
         [
-            {
-                "transform": [{"filter": "datum.first"}],
-                "mark": {"type": "rule", "stroke": variable("rule"), "aria": False},
-                "encoding": {"x": {"field": "edge", "type": "quantitative"}},
-            },
+            _layer("rule", {"x": _number("edge")}, where="datum.first", stroke=variable("rule"), aria=False),
             side("baseline_ms", "soft", shape="diamond", fill=variable("paper")),
             side("contestant_ms", "accent", shape="circle", fill=variable("accent")),
         ],
@@ -288,21 +259,15 @@ def blocks() -> Spec:
 
 
 def chip() -> Spec:
-    """SM clock and power over one measurement, each on an axis of its own; the power's line is dashed."""
-    x = {"field": "seconds", "type": "quantitative", "title": "seconds", "scale": {"nice": False}}
-    x |= {"axis": {"grid": False}}
-    tooltip = [
-        {"field": "seconds", "title": "seconds", "format": ".2f"},
-        {"field": "sm_clock_mhz", "title": "SM clock, MHz"},
-        {"field": "power_w", "title": "power, W"},
-    ]
+    """SM clock and power over one measurement, each with its own axis; the power's line is dashed."""
+    x = _number("seconds", title="seconds", scale={"nice": False}, axis={"grid": False})
+    tooltip = _tooltip(("seconds", "seconds", ".2f"), ("sm_clock_mhz", "SM clock, MHz"), ("power_w", "power, W"))
 
-    def line(field: str, title: str, colour: str, **mark: Any) -> Spec:
-        scale = {"zero": False, "nice": True, "padding": 6}
-        axis = {"titleColor": variable(colour), "labelColor": variable(colour)}
-        y = {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
-        style = {"type": "line", "interpolate": "step-after", "stroke": variable(colour), "strokeWidth": 2}
-        return {"mark": style | {"point": False} | mark, "encoding": {"x": x, "y": y, "tooltip": tooltip}}
+    def line(field: str, title: str, colour: str, **style: Any) -> Spec:
+        axis: Spec = {"titleColor": variable(colour), "labelColor": variable(colour)}
+        y = _number(field, title=title, scale={"zero": False, "nice": True, "padding": 6}, axis=axis)
+        look: Spec = {"interpolate": "step-after", "stroke": variable(colour), "strokeWidth": 2, "point": False}
+        return _layer("line", {"x": x, "y": y, "tooltip": tooltip}, **look, **style)
 
     return _spec(
         "SM clock and power while the blocks were measured",

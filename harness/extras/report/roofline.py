@@ -1,4 +1,4 @@
-"""The roofline of a problem: what the datasheet allows, what this machine reached, and where the iterations lie."""
+"""The roofline of a problem: the datasheet's limits, what this machine reached, and where the iterations lie."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from typing import Final
 
 from harness.catalog import gpus
 from harness.extras.profile.figures import FIGURES
-from harness.extras.report.gather import Entry, Report, Shape, Sheet
+from harness.extras.report.gather import Report, ReportEntry, Shape, Sheet
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 
 DATASHEET: Final = "datasheet"
 REACHED: Final = "reached here"
-_ROOM: Final = 4.0  # what the axis shows beyond points and ridges, as a factor
+_MARGIN: Final = 4.0  # the axis ends this factor beyond points and ridges
 
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """Two ceilings of one kind: TFLOPS of the problem's input dtype, and GB/s of device memory.
+    """A compute limit in TFLOPS of the problem's input dtype, and a memory limit in GB/s.
 
-    ``kind`` is DATASHEET, the rates of gpus.toml, or REACHED, the most that any record of this device and dtype shows:
-    no ceiling of the hardware, but what is known to be possible. ``compute_by`` and ``memory_by`` say of what.
+    ``kind`` is DATASHEET for the rates of gpus.toml, or REACHED for the most that any record of this device and dtype
+    shows. ``compute_by`` and ``memory_by`` name the source.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Roof:
 
     @property
     def ridge(self) -> float:
-        """FLOP per byte from which on compute is the roof."""
+        """The FLOP per byte above which compute is the roof."""
         return self.tflops * 1e3 / self.gbs
 
     def at(self, intensity: float) -> float:
@@ -39,12 +39,12 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An iteration: FLOP per byte of device memory, and TFLOPS while it was timed.
+    """An iteration: FLOP per byte of device memory, and TFLOPS in its timed launches.
 
-    Bytes are those that ncu counted where the source is profiled; else each tensor counts once, the least there is.
+    ``counted`` says that ncu counted the bytes. Otherwise each tensor counts once, which is the least possible.
     """
 
-    entry: Entry
+    entry: ReportEntry
     intensity: float
     tflops: float
     counted: bool
@@ -57,20 +57,20 @@ class Roofline:
 
     @property
     def span(self) -> tuple[float, float]:
-        """FLOP per byte, from and to."""
+        """The ends of the axis, in FLOP per byte."""
         places = [point.intensity for point in self.points] + [roof.ridge for roof in self.roofs]
-        return min(places) / _ROOM, max(places) * _ROOM
+        return min(places) / _MARGIN, max(places) * _MARGIN
 
 
 def roofline(report: Report, shape: Shape, sheet: Sheet) -> Roofline | None:
-    """None where nothing is measured, and on a CPU, whose caches hold what would have to come from memory."""
+    """None if nothing is measured, and on a CPU, where caches serve what would come from memory."""
     points = tuple(_points(sheet))
     if not points or sheet.board.environment is None or report.gpu.is_cpu:
         return None
     device, dtype = sheet.board.environment.device, shape.problem.input
     alike = [entry for entry in report.entries if entry.record and entry.record.environment.device == device]
     roofs = []
-    gpu = gpus.table().get(gpus.key_of(device) or "")  # that of the device, where another key was forced on it
+    gpu = gpus.table().get(gpus.key_of(device) or "")  # the device's own, even if another key was forced on it
     peak_tflops = gpu.peak_tflops(shape.problem) if gpu else None
     if gpu and peak_tflops and gpu.bandwidth_gbs:
         roofs.append(Roof(DATASHEET, peak_tflops, gpu.bandwidth_gbs, DATASHEET, DATASHEET))
@@ -90,7 +90,7 @@ def _points(sheet: Sheet) -> Iterator[Point]:
 
 
 def dram_bytes(profile: ProfileRecord | None) -> float | None:
-    """What ncu counted from and to device memory; None where it did not count, or counted nothing."""
+    """The bytes that ncu counted from and to device memory; None if it counted none."""
     if profile is None or profile.outcome is not ProfileOutcome.PROFILED:
         return None
     moved = [profile.metrics.get(FIGURES[name].metric) for name in ("dram_read_bytes", "dram_write_bytes")]
@@ -98,20 +98,18 @@ def dram_bytes(profile: ProfileRecord | None) -> float | None:
     return counted if counted > 0 else None
 
 
-def _rates(entries: Iterable[Entry]) -> Iterator[tuple[float, str]]:
-    """TFLOPS of kernels and baselines."""
+def _rates(entries: Iterable[ReportEntry]) -> Iterator[tuple[float, str]]:
+    """The TFLOPS of kernels and baselines, with their names."""
     for entry in entries:
-        measured = entry.record.measurement if entry.record and not entry.failed else None
-        if measured is not None:
+        if (measured := entry.measured) is not None and not entry.failed:
             yield measured.tflops, f"{entry.row.problem} {entry.row.iteration}"
             yield measured.baseline_tflops, f"{entry.row.problem} {measured.baseline}"
 
 
-def _bandwidths(entries: Iterable[Entry]) -> Iterator[tuple[float, str]]:
-    """GB/s: each tensor once over the time of a launch, or what ncu counted over the time it took there."""
+def _bandwidths(entries: Iterable[ReportEntry]) -> Iterator[tuple[float, str]]:
+    """GB/s with names: each tensor once over the time of a launch, or ncu's bytes over the time under ncu."""
     for entry in entries:
-        measured = entry.record.measurement if entry.record and not entry.failed else None
-        if measured is None:
+        if (measured := entry.measured) is None or entry.failed:
             continue
         name = f"{entry.row.problem} {entry.row.iteration}"
         if measured.time_ms > 0:

@@ -1,5 +1,5 @@
 "use strict";
-// Pages lie in <template>s until they are asked for by the address after '#'; plots are drawn when their page is shown.
+// Pages lie in <template>s until the address after '#' names them. Plots are drawn when their page is shown.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const main = document.getElementById("main");
@@ -29,7 +29,7 @@
 
   function wanted() {
     let address = location.hash.slice(1) || "/";
-    try { address = decodeURIComponent(address); } catch { /* it is no page then, and is said to be none */ }
+    try { address = decodeURIComponent(address); } catch { /* then no page has this address */ }
     const record = address.match(/^\/record\/([0-9a-f]+)$/);
     return record ? records.get(record[1]) ?? address : address;
   }
@@ -108,7 +108,7 @@
       heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
       const rows = [...table.tBodies[0].rows].map((row) => [textOf(cellOf(row, heading.cellIndex)), row]);
       rows.sort(([one], [other]) => {
-        if (one === "" || other === "") return (one === "") - (other === ""); // what has no figure stays below
+        if (one === "" || other === "") return (one === "") - (other === ""); // rows without a figure stay below
         const order = numeric ? one - other : one.localeCompare(other);
         return descending ? -order : order;
       });
@@ -149,8 +149,9 @@
 
   // Plots
 
+  const narrow = matchMedia("(max-width: 50rem)");
   const drawings = {
-    forest: () => [data.specs.forest, { rows: data.forest }],
+    forest: () => [data.specs[`forest-${narrow.matches ? "narrow" : "wide"}`], { rows: data.forest }],
     ladder: (place) => {
       const figure = place.dataset.figure ?? "ratio";
       const rows = data.ladders[place.dataset.of];
@@ -172,7 +173,9 @@
     return { round: at + 1, placement, baseline_ms, contestant_ms, ratio: baseline_ms / contestant_ms, edge: at + 0.5, first };
   }
 
-  // One after another: of two drawings at a time the older might come last.
+  narrow.addEventListener("change", () => main.querySelectorAll("[data-plot=forest]").forEach(plot));
+
+  // One after another: of two drawings at a time the older might end last.
   const drawing = new WeakMap();
   function plot(place) {
     drawing.set(place, (drawing.get(place) ?? Promise.resolve()).then(() => place.isConnected && draw(place)));
@@ -182,7 +185,7 @@
     const [spec, datasets, parameters = {}] = drawings[place.dataset.plot](place);
     const params = (spec.params ?? []).map((each) => ({ ...each, value: parameters[each.name] ?? each.value }));
     const drawn = await vegaEmbed(place, { ...spec, datasets, params }, {
-      ast: true, // the page's policy lets nobody evaluate text
+      ast: true, // the page's policy forbids evaluating text
       renderer: "svg",
       actions: false,
       defaultStyle: false,
@@ -206,7 +209,7 @@
     });
   }
 
-  // Hundreds of rows that few read: made when they are asked for.
+  // Hundreds of rows that few people read: made when the details open.
   const tables = {
     blocks: (of) => data.blocks[of].map(round).map((each) =>
       [each.round, each.placement, each.baseline_ms, each.contestant_ms, each.ratio.toFixed(5)]),
@@ -232,7 +235,7 @@
   function setTheme(theme) {
     document.documentElement.dataset.theme = theme;
     themeButton.textContent = `Theme: ${theme}`;
-    try { localStorage.setItem("tilebench-theme", theme); } catch { /* a browser may refuse; the page still works */ }
+    try { localStorage.setItem("tilebench-theme", theme); } catch { /* a browser may refuse storage; the page still works */ }
   }
   function nextTheme() {
     setTheme(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length]);

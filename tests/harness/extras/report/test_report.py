@@ -18,12 +18,21 @@ from harness.cli.app import carry_out
 from harness.errors import ExitCode
 from harness.extras.report import figures, page, palette, pictures, plots, rows
 from harness.extras.report.difference import lines, settings
-from harness.extras.report.gather import Report, gather
+from harness.extras.report.gather import Report, ReportEntry, Shape, gather, tally
 from harness.extras.report.roofline import DATASHEET, REACHED, roofline
 from harness.records.results import BlockPair
 from tests.harness.checkout import ROOT
 from tests.harness.envelopes import answer
-from tests.harness.extras.report.notebook import GPU, HOSTILE, MODEL, SHAPE, Notebook, every_state, measurement
+from tests.harness.extras.report.notebook import (
+    GPU,
+    HOSTILE,
+    MODEL,
+    SHAPE,
+    Notebook,
+    every_state,
+    measured,
+    measurement,
+)
 
 
 class Tags(HTMLParser):
@@ -54,6 +63,12 @@ def entry(report: Report, name: str) -> Any:
     return next(each for each in report.entries if each.page.endswith(name))
 
 
+def led_by(shape: Shape, best: ReportEntry, **figures: float) -> Shape:
+    """The problem with this row alone, and other figures in it."""
+    row = msgspec.structs.replace(best.row, rank=1, **figures)
+    return replace(shape, sheets=(replace(shape.sheets[0], entries=(replace(best, row=row),)),))
+
+
 def test_it_decides_nothing_the_leaderboard_does(tmp_path: Path) -> None:
     notebook = every_state(tmp_path)
     boards, complaints = leaderboard.boards(notebook.tree, GPU, Selection())
@@ -68,28 +83,23 @@ def test_who_leads_counts_where_it_is_a_kernel_and_ahead_for_sure(report: Report
     (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
 
     def ahead(name: str, ratio_low: float) -> int:
-        best = entry(report, name)
-        row = msgspec.structs.replace(best.row, rank=1, ratio_low=ratio_low)
-        sheet = replace(shape.sheets[0], entries=(replace(best, row=row),))
-        return replace(report, shapes=(replace(shape, sheets=(sheet,)),)).ahead
+        return replace(report, shapes=(led_by(shape, entry(report, name), ratio_low=ratio_low),)).ahead
 
     kernel, baseline = "iter002_warp_specialized", "iter000_torch_matmul"
     assert (ahead(kernel, 1.01), ahead(kernel, 0.99), ahead(baseline, 1.01)) == (1, 0, 0)
 
 
 def test_the_counts_are_of_the_iterations(report: Report) -> None:
-    counts = report.counts
-    assert (
-        counts.all
-        == len(report.newest)
-        == len({(each.row.problem, each.row.model, each.row.iteration) for each in report.entries})
-    )
-    assert counts.all == len(report.entries) - 1 == counts.keep + counts.discard + counts.failed + counts.unmeasured
-    assert counts.failed == len(report.failed) == 4
-    stale = {each.row.iteration: each.row.stale for each in report.stale}
+    counts = tally(report.newest)
+    iterations = {(each.row.problem, each.row.model, each.row.iteration) for each in report.entries}
+    assert counts["all"] == len(report.newest) == len(iterations) == len(report.entries) - 1
+    assert counts["all"] == sum(counts[outcome] for outcome in ("keep", "discard", "failed", "unmeasured"))
+    assert counts["failed"] == 4
+    stale = {each.row.iteration: each.row.stale for each in report.newest if each.row.stale}
+    assert counts["stale"] == len(stale)
     assert stale == {"iter006_stale": ("source",), "iter000_hostile": ("judge",), "iter001_hostile": ("judge",)}
-    assert counts.unstable == 1
-    assert counts.unmeasured == 3
+    assert counts["unstable"] == 1
+    assert counts["unmeasured"] == 3
     assert [count for _, count in report.environments] == [10, 2, 1]
 
 
@@ -112,11 +122,11 @@ def test_what_is_behind_a_row(report: Report) -> None:
 
 def test_the_staircase_follows_the_decisions(report: Report) -> None:
     shape = next(each for each in report.shapes if each.problem.shape_key == SHAPE)
-    stairs = [each for each in rows.ladder(shape.sheets[0]) if each["model"] == MODEL]
+    stairs = [each for each in rows.ladder(shape, shape.sheets[0]) if each["model"] == MODEL]
     assert [each["number"] for each in stairs if each["outcome"] == "keep"] == [0, 2]
     assert stairs[0]["ratio_best"] == stairs[1]["ratio_best"] < stairs[2]["ratio_best"] == stairs[-1]["ratio_best"]
-    assert all(each["ratio"] is None for each in stairs if each["outcome"] == "failed")
-    assert all(each["tflops_low"] < each["tflops"] < each["tflops_high"] for each in stairs if each["ratio"])
+    assert all(each.get("ratio") is None for each in stairs if each["outcome"] == "failed")
+    assert all(each["rate_low"] < each["rate"] < each["rate_high"] for each in stairs if each.get("ratio"))
 
 
 def test_the_ceilings_say_where_they_are_from(report: Report) -> None:
@@ -152,7 +162,7 @@ def test_hostile_text_is_there_to_be_read(html: Tags, report: Report) -> None:
     assert "\u202e" not in text, "a mark that turns the direction of text is written out"
     assert "\\u202eevil" in text
     ladder = json.loads(html.data)["ladders"]["/linear_bf16fp32_64x8192x8192#0"]
-    assert ladder[0]["said"] == figures.tame(HOSTILE)
+    assert ladder[0]["idea"] == figures.tame(HOSTILE)
 
 
 def test_embedded_json_stays_within_its_script() -> None:
@@ -171,13 +181,56 @@ def test_the_policy_names_the_scripts_and_nothing_else(html: Tags) -> None:
     assert len(re.findall("'sha256-", policy)) == 3
 
 
-def test_who_is_far_out_does_not_hide_the_others() -> None:
-    def forest(*ratios: float) -> rows.Rows:
-        return [{"ratio": ratio, "high": ratio + 0.01} for ratio in ratios]
+def test_a_ratio_far_out_stands_beyond_the_axis(report: Report) -> None:
+    def beyond(*ratios: float) -> list[bool]:
+        (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
+        best = entry(report, "iter002_warp_specialized")
+        shapes = tuple(led_by(shape, best, ratio=ratio) for ratio in ratios)
+        return [each["beyond"] for each in rows.forest(replace(report, shapes=shapes))]
 
-    assert rows.reach(forest(1.2, 1.1, 1.0)) is None
-    assert rows.reach(forest(3.4, 1.2, 1.1, 1.0)) == pytest.approx(1.21)
-    assert rows.reach([]) is None
+    assert beyond(1.2, 1.1, 1.0) == [False, False, False]
+    assert beyond(3.4, 1.2, 1.1, 1.0) == [True, False, False, False]
+    assert rows.forest(replace(report, shapes=())) == []
+    marks = json.dumps(plots.forest([{"beyond": True}], wide=True))
+    assert "width - 110" in marks, "the axis ends before the break"
+    assert plots._BREAK in marks
+    assert plots._BREAK not in json.dumps(plots.forest([{"beyond": False}], wide=True))
+
+
+def test_means_by_operator_are_of_each_problems_best(report: Report) -> None:
+    linear, matmul = report.operators
+    assert (linear.operator, linear.problems, linear.ahead) == ("linear", 1, 0), "iter000 is the library"
+    assert linear.mean == pytest.approx(linear.low) == pytest.approx(1.5, rel=0.01)
+    assert (matmul.operator, matmul.problems) == ("matmul", 1), "a problem without a measurement has no ratio"
+    (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
+    best = entry(report, "iter002_warp_specialized")
+    shapes = tuple(led_by(shape, best, ratio=ratio) for ratio in (1.0, 4.0))
+    (mean,) = replace(report, shapes=shapes).operators
+    assert mean.mean == pytest.approx(2 * mean.low)
+    assert mean.high == pytest.approx(4 * mean.low)
+
+
+def test_a_memory_bound_problem_shows_bandwidth_and_no_flops(tmp_path: Path) -> None:
+    notebook = Notebook.create(tmp_path)
+    moved = msgspec.structs.replace(measurement(1.0), tflops=0.0, baseline_tflops=0.0)
+    notebook.record(notebook.write(0, "torch_copy", "contiguous_f32fp32_8192x8192"), measurement=moved)
+    report = gather(notebook.tree, GPU, Selection())
+    (shape,) = report.shapes
+    assert shape.unit == "GB/s"
+    assert shape.throughput(0.1) == pytest.approx(2 * 8192 * 8192 * 4 / 1e5)
+    text = page.render(report).partition("<script")[0]
+    assert "FLOP per byte" not in text
+    assert re.search(r"[0-9] TFLOPS", text) is None
+    assert re.search(r"<option value=.GB/s.>", text)
+
+
+def test_an_error_that_is_not_finite_is_the_worst(tmp_path: Path) -> None:
+    notebook = Notebook.create(tmp_path)
+    trials = measured().verification
+    broken = msgspec.structs.replace(trials[0], max_abs_err=None)
+    notebook.failure(notebook.write(1, "nan"), "not finite", verification=(*trials, broken))
+    text = page.render(gather(notebook.tree, GPU, Selection()))
+    assert '<td class="n" data-value="Infinity">not finite</td>' in text
 
 
 def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
@@ -200,11 +253,14 @@ def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
 
 def test_every_plot_compiles_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     specs = {
-        "forest": plots.forest(3),
-        "cut forest": plots.forest(3, 1.5),
+        **{
+            f"{wide} {beyond}": plots.forest([{"beyond": beyond}], wide=wide)
+            for wide in (False, True)
+            for beyond in (False, True)
+        },
         "blocks": plots.blocks(),
         "roofline": plots.roofline(),
-        **{figure: plots.ladder(figure) for figure in ("ratio", "tflops")},
+        **{figure: plots.ladder(figure) for figure in ("ratio", "TFLOPS", "GB/s")},
     }
     for name, spec in specs.items():
         given = {**spec, "datasets": {"rows": [], "baseline": [], "roofs": []}}
