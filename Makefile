@@ -27,7 +27,7 @@ TOOLS    = echo "tilebench: adding the CUDA compilers that are missing to $(VENV
 endif
 
 # Tests of one file share a worker, and all that measure share one.
-PYTEST = $(PY) -m pytest -n 2 --dist loadgroup
+PYTEST = $(PY) -m pytest -n 2
 
 # Bytecode is compiled at the first import, which the set-up does itself, since an environment may forbid it later and
 # each process would then take thrice as long. torch alone has thousands of modules that nobody imports.

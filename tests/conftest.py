@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,7 @@ from harness.catalog.tree import Tree
 from harness.machine.nvml import devices
 from tests import lanes
 from tests.harness.checkout import Checkout
+from tests.lanes import Scheduler
 
 settings.register_profile("thorough", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("default", max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
@@ -28,10 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
         lanes.keep_fast()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    gpu = item.get_closest_marker("gpu") is not None
-    group = lanes.group(item.path.relative_to(item.config.rootpath), gpu)
-    item.add_marker(pytest.mark.xdist_group(group))  # here, before xdist reads it
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
+    return Scheduler(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,10 +12,11 @@ from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 HEAVY: Final = frozenset({"torch", "tilelang", "tvm"})
 PROGRAMS: Final = ("python", "node")  # and what drives a browser
-# Folders and files whose tests measure on the CPU.
+# Folders and files whose tests measure on the CPU; those for a GPU say so in their names.
 MEASURE: Final = (
     "tests/harness/boards",
     "tests/harness/cli",
@@ -29,10 +30,12 @@ MEASURE: Final = (
 )
 
 
-def group(path: PurePath, gpu: bool) -> str:
-    """The worker's share that a test belongs to: tests of one file share what they set up."""
-    name = path.as_posix()
-    return "measuring" if gpu or name.startswith(MEASURE) else name
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # untyped
+    """Gives a worker all tests of a file, which share what they set up, or all that measure."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "measuring" if file.startswith(MEASURE) or "_on_" in file else file
 
 
 def keep_fast() -> None:
