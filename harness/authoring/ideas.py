@@ -19,7 +19,7 @@ def profile_of(tree: Tree, iteration: Iteration) -> ProfileRecord | None:
 
 
 def untried(tree: Tree, parent: Iteration, ideas: Sequence[Idea]) -> tuple[Idea, ...]:
-    """The ideas whose CONFIG no other iteration of the parent's ladder pins, and those that change no lever."""
+    """The ideas with a CONFIG that no other iteration of the ladder pins, and those that change no lever."""
     pinned = list(_configs(tree, parent))
     own = _config(parent) or {}
     return tuple(idea for idea in ideas if not idea.config or {**own, **idea.config} not in pinned)

@@ -209,7 +209,7 @@ def _boards(
 
 
 def _ranked(rows: list[BoardRow]) -> list[BoardRow]:
-    """Rank rows by ratio; a row whose interval overlaps that of a rank's first row shares the rank."""
+    """Rank rows by ratio; a row shares a rank if its interval overlaps that of the rank's first row."""
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
     places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
     return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]

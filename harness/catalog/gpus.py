@@ -38,7 +38,7 @@ def find(key: str, *, auto: bool = True) -> Gpu:
 
 
 def key_of(device_name: str) -> str | None:
-    """The key whose pattern matches the driver's name of a GPU; None if no row matches."""
+    """The key of the row that matches the driver's name of a GPU; None if no row matches."""
     return next((row.key for row in table().values() if row.name and re.search(row.name, device_name)), None)
 
 

@@ -79,7 +79,7 @@ class Selection:
         return self.iteration is None or iteration.number == self._number
 
     def takes_record(self, record: "Named") -> bool:
-        """``takes``, for a record, whose file may be gone."""
+        """``takes``, for a record; its file may be gone."""
         if (self.shape or record.shape_key) != record.shape_key or (self.model or record.model) != record.model:
             return False
         return self.iteration is None or record.number == self._number

@@ -37,7 +37,7 @@ from harness.records.base import Cause
 
 POLL_S: Final = 0.2
 LOG_TAIL_BYTES: Final = 2000
-EXIT_UNKNOWN: Final = 255  # multiprocessing's exit code of a process whose forkserver is gone
+EXIT_UNKNOWN: Final = 255  # multiprocessing's exit code of a process that has lost its forkserver
 
 LONGEST_FOLDER: Final = 50  # characters; a socket's address may have 107
 UNLIMITED_BYTES: Final = 1 << 62

@@ -1,7 +1,7 @@
 """``attention``: O = softmax(Q·Kᵀ / sqrt(D))·V, as in ``scaled_dot_product_attention``; also with a causal mask.
 
-Dimensions are batch B, heads H, key and value heads G (H / G heads share one), tokens S, depth D of Q and K, width W
-of V: Q[B,H,S,D], K[B,G,S,D], V[B,G,S,W] -> O[B,H,S,W].
+Q[B,H,S,D], K[B,G,S,D], V[B,G,S,W] -> O[B,H,S,W]. B is the batch, H the heads, G the heads of keys and values (H / G
+heads share one), S the tokens. D is the depth of Q and K, W the width of V.
 """
 
 import math
@@ -82,7 +82,7 @@ def _fill_exact(inputs: Sequence[Any], dice: Any, *, causal: bool) -> None:
 
     The output is then that token's row of V, small integers, bit for bit, so a wrong index, mask or head shows. Keys
     are binary codes of their position in +APART and -APART, repeated over D. For 16,384 tokens and D = 128 any two
-    differ in at least 9 entries, and scores by 2 · 9 · APART² / sqrt(D) = 102; exp(-102) vanishes beside 1.
+    differ in at least 9 entries. So scores differ by 2 · 9 · APART² / sqrt(D) = 102, and exp(-102) vanishes beside 1.
     """
     import torch
 

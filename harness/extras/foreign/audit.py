@@ -67,7 +67,7 @@ def _of_folder(folder: Path) -> Iterator[AuditFinding]:
 
 
 def _duplicates(scripts: list[ParsedScript], figures: Figures) -> Iterator[AuditFinding]:
-    """Scripts that are one program, and programs whose figures disagree."""
+    """Scripts that are one program, and programs with figures that disagree."""
     groups: dict[str, list[ParsedScript]] = defaultdict(list)
     for script in scripts:
         groups[script.essence].append(script)

@@ -45,7 +45,7 @@ def build(problem: Problem) -> Program:
 
 @contextmanager
 def foreign_tree(tree: Tree) -> Iterator[Tree]:
-    """A tree without iterations and records, whose kernels are the loader alone; removed afterwards."""
+    """A tree without iterations and records; its kernels are the loader alone. It is removed afterwards."""
     with linked_tree(tree, "foreign", ("harness", "baselines")) as scratch:
         kernels = scratch.root / "kernels"
         kernels.mkdir()
