@@ -32,7 +32,6 @@ FAMILY = '''\
 
 import kernels.gemm
 from kernels.gemm import pipelined
-from tests.lanes import few
 
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=64, block_N=64, block_K=32, num_stages=4, threads=128)

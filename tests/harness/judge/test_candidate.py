@@ -50,7 +50,7 @@ def of_agreement(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
 
 
 def of_sensitivity(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sensitivity, "court", lambda *arguments: tell(arguments[4]))
+    patch.setattr(sensitivity, "sample_judge", lambda *arguments: tell(arguments[4]))
     sensitivity.compare(tree, gpu, None, SHAPE, 0.01, 2, Quiet())
 
 
