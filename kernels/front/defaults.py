@@ -1,7 +1,7 @@
 """Defaults: a family and levers for a problem that nobody measured, by architecture and shape."""
 
-import os
 import math
+import os
 from collections.abc import Callable
 from typing import Final
 
