@@ -264,7 +264,7 @@ def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) 
 
 
 def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board:
-    """Add the bounds, except to rows whose figures are of another source."""
+    """Add the bounds, except to rows with figures of another source."""
     rows = tuple(
         row
         if {"source", "family"} & set(row.stale)

@@ -67,7 +67,7 @@ class Family:
         return gpu.arch in self.architectures and problem.input in self._inputs(problem.operator)
 
     def refusal(self, problem: Problem, gpu: Gpu) -> str | None:
-        """Why it has no draft for a problem whose operator it takes; None where it may have one."""
+        """Why it has no draft for a problem, though it takes the operator; None if it may have one."""
         if problem.input in self._inputs(problem.operator):
             return self.refuses(problem, gpu)
         others = [each for each in self.operators if problem.input in self._inputs(each)]

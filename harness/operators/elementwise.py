@@ -17,7 +17,7 @@ def elementwise(
     signed_sum: Callable[[Sequence[Any], Any], Any],
     flops: Callable[[Dims], int] = lambda dims: 0,
 ) -> Operator:
-    """An operator whose output has the shape ``dims``.
+    """An operator with an output of the shape ``dims``.
 
     ``signed_sum`` gives the product of the output with a vector of signs, from the inputs. Float64 sums exactly enough.
     """

@@ -1,9 +1,9 @@
 """The kernel of a script: loaded, found and traced, in the confined process that will launch it.
 
-The search looks in this order for: a compiled kernel of the module, a PrimFunc of the module, a ``@tilelang.jit``
-function, a function that returns what it compiles, a function that returns its PrimFunc. It calls functions with the
-problem's dimensions, by the names of their parameters, and otherwise as the script itself calls them. It stops at the
-first ambiguous form: a later form may be another kernel than the script runs.
+The search looks first for a compiled kernel of the module, then for a PrimFunc, then for a ``@tilelang.jit`` function.
+After these it tries a function that returns what it compiles, then one that returns its PrimFunc. It calls functions
+with the problem's dimensions, by the names of their parameters, and otherwise as the script itself calls them. It stops
+at the first ambiguous form: a later form may be another kernel than the script runs.
 """
 
 import ast

@@ -119,7 +119,7 @@ class RaceField:
         self.left = [key for key in self.left if key in self.estimates]
 
     def cut(self) -> None:
-        """Drop the candidates whose interval lies below the leader's; order the others by ratio."""
+        """Drop the candidates with an interval below the leader's; order the others by ratio."""
         leader = self.leader
         if leader is None:
             return
