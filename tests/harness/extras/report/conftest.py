@@ -76,7 +76,9 @@ def file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser(pytestconfig: pytest.Config) -> Iterator[Browser]:
+    if pytestconfig.getoption("fast"):
+        pytest.skip("it starts a browser")
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium here; on Debian: apt-get install chromium")
