@@ -72,6 +72,12 @@ class UsageError(TilebenchError):
     exit_code = ExitCode.USAGE
 
 
+class NothingToDo(TilebenchError):
+    """What was asked for is done by doing nothing."""
+
+    exit_code = ExitCode.PASSED
+
+
 class InfrastructureError(TilebenchError):
     """The machine or the harness failed, not the iteration."""
 

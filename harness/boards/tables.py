@@ -109,8 +109,8 @@ def play_off(held: PlayOff) -> str:
 
 def narrowing(selection: Selection) -> str:
     """A selection as command-line options."""
-    parts = (("shape", selection.shape), ("model", selection.model), ("iter", selection.iteration))
-    return ", ".join(f"--{name} {value}" for name, value in parts if value is not None)
+    parts = {"shape": selection.shape, "model": selection.model, "iter": selection.iteration, "share": selection.share}
+    return ", ".join(f"--{name} {value}" for name, value in parts.items() if value is not None)
 
 
 def no_iteration(key: str, selection: Selection, name: str = "iteration") -> str:

@@ -2,12 +2,14 @@
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from harness.catalog import names
+from harness.catalog.share import Share
 from harness.errors import UsageError
 from harness.judge.facts.problem import Problem, parse_shape_key
 
@@ -51,7 +53,7 @@ class Misplaced:
 
 
 class Named(Protocol):
-    """A record that names its iteration."""
+    """An iteration, or a record that names one."""
 
     @property
     def shape_key(self) -> str: ...
@@ -63,26 +65,32 @@ class Named(Protocol):
     def number(self) -> int: ...
 
 
+N = TypeVar("N", bound=Named)
+
+
 @dataclass(frozen=True)
 class Selection:
-    """The shape key, model and iteration of a run; None takes all."""
+    """The shape key, model, iteration and share of a run; None takes all."""
 
     shape: str | None = None
     model: str | None = None
     iteration: str | None = None
+    share: Share | None = None
 
-    def takes(self, iteration: Iteration) -> bool:
-        if self.shape is not None and iteration.shape_key != self.shape:
-            return False
-        if self.model is not None and iteration.model != self.model:
-            return False
-        return self.iteration is None or iteration.number == self._number
+    def problems(self, found: Iterable[Named]) -> frozenset[str]:
+        """The selected shape keys; shares are dealt over what shape and model leave. Raises NothingToDo."""
+        names = frozenset(each.shape_key for each in found if self._takes_ladder(each))
+        return self.share.of_names(names) if self.share else names
 
-    def takes_record(self, record: "Named") -> bool:
-        """``takes``, for a record; its file may be gone."""
-        if (self.shape or record.shape_key) != record.shape_key or (self.model or record.model) != record.model:
-            return False
-        return self.iteration is None or record.number == self._number
+    def taken(self, found: Iterable[N], problems: frozenset[str] | None = None) -> list[N]:
+        """The selected of ``found``; ``problems`` are the shape keys where they were found elsewhere."""
+        near = [each for each in found if self._takes_ladder(each)]
+        own = self.problems(near) if problems is None else problems
+        same = (each for each in near if each.shape_key in own)
+        return [each for each in same if self.iteration is None or each.number == self._number]
+
+    def _takes_ladder(self, one: Named) -> bool:
+        return one.shape_key == (self.shape or one.shape_key) and one.model == (self.model or one.model)
 
     def may_mean(self, parts: tuple[str, ...]) -> bool:
         """Whether a misnamed file may be one of the selected; ``parts`` are its path below ``srcs/``."""
@@ -163,7 +171,7 @@ class Tree:
     def scan(self, gpu: str, selection: Selection) -> tuple[list[Iteration], list[Misplaced]]:
         """The selected iterations of a GPU key, in ladder order, and the files that are not iterations."""
         selection.check()
-        found: list[Iteration] = []
+        present: list[Iteration] = []
         misplaced: list[Misplaced] = []
         base = self.folder(gpu) / "srcs"
         for path in sorted(base.rglob("*.py")):
@@ -177,8 +185,8 @@ class Tree:
                 if selection.may_mean(path.relative_to(base).parts):
                     misplaced.append(Misplaced(path, str(error)))
                 continue
-            if selection.takes(iteration):
-                found.append(iteration)
+            present.append(iteration)
+        found = selection.taken(present)
         found.sort(key=lambda each: (each.shape_key, each.model, each.number, each.tag))
         return found, misplaced
 

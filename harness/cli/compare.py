@@ -37,7 +37,9 @@ def compare(
         raise UsageError(f"--margin {margin:g} is not a number from 0 up to 1")
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
-    (before, problems), (after, more) = (_taken(tree, key, named, chosen.selection) for named in (a, b))
+    (before, problems), (after, more) = (_of_key(tree, key, named) for named in (a, b))
+    shapes = chosen.selection.problems([*before, *after])
+    before, after = (chosen.selection.taken(records, shapes) for records in (before, after))
     if not (before and after):
         words = tables.narrowing(chosen.selection)
         who = f"{b} holds no" if before else f"{a} holds no" if after else f"neither {a} nor {b} holds a"
@@ -129,7 +131,8 @@ def export(
     """Write every record as one row, with units in the names of the columns."""
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
-    records, _ = _taken(tree, key, str(tree.folder(key) / "logs"), chosen.selection)
+    found, _ = _of_key(tree, key, str(tree.folder(key) / "logs"))
+    records = chosen.selection.taken(found)
     format = format or ("json" if chosen.json and output is None else None)
     exports.write(exports.rows(records), exports.chosen(format, output), output)
     if output is not None:
@@ -137,10 +140,10 @@ def export(
     return ExitCode.PASSED
 
 
-def _taken(tree: Tree, key: str, named: str, selection: Selection) -> tuple[list[Record], tuple[str, ...]]:
-    """The records that a name stands for and the selection takes, and what could not be read."""
+def _of_key(tree: Tree, key: str, named: str) -> tuple[list[Record], tuple[str, ...]]:
+    """The records of a GPU key that a name stands for, and what could not be read."""
     found, problems = revisions.records(tree, key, named)
-    return [record for record in found if record.gpu == key and selection.takes_record(record)], reported(problems)
+    return [record for record in found if record.gpu == key], reported(problems)
 
 
 def _limit(fail_on: str | None) -> tuple[Change, float] | None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from harness import doctor
 from harness.boards import tables
 from harness.catalog import gpus
-from harness.catalog.tree import Selection, Tree
+from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.options import GpuKey, Json, SelectionOptions, TableFormat, check_least
 from harness.cli.reply import Reply, reported
@@ -59,8 +59,8 @@ def measure_itself(
     """Test the harness: library against itself, killed runs, time saved; on the first problem or --shape."""
     if chosen.iter is not None:
         raise UsageError("selftest measures iter000 and samples of its own, no other iteration; leave --iter out")
-    if chosen.model is not None and (adversaries or faults or sensitivity):
-        raise UsageError("selftest takes samples of its own for this, no model's iterations; leave --model out")
+    if (chosen.model or chosen.share) and (adversaries or faults or sensitivity):
+        raise UsageError("selftest takes samples of its own for this; leave --model and --share out")
     if only is not None and not adversaries:
         raise UsageError("--only narrows the adversaries; leave it out, or give --adversaries too")
     for name, number, least in (("runs", runs, 2 if sensitivity else 0), ("kills", kills, 0), ("stops", stops, 0)):
@@ -81,7 +81,7 @@ def measure_itself(
             compared = selftest.sensitivity.compare(tree, gpu, device, shape, slower_by, runs, reporter)
             reporter.finished(selftest.sensitivity.line(compared))
         return _reply(SelftestData(sensitivity=compared))
-    iterations, _ = tree.scan(gpu.key, Selection(chosen.shape, chosen.model, "0"))
+    iterations, _ = tree.scan(gpu.key, replace(chosen.selection, iteration="0"))
     if not iterations:
         raise UsageError(tables.no_iteration(gpu.key, chosen.selection, "iter000"))
     first = iterations[0]
@@ -127,8 +127,8 @@ def _reply(data: SelftestData, text: Callable[[], str] = lambda: "", *, sound: b
 @app.command(name="doctor")
 def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.HealthFinding]]:
     """Say what this machine has, what is missing, and what to do about it."""
-    if chosen.shape is not None or chosen.model is not None or chosen.iter is not None:
-        raise UsageError("doctor looks at the machine, not at iterations; leave --shape, --model and --iter out")
+    if SelectionOptions(gpu=chosen.gpu, json=chosen.json) != chosen:
+        raise UsageError("doctor looks at the machine, not at iterations; leave --shape, --model, --iter, --share out")
     findings = doctor.examine()
     healthy = all(each.ok for each in findings if each.needed)
     return Reply(findings, lambda: doctor.table(findings), ExitCode.PASSED if healthy else ExitCode.INFRASTRUCTURE)

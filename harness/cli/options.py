@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from harness.catalog import gpus
+from harness.catalog.share import Share
 from harness.catalog.tree import Selection
 from harness.errors import UsageError
 from harness.judge.candidate import Settings
@@ -29,7 +30,14 @@ class SelectionOptions:
     shape: Annotated[str | None, Parameter(help="Only this shape key, such as matmul_bf16fp32_8192x8192x8192.")] = None
     model: Annotated[str | None, Parameter(help="Only the iterations of this model.")] = None
     iter: Annotated[str | None, Parameter(name="--iter", help="Only this iteration: 3, 003 or iter003.")] = None
+    share: Annotated[
+        str | None, Parameter(help="Only this share of the problems: 2/8 is the second of eight equal ones.")
+    ] = None
     json: Json = False
+
+    def __post_init__(self) -> None:
+        """Raise UsageError where the share is none, before a verb does anything."""
+        _ = self.selection
 
     @property
     def key(self) -> str:
@@ -38,7 +46,7 @@ class SelectionOptions:
 
     @property
     def selection(self) -> Selection:
-        return Selection(self.shape, self.model, self.iter)
+        return Selection(self.shape, self.model, self.iter, Share.parse(self.share) if self.share is not None else None)
 
     def ladder(self, verb: str, why_no_iter: str) -> tuple[str, str]:
         """Shape key and model of the one ladder that a verb needs. Raises UsageError."""
@@ -47,6 +55,8 @@ class SelectionOptions:
             raise UsageError(f"{verb} needs --shape and --model, e.g. {example}")
         if self.iter is not None:
             raise UsageError(f"{verb} {why_no_iter}; leave --iter out")
+        if self.share is not None:
+            raise UsageError(f"{verb} works on one problem; leave --share out")
         return self.shape, self.model
 
 

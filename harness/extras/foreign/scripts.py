@@ -54,7 +54,7 @@ def figures_of(folder: Path, part: str) -> Path:
 
 def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
     """The selected scripts of a tree in ladder order; raises UsageError where there is none."""
-    found = []
+    present = []
     for path in sorted(root.resolve().rglob("srcs/*/*/iter*.py")):
         number = loose_number(path.name)
         if number is None or not path.is_file():
@@ -62,9 +62,8 @@ def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
         shape_key, model = (encodable(folder.name) for folder in (path.parent.parent, path.parent))
         problem, unknown = problem_of(shape_key)
         hashes = source_sha256(path), _sources_sha256(path, root.resolve())
-        script = ForeignScript(path, shape_key, model, number, problem, unknown, *hashes)
-        if selection.takes_record(script):
-            found.append(script)
+        present.append(ForeignScript(path, shape_key, model, number, problem, unknown, *hashes))
+    found = selection.taken(present)
     if not found:
         raise UsageError(f"{root} holds no scripts srcs/<shape_key>/<model>/iter<NNN>*.py that were asked for")
     return sorted(found, key=lambda each: (each.shape_key, each.model, each.number, each.name))

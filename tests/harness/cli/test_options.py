@@ -80,6 +80,9 @@ def test_what_another_engine_or_view_would_need(said: Callable[..., str], words:
         (("selftest", "--sensitivity", "--model", "me"), "--model"),
         (("doctor", "--iter", "3"), "--iter"),
         (("doctor", "--shape", SHAPE), "--shape"),
+        (("doctor", "--share", "1/2"), "--share"),
+        (("selftest", "--faults", "--share", "1/2"), "--share"),
+        ((*NEW, "--share", "1/2"), "--share"),
         ((*NEW, "--iter", "3"), "--iter"),
     ],
 )
@@ -88,3 +91,9 @@ def test_an_option_that_means_nothing_to_the_verb(
 ) -> None:
     complaint = said(*words)
     assert "leave " in complaint and option in complaint
+
+
+@pytest.mark.parametrize("verb", ["bench", "verify", "build", "check", "profile", "leaderboard", "report", "export"])
+@pytest.mark.parametrize("share", ["9/8", "0/8", "a/b", "-1/8", "1/", "2", "", "1/2/3", "1.5/8", "٢/8"])
+def test_a_share_that_is_none(said: Callable[..., str], verb: str, share: str) -> None:
+    assert "is not a share such as 2/8" in said(verb, f"--share={share}")
