@@ -318,6 +318,11 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
     )
 
 
+def hashes(tree: Tree, iteration: Iteration) -> tuple[str, str]:
+    """The hashes of an iteration's source and families as they lie on the disk."""
+    return source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
+
+
 def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     """What has changed since the record was made: source, family, judge."""
     judge = judge_sha256(tree.root, iteration.problem.operator, gpus.find(iteration.gpu))

@@ -15,7 +15,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import measured
 from harness.judge.processes import start_forkserver
-from harness.judge.statistics import student_t
+from harness.judge.statistics import interval
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import SCHEMA, now
@@ -89,14 +89,6 @@ def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[PlayOffEntr
             )
         )
     return tuple(found)
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """Mean of at least two values, and the half-width of its 95% interval by Student's t. Raises UsageError."""
-    if len(values) < 2:
-        raise UsageError("a play-off needs two rounds at least")
-    half = student_t(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return statistics.fmean(values), half
 
 
 def _once(enter: Callable[[], Candidate], gpu: Gpu, *, again: bool = False) -> Measurement:

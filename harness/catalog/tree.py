@@ -196,6 +196,9 @@ class Tree:
     def builds(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("builds.jsonl")
 
+    def sustained(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.records(gpu, shape_key, model).with_name("sustained.jsonl")
+
     def play_offs(self, gpu: str, shape_key: str) -> Path:
         """One file for all models, since a play-off may compare two."""
         return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"

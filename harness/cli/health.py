@@ -55,6 +55,9 @@ def measure_itself(
         str | None, Parameter(help="Only adversaries with one of these parts in their name, separated by commas.")
     ] = None,
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
+    sustained: Annotated[
+        bool, Parameter(negative="", help="The library against itself at the power limit, not at equal clocks.")
+    ] = False,
 ) -> Reply[SelftestData]:
     """Test the harness: library against itself, killed runs, time saved; on the first problem or --shape."""
     if chosen.iter is not None:
@@ -95,7 +98,7 @@ def measure_itself(
             reporter.finished(selftest.pace.line(timed))
         if runs:
             measured = iterations if chosen.shape else iterations[:1]
-            agreed = tuple(selftest.agreement.repeat(tree, gpu, device, measured, runs, reporter))
+            agreed = tuple(selftest.agreement.repeat(tree, gpu, device, measured, runs, reporter, sustained=sustained))
     data = SelftestData(interruption=broken, pace=timed, agreement=agreed)
     table = "" if agreed is None else selftest.agreement.table(list(agreed))
     return _reply(data, lambda: table, sound=broken is None or broken.sound)

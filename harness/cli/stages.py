@@ -1,11 +1,14 @@
 """Verbs of the pipeline: check, build, verify, bench."""
 
 from dataclasses import replace
+from typing import Annotated, Literal
 
 import msgspec
+from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import tables
+from harness.boards import sustained, tables
+from harness.boards.sustained import SustainedPlan, SustainedResults
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.app import app
@@ -18,14 +21,21 @@ from harness.evidence.report import BuildRow
 from harness.machine.progress import console, reporting
 from harness.records.base import Stage, Status
 from harness.records.results import Record
+from harness.records.sustained import SustainedRecord
 from harness.runs.run import Plan, Results, run
+
+Regime = Literal["paired", "sustained", "both"]
 
 
 class RunData(msgspec.Struct, frozen=True):
-    """One record per iteration; ``reused`` of them were recorded before."""
+    """One record per iteration; ``reused`` of them were recorded before.
+
+    ``sustained`` holds the records of the sustained regime, of the leaders alone.
+    """
 
     records: tuple[Record, ...]
     reused: int
+    sustained: tuple[SustainedRecord, ...] = ()
 
 
 class BuildData(msgspec.Struct, frozen=True):
@@ -70,11 +80,38 @@ def verify(chosen: SelectionOptions = SelectionOptions(), how: MeasureOptions = 
 
 
 @app.command
-def bench(chosen: SelectionOptions = SelectionOptions(), how: MeasureOptions = MeasureOptions()) -> Reply[RunData]:
+def bench(
+    chosen: SelectionOptions = SelectionOptions(),
+    how: MeasureOptions = MeasureOptions(),
+    *,
+    regime: Annotated[
+        Regime, Parameter(help="At equal clocks, or alone at the power limit; the second for the leaders alone.")
+    ] = "both",
+) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
-    results = _carry_out(chosen, Stage.BENCH, how)
+    results = _carry_out(chosen, Stage.BENCH, how) if regime != "sustained" else Results()
     key = results.records[0].gpu if results.records else chosen.key
-    return replace(_reply(results), text=lambda: leaderboards(key, chosen).text())
+    told = _reply(results)
+    if regime == "paired":
+        return replace(told, text=lambda: leaderboards(key, chosen).text())
+    held = _sustain(chosen, how)
+    if regime == "sustained":
+        for shape_key, reason in held.skipped.items():
+            console.print(f"{shape_key}: no sustained figure: {reason}", markup=False)
+    return replace(
+        told,
+        data=RunData(tuple(results.records), results.reused, tuple(held.records)),
+        text=lambda: leaderboards(key, chosen).text(),
+        exit_code=max(told.exit_code, held.exit_code),
+    )
+
+
+def _sustain(chosen: SelectionOptions, how: MeasureOptions) -> SustainedResults:
+    """Measure the leaders of the chosen problems in the sustained regime, with progress on stderr."""
+    gpu, device = gpus.resolve(chosen.gpu, force=how.force)
+    plan = SustainedPlan(Tree.here(), gpu, device, how.settings(gpu), how.again)
+    with reporting(0) as reporter:
+        return sustained.hold(plan, chosen.selection, reporter)
 
 
 def _carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions()) -> Results:

@@ -54,7 +54,9 @@ class Prepare(Message, frozen=True):
 
 
 class Run(Message, frozen=True):
-    """Run one block: the first set is the lead-in, the others are timed."""
+    """Run one block: the first set is the lead-in, the others are timed, ``repetitions`` times without a pause."""
+
+    repetitions: int = 1
 
 
 class Inspect(Message, frozen=True):
@@ -121,6 +123,16 @@ class Alone(Message, frozen=True):
     rounds: int
 
 
+class Sustain(Message, frozen=True):
+    """Run one phase of each side on a new placement, in random order.
+
+    Each runs for ``settle_s`` until its clock has settled, and then for ``counted_s``.
+    """
+
+    settle_s: float
+    counted_s: float
+
+
 # referee -> parent
 
 
@@ -151,6 +163,26 @@ class Measured(Message, frozen=True):
     launches: int
     device_s: float
     late_ms: tuple[tuple[float, float], ...]
+
+
+class SidePhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The counted part of one side's phase: its begin and end by the machine's monotonic clock, and its launches."""
+
+    began_s: float
+    ended_s: float
+    launches: int
+
+    @property
+    def launch_ms(self) -> float:
+        return (self.ended_s - self.began_s) * 1e3 / self.launches
+
+
+class PhasePair(Message, frozen=True):
+    """One phase of each side, and the trial of one output that the contestant left."""
+
+    baseline: SidePhase
+    contestant: SidePhase
+    trial: Trial
 
 
 class BaselineAlone(Message, frozen=True):

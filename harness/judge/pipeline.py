@@ -125,7 +125,7 @@ def bench(candidate: Candidate) -> Candidate:
         if late is None:
             break
     _refuse_strangers(candidate)
-    _reject(Cause.ROOFLINE, plausibility.speed(measurement, problem, candidate.gpu))
+    _reject(Cause.ROOFLINE, plausibility.speed(measurement.time_ms, problem, candidate.gpu))
     _reject(Cause.CLOCK, late)
     if not candidate.gpu.is_cpu:  # a CPU's noise would hide it
         candidate.contestant.end()

@@ -6,20 +6,24 @@ from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.records.results import Measurement
+from harness.records.sustained import SustainedMeasurement
 
 ROOFLINE_GRACE: Final = 0.85  # a chip may clock above the datasheet's peak
 # How much slower the baseline may be beside a contestant than alone. Over 252 honest iterations on an H200, blocks of
 # one launch (about 20 ms) slowed by at most 4.7%, multi-launch blocks by at most 0.7%.
 SLOWDOWN_OF_ONE_LAUNCH: Final = 0.06
 SLOWDOWN_OF_SEVERAL: Final = 0.02
+# How many fewer cycles a launch may need beside the library when both run alone. Phases launch on the same inputs many
+# times, so a kernel that remembers could skip work there. Clocks are sampled, to about 1%.
+FEWER_CYCLES: Final = 0.04
 
 
-def speed(measured: Measurement, problem: Problem, gpu: Gpu) -> str | None:
-    """The complaint, in words, if the kernel is faster than the roofline; None if not."""
+def speed(time_ms: float, problem: Problem, gpu: Gpu) -> str | None:
+    """The complaint, in words, if a launch is faster than the roofline; None if not."""
     floor_ms = gpu.floor_ms(problem)
-    if measured.time_ms >= floor_ms * ROOFLINE_GRACE:
+    if time_ms >= floor_ms * ROOFLINE_GRACE:
         return None
-    return f"{measured.time_ms:.4g} ms is under the roofline's {floor_ms:.4g} ms; no launch can be that fast"
+    return f"{time_ms:.4g} ms is under the roofline's {floor_ms:.4g} ms; no launch can be that fast"
 
 
 def time(measured: Measurement, gpu: Gpu) -> str | None:
@@ -31,6 +35,17 @@ def time(measured: Measurement, gpu: Gpu) -> str | None:
     if over_ms <= allowed.ms + allowed.of_block * block_ms + allowed.of_lead_in * measured.time_ms:
         return None
     return f"blocks said to take {block_ms:.3g} ms took {over_ms:.3g} ms longer by the referee's clock"
+
+
+def sustained(measured: SustainedMeasurement, paired: Measurement) -> str | None:
+    """The complaint if the sustained ratio is one that equal clocks and the sampled clocks cannot explain."""
+    clocks = 1.0
+    if measured.contestant.sm_clock_mhz and measured.library.sm_clock_mhz:
+        clocks = measured.library.sm_clock_mhz / measured.contestant.sm_clock_mhz
+    cycles = measured.ratio * clocks
+    if cycles <= paired.ratio_high * (1 + FEWER_CYCLES):
+        return None
+    return f"its ratio to the library, in cycles, is {cycles:.3f} alone and {paired.ratio:.3f} in turns"
 
 
 def baseline(measured: Measurement) -> str | None:

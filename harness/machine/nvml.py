@@ -2,9 +2,11 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from statistics import median
 from typing import Any, Final
 
@@ -72,7 +74,7 @@ class Telemetry(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def _session() -> Iterator[bool]:
+def session() -> Iterator[bool]:
     """Whether there is a driver. Raises InfrastructureError if the driver fails, at once or inside."""
     try:
         pynvml.nvmlInit()
@@ -92,7 +94,7 @@ def _session() -> Iterator[bool]:
 
 def devices() -> list[Device]:
     """The GPUs of this machine; empty without a driver. Raises InfrastructureError if the driver or a GPU fails."""
-    with _session() as alive:
+    with session() as alive:
         if not alive:
             return []
         driver = _text(pynvml.nvmlSystemGetDriverVersion())
@@ -101,7 +103,7 @@ def devices() -> list[Device]:
 
 def compute_processes(device: Device) -> list[int]:
     """PIDs with a compute context on the device, as far as the driver shows them. Raises InfrastructureError."""
-    with _session() as alive:
+    with session() as alive:
         if not alive:
             return []
         try:
@@ -115,7 +117,7 @@ def compute_processes(device: Device) -> list[int]:
 
 def used_bytes(device: Device) -> int:
     """Device memory in use, by any process; 0 if the driver does not tell."""
-    with _session() as alive:
+    with session() as alive:
         if not alive:
             return 0
         try:
@@ -151,6 +153,12 @@ def lost(device: Device | None) -> str | None:
     return None
 
 
+def throttle_reasons(seen: Iterable[int]) -> tuple[str, ...]:
+    """The names of all reasons in NVML's bit masks."""
+    bits = reduce(or_, seen, 0)
+    return tuple(name for bit, name in _THROTTLE_REASONS.items() if bits & bit)
+
+
 @dataclass(slots=True)
 class Monitor:
     """Samples a device on a thread; ``with Monitor(device) as monitor: …; monitor.telemetry()``."""
@@ -177,9 +185,6 @@ class Monitor:
         if not samples:
             return None
         clocks = [moment.sm_clock_mhz for moment, _, _ in samples]
-        seen = 0
-        for _, _, reasons in samples:
-            seen |= reasons
         return Telemetry(
             samples=len(samples),
             sm_clock_mhz=median(clocks),
@@ -187,7 +192,7 @@ class Monitor:
             sm_clock_max_mhz=max(clocks),
             power_w=round(median(moment.power_w for moment, _, _ in samples), 1),
             temperature_c=max(temperature for _, temperature, _ in samples),
-            throttle=tuple(name for bit, name in _THROTTLE_REASONS.items() if seen & bit),
+            throttle=throttle_reasons(reasons for _, _, reasons in samples),
             trace=tuple(
                 Moment(round(moment.seconds, 3), moment.sm_clock_mhz, round(moment.power_w, 1))
                 for moment, _, _ in samples[:: -(-len(samples) // MOST_MOMENTS)]
@@ -196,7 +201,7 @@ class Monitor:
 
     def _sample(self, device: Device) -> None:
         # the samples stay if the device stops answering
-        with suppress(InfrastructureError), _session() as alive:
+        with suppress(InfrastructureError), session() as alive:
             if not alive:
                 return
             handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)

@@ -17,11 +17,12 @@ from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, SampleJu
 from harness.extras.table import figure
 from harness.extras.table import table as as_table
 from harness.judge import contract
-from harness.judge.candidate import Settings
+from harness.judge.candidate import Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.results import Measurement
+from harness.records.sustained import SustainedMeasurement
 
 WORTHLESS: Final = "worthless"
 PASSED: Final = "passed"
@@ -55,6 +56,7 @@ class Sample:
     path: Path
     trick: int
     expected: tuple[str, ...]
+    regime: str = "paired"
 
 
 def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
@@ -68,7 +70,11 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
         own = constants(path)
         if path.stem == HONEST or kind.torch_device not in own.get("RUNS_ON", ("cpu", "cuda")):
             continue
-        found.append(Sample(path, int(own.get("TRICK", 0)), tuple(own.get("VERDICT", PASSED).split())))
+        found.append(
+            Sample(
+                path, int(own.get("TRICK", 0)), tuple(own.get("VERDICT", PASSED).split()), own.get("REGIME", "paired")
+            )
+        )
     if not found:
         raise UsageError(
             f"no samples under {root / EVIL}; the adversaries are part of the repository, not of a package"
@@ -135,8 +141,10 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> Ad
     except contract.Breach as breach:
         refused = str(breach)
     before = _fingerprint(judge.tree.root)
-    outcome = judge.judge(path)
-    if isinstance(outcome, Measurement):
+    outcome: Measurement | SustainedMeasurement | Rejection = judge.judge(path)
+    if isinstance(outcome, Measurement) and sample.regime == "sustained":
+        outcome = judge.sustained(path, outcome)
+    if not isinstance(outcome, Rejection):
         verdict = PASSED if sample.trick == 0 else WORTHLESS if outcome.ratio <= fair else "believed"
         reason = ""
     else:
@@ -155,13 +163,13 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> Ad
 
 
 def constants(path: Path) -> dict[str, Any]:
-    """The constants TRICK, RUNS_ON and VERDICT of a sample."""
+    """The constants TRICK, RUNS_ON, REGIME and VERDICT of a sample."""
     return {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in ast.parse(path.read_bytes()).body
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
-        and node.targets[0].id in ("TRICK", "RUNS_ON", "VERDICT")
+        and node.targets[0].id in ("TRICK", "RUNS_ON", "REGIME", "VERDICT")
     }
 
 

@@ -1,19 +1,24 @@
 """Agreement: the library's call measured against itself (A/A), where every interval should hold 1."""
 
 import time
+from collections.abc import Callable
 from statistics import median
 
 import msgspec
 
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
+from harness.extras.table import figure
 from harness.extras.table import table as as_table
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import bench, build, verify
 from harness.judge.processes import start_forkserver
+from harness.judge.sustaining import SustainedSettings, sustain
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.records.results import Measurement
+from harness.records.sustained import SustainedMeasurement
 
 
 class Repeat(msgspec.Struct, frozen=True):
@@ -25,6 +30,7 @@ class Repeat(msgspec.Struct, frozen=True):
     device_s: float
     start_s: float  # from the start of the contestant's process until its kernel is built
     verify_s: float  # from then until the trials are done
+    joules_ratio: float | None = None  # the baseline's energy over the contestant's, in the sustained regime
 
     @property
     def covers(self) -> bool:
@@ -47,12 +53,21 @@ class AgreementFinding(msgspec.Struct, frozen=True):
     median_start_s: float
     median_verify_s: float
     median_ratio: float
+    median_joules_ratio: float | None = None
 
 
 def repeat(
-    tree: Tree, gpu: Gpu, device: Device | None, iterations: list[Iteration], runs: int, reporter: Reporter
+    tree: Tree,
+    gpu: Gpu,
+    device: Device | None,
+    iterations: list[Iteration],
+    runs: int,
+    reporter: Reporter,
+    *,
+    sustained: bool = False,
 ) -> list[AgreementFinding]:
     """Measure iter000, the library's own call, ``runs`` times a problem; records nothing."""
+    measure = _sustained_figures if sustained else _paired_figures
     start_forkserver(gpu, device)
     findings = []
     for iteration in iterations:
@@ -62,7 +77,8 @@ def repeat(
             referees.seat(iteration.problem)
             for number in range(runs):
                 reporter.doing(f"A/A {iteration.shape_key} {number + 1} of {runs}")
-                repeats.append(_once(Candidate.enter(iteration, tree.root, gpu, device, Settings.of(gpu), referees)))
+                candidate = Candidate.enter(iteration, tree.root, gpu, device, Settings.of(gpu), referees)
+                repeats.append(_once(candidate, measure))
         finally:
             referees.leave()
         findings.append(_summary(iteration.shape_key, gpu.timer(iteration.problem), repeats))
@@ -79,6 +95,7 @@ def table(findings: list[AgreementFinding]) -> str:
             "timer": lambda each: each.timer,
             "interval covers 1": lambda each: f"{each.covered} of {len(each.repeats)}",
             "median ratio": lambda each: f"{each.median_ratio:.5f}",
+            "energy": lambda each: figure(each.median_joules_ratio, ".4f"),
             "half-width": lambda each: f"{each.median_half_width:.3%}",
             "device s": lambda each: f"{each.median_device_s:.2f}",
             "start s": lambda each: f"{each.median_start_s:.3f}",
@@ -87,7 +104,7 @@ def table(findings: list[AgreementFinding]) -> str:
     )
 
 
-def _once(candidate: Candidate) -> Repeat:
+def _once(candidate: Candidate, measure: Callable[[Candidate], dict[str, float | None]]) -> Repeat:
     """One measurement, from the start of the contestant to the interval."""
     try:
         started = time.perf_counter()
@@ -95,21 +112,33 @@ def _once(candidate: Candidate) -> Repeat:
         start_s = time.perf_counter() - started
         verify(candidate)
         verify_s = time.perf_counter() - started - start_s
-        bench(candidate)
+        figures = measure(candidate)
     except Rejection as rejection:
         raise InfrastructureError(f"{candidate.iteration}: the baseline itself was rejected: {rejection}") from None
     finally:
         candidate.leave()
-    measured = candidate.measurement
+    return msgspec.convert({"start_s": round(start_s, 4), "verify_s": round(verify_s, 4), **figures}, Repeat)
+
+
+def _paired_figures(candidate: Candidate) -> dict[str, float | None]:
+    measured = bench(candidate).measurement
     assert measured is not None
-    return Repeat(
-        ratio=measured.ratio,
-        ratio_low=measured.ratio_low,
-        ratio_high=measured.ratio_high,
-        device_s=measured.seconds,
-        start_s=round(start_s, 4),
-        verify_s=round(verify_s, 4),
-    )
+    return _figures(measured)
+
+
+def _sustained_figures(candidate: Candidate) -> dict[str, float | None]:
+    measured = sustain(candidate, None, SustainedSettings())
+    library, contestant = measured.library.joules_per_launch, measured.contestant.joules_per_launch
+    return {**_figures(measured), "joules_ratio": library / contestant if library and contestant else None}
+
+
+def _figures(measured: Measurement | SustainedMeasurement) -> dict[str, float | None]:
+    return {
+        "ratio": measured.ratio,
+        "ratio_low": measured.ratio_low,
+        "ratio_high": measured.ratio_high,
+        "device_s": measured.seconds,
+    }
 
 
 def _summary(problem: str, timer: str, repeats: list[Repeat]) -> AgreementFinding:
@@ -117,8 +146,15 @@ def _summary(problem: str, timer: str, repeats: list[Repeat]) -> AgreementFindin
         f"median_{name}": median(getattr(each, name) for each in repeats)
         for name in ("half_width", "device_s", "start_s", "verify_s", "ratio")
     }
-    covered = sum(each.covers for each in repeats)
-    return AgreementFinding(problem=problem, timer=timer, repeats=tuple(repeats), covered=covered, **medians)
+    joules = [each.joules_ratio for each in repeats if each.joules_ratio is not None]
+    return AgreementFinding(
+        problem=problem,
+        timer=timer,
+        repeats=tuple(repeats),
+        covered=sum(each.covers for each in repeats),
+        **medians,
+        median_joules_ratio=median(joules) if joules else None,
+    )
 
 
 def _line(finding: AgreementFinding) -> str:

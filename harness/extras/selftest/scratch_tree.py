@@ -15,14 +15,17 @@ from harness.extras.scratch_tree import copied_tree
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
-from harness.judge.pipeline import measured
+from harness.judge.pipeline import build, measured, verify
 from harness.judge.processes import start_forkserver
+from harness.judge.sustaining import SustainedSettings, sustain
 from harness.machine.nvml import Device
 from harness.records.results import Measurement
+from harness.records.sustained import SustainedMeasurement
 
 EVIL: Final = "tests/samples/evil"
 HONEST: Final = "honest"
 LIBRARY: Final = "torch_matmul"
+SHORT_PHASES: Final = SustainedSettings(budget_s=1.0, min_pairs=2, settle_s=0.1, counted_s=0.15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,24 @@ class SampleJudge:
 
     def judge(self, path: Path) -> Measurement | Rejection:
         """Judge a source as if it had passed the contract."""
-        iteration = self.tree.parse(path)
-        candidate = Candidate.enter(iteration, self.tree.root, self.gpu, self.device, self.settings, self.referees)
         try:
-            return measured(candidate)
+            return measured(self._enter(path))
         except Rejection as rejection:
             return rejection
+
+    def sustained(self, path: Path, paired: Measurement) -> SustainedMeasurement | Rejection:
+        """Judge a source that passed in the sustained regime, in phases short enough for a self-test."""
+        candidate = self._enter(path)
+        try:
+            return sustain(verify(build(candidate)), paired, SHORT_PHASES)
+        except Rejection as rejection:
+            return rejection
+        finally:
+            candidate.leave()
+
+    def _enter(self, path: Path) -> Candidate:
+        iteration = self.tree.parse(path)
+        return Candidate.enter(iteration, self.tree.root, self.gpu, self.device, self.settings, self.referees)
 
     def measure(self, path: Path) -> Measurement:
         """Measure an honest source; raises InfrastructureError where the judge rejects it."""

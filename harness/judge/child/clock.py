@@ -21,9 +21,9 @@ _replay: Final = torch.cuda.CUDAGraph.replay
 
 
 class Clock(Protocol):
-    """Holds the calls of a block. ``run`` returns their ms once the device is idle."""
+    """Holds the calls of a block. ``run`` returns the ms of so many repetitions once the device is idle."""
 
-    def run(self) -> float: ...
+    def run(self, repetitions: int = 1) -> float: ...
 
 
 class HostClock:
@@ -32,11 +32,12 @@ class HostClock:
     def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
         self.lead_in, self.calls = lead_in, calls
 
-    def run(self) -> float:
+    def run(self, repetitions: int = 1) -> float:
         self.lead_in()
         start = _now()
-        for call in self.calls:
-            call()
+        for _ in range(repetitions):
+            for call in self.calls:
+                call()
         return (_now() - start) * 1e3
 
 
@@ -47,11 +48,12 @@ class EventClock:
         self.lead_in, self.calls = lead_in, calls
         self.start, self.end = _new_event(), _new_event()
 
-    def run(self) -> float:
+    def run(self, repetitions: int = 1) -> float:
         self.lead_in()
         _record(self.start)
-        for call in self.calls:
-            call()
+        for _ in range(repetitions):
+            for call in self.calls:
+                call()
         _record(self.end)
         return _finish(self.start, self.end)
 
@@ -72,10 +74,11 @@ class GraphClock:
                 call()
         _synchronize()
 
-    def run(self) -> float:
+    def run(self, repetitions: int = 1) -> float:
         self.lead_in()
         _record(self.start)
-        _replay(self.graph)
+        for _ in range(repetitions):
+            _replay(self.graph)
         _record(self.end)
         return _finish(self.start, self.end)
 

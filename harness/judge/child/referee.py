@@ -35,7 +35,10 @@ from harness.judge.messages import (
     Message,
     Pace,
     Paced,
+    PhasePair,
     Seated,
+    SidePhase,
+    Sustain,
     Trouble,
     Verified,
     Verify,
@@ -57,7 +60,7 @@ def referee(brief: Brief, parent: Connection) -> None:
         bench = _Bench(brief.problem, brief.gpu)
         send(parent, Seated(bench.baseline))
         while True:
-            order = receive(parent, Meet | Verify | Pace | Measure | Alone)
+            order = receive(parent, Meet | Verify | Pace | Measure | Sustain | Alone)
             if isinstance(order, Meet):
                 bench.meet(order, parent)
             else:
@@ -91,7 +94,7 @@ class _Bench:
         with suppress(OSError):  # a side that is gone fails at its first order
             self.arena.send(channel, order.pid)
 
-    def obey(self, order: Verify | Pace | Measure | Alone) -> Message:
+    def obey(self, order: Verify | Pace | Measure | Sustain | Alone) -> Message:
         try:
             match order:
                 case Verify():
@@ -100,6 +103,8 @@ class _Bench:
                     return self._pace()
                 case Measure():
                     return self._measure(order)
+                case Sustain():
+                    return self._sustain(order)
                 case Alone():
                     return self._alone(order)
         except Out as out:
@@ -224,6 +229,36 @@ class _Bench:
         contestant.launches = launches
         return True
 
+    def _sustain(self, order: Sustain) -> PhasePair:
+        """A phase of each side, in random order; one output that the contestant left is verified."""
+        contents = self._draw()
+        phases: dict[str, SidePhase] = {}
+        looks: dict[str, Look] = {}
+        for side in self.dice.sample(list(self.sides.values()), 2):
+            contents.refresh()
+            phases[side.name] = self._phase(side, order)
+            one = self.dice.randint(1, side.launches)
+            looks[side.name] = contents.look(side.launches, one, contents.originals(one))
+        _judge_sketch(looks["contestant"], self.problem)
+        return PhasePair(phases["baseline"], phases["contestant"], self._compare("timed", looks["contestant"]))
+
+    def _phase(self, side: ServedSide, order: Sustain) -> SidePhase:
+        """Time one side by the referee's clock, from the order to the device's idleness.
+
+        The side has no say in its figure, nor in its number of launches. An order costs both sides the same 0.2 ms.
+        """
+        self._run(side)
+        settling = self._repetitions(order.settle_s, side.spent_ms)
+        self._run(side, settling)
+        repetitions = self._repetitions(order.counted_s, side.spent_ms / settling)
+        began_s = time.monotonic()
+        self._run(side, repetitions)
+        return SidePhase(began_s, time.monotonic(), side.launches * repetitions + 1)
+
+    @staticmethod
+    def _repetitions(seconds: float, block_ms: float) -> int:
+        return max(1, round(seconds * 1e3 / block_ms))
+
     def _alone(self, order: Alone) -> BaselineAlone:
         """The baseline's time after the contestant's process ended, at the same rhythm of copies and blocks."""
         self.sides.pop("contestant").channel.close()
@@ -254,24 +289,14 @@ class _Bench:
             inputs = contents.originals(one) if one is not None else []
             looks[side.name] = contents.look(side.launches, one, inputs)
         look = looks["contestant"]
-        if look.off is None:
-            raise Out(
-                Cause.WRONG_RESULT,
-                "a timed launch left its output unwritten, wrote values that are not finite, or wrote outside it",
-            )
-        if look.off > sketch_limit(self.problem):
-            raise Out(
-                Cause.WRONG_RESULT,
-                f"a timed launch is wrong: a random sum over its rows is off by {look.off:.3g}, "
-                f"over {sketch_limit(self.problem):.3g}",
-            )
+        _judge_sketch(look, self.problem)
         trial = None if checked is None else self._compare("timed", look)
         return _Round(BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, trial)
 
-    def _run(self, side: ServedSide) -> float:
+    def _run(self, side: ServedSide, repetitions: int = 1) -> float:
         self._synchronize()
         try:
-            elapsed_ms = side.run()
+            elapsed_ms = side.run(repetitions)
             side.spent_ms += self._until_idle_ms()
             return elapsed_ms
         except Out as out:
@@ -316,6 +341,20 @@ class _Round:
     block: BlockPair
     late_ms: dict[str, float]
     trial: Trial | None
+
+
+def _judge_sketch(look: Look, problem: Problem) -> None:
+    """Raise Out if the sketched outputs of a block are not those of its inputs."""
+    if look.off is None:
+        raise Out(
+            Cause.WRONG_RESULT,
+            "a timed launch left its output unwritten, wrote values that are not finite, or wrote outside it",
+        )
+    if look.off > (limit := sketch_limit(problem)):
+        raise Out(
+            Cause.WRONG_RESULT,
+            f"a timed launch is wrong: a random sum over its rows is off by {look.off:.3g}, over {limit:.3g}",
+        )
 
 
 def _most_launches(problem: Problem, gpu: Gpu) -> int:

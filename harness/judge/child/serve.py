@@ -51,7 +51,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
                 answer = inspect(calls, cpu=brief.gpu.is_cpu)
             else:
                 assert clock is not None, "Run before Prepare"
-                answer = Ran(clock.run())
+                answer = Ran(clock.run(order.repetitions))
                 if not ran:  # a kernel that compiles at its first call has compiled by now
                     no_more_processes()
                 ran = True

@@ -66,9 +66,9 @@ class ServedSide:
         answer: Inspected = self._ask(Inspect(), Inspected)
         return answer
 
-    def run(self) -> float:
-        """Run one block; ms by the side's own clock."""
-        answer: Ran = self._ask(Run(), Ran)
+    def run(self, repetitions: int = 1) -> float:
+        """Run one block, or its timed part so many times; ms by the side's own clock."""
+        answer: Ran = self._ask(Run(repetitions), Ran)
         if not 0 < answer.elapsed_ms < math.inf:
             raise Out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
         return answer.elapsed_ms

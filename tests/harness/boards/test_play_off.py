@@ -8,9 +8,10 @@ import pytest
 
 from harness.boards import leaderboard
 from harness.boards.leaderboard import BoardRow
-from harness.boards.play_off import interval, stand
+from harness.boards.play_off import stand
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.statistics import interval
 from harness.records.playoffs import PlayOff
 from harness.records.store import append, read
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder

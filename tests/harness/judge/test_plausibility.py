@@ -13,10 +13,10 @@ H200, CPU = gpus.find("h200"), gpus.find("cpu")
 
 def test_nothing_is_faster_than_the_roofline() -> None:
     floor_ms = H200.floor_ms(PROBLEM)
-    assert plausibility.speed(measurement(1, 1, time_ms=floor_ms), PROBLEM, H200) is None
-    said = plausibility.speed(measurement(1, 1, time_ms=floor_ms * 0.5), PROBLEM, H200)
+    assert plausibility.speed(floor_ms, PROBLEM, H200) is None
+    said = plausibility.speed(floor_ms * 0.5, PROBLEM, H200)
     assert said is not None and "under the roofline's 0.139 ms" in said
-    assert plausibility.speed(measurement(1, 1, time_ms=1e-9), PROBLEM, CPU) is None  # no peak is claimed of a CPU
+    assert plausibility.speed(1e-9, PROBLEM, CPU) is None  # no peak is claimed of a CPU
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,121 @@
+"""A power meter: clock, power and energy of a GPU while something else runs on it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Final
+
+import msgspec
+import pynvml
+
+from harness.errors import InfrastructureError
+from harness.machine.nvml import Device, session, throttle_reasons
+
+POLL_S: Final = 0.002  # the energy counter steps every 100 ms: 2 ms place a step to 0.4% of half a second
+SAMPLE_S: Final = 0.02
+
+
+class PowerReading(msgspec.Struct, frozen=True):
+    """The chip during one phase.
+
+    ``power_w`` is energy over time between two steps of the energy counter. Without a counter it is the mean of the
+    sampled power, and ``counted`` is false.
+    """
+
+    sm_clock_mhz: float
+    power_w: float
+    counted: bool
+    temperature_c: float
+    throttle: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at: float
+    sm_clock_mhz: int
+    power_w: float
+    temperature_c: int
+    reasons: int
+
+
+@dataclass(slots=True)
+class PowerMeter:
+    """Reads a device on a thread; ``with PowerMeter(device) as meter: …; meter.reading(began, ended)``.
+
+    Times are of ``time.monotonic``, which all processes of a machine share.
+    """
+
+    device: Device | None
+    _samples: list[_Sample] = field(default_factory=list)
+    _steps: list[tuple[float, int]] = field(default_factory=list)  # when the counter changed, and to how many mJ
+    _done: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> "PowerMeter":
+        if self.device is not None:
+            self._thread = threading.Thread(target=self._read, args=(self.device,), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def reading(self, began: float, ended: float) -> PowerReading | None:
+        """What the device did between two times; None if it was not sampled then."""
+        samples = [sample for sample in self._samples if began <= sample.at <= ended]
+        if not samples:
+            return None
+        steps = [(at, mj) for at, mj in self._steps if began <= at <= ended]
+        counted = len(steps) > 1
+        return PowerReading(
+            sm_clock_mhz=round(fmean(sample.sm_clock_mhz for sample in samples), 1),
+            power_w=round(power_between(steps) if counted else fmean(sample.power_w for sample in samples), 2),
+            counted=counted,
+            temperature_c=max(sample.temperature_c for sample in samples),
+            throttle=throttle_reasons(sample.reasons for sample in samples),
+        )
+
+    def _read(self, device: Device) -> None:
+        with suppress(InfrastructureError), session() as alive:  # the samples stay if the device stops answering
+            if not alive:
+                return
+            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
+            energy = _energy_mj(handle)
+            sampled, last_mj = 0.0, 0
+            while not self._done.wait(POLL_S):
+                now = time.monotonic()
+                if (mj := next(energy, None)) is not None and mj != last_mj:
+                    if last_mj:  # the first reading is no step
+                        self._steps.append((now, mj))
+                    last_mj = mj
+                if now - sampled >= SAMPLE_S:
+                    sampled = now
+                    self._samples.append(_sample(handle, now))
+
+
+def power_between(steps: list[tuple[float, int]]) -> float:
+    """Watts from the first to the last of at least two steps (seconds, mJ) of an energy counter."""
+    (began, first_mj), (ended, last_mj) = steps[0], steps[-1]
+    return (last_mj - first_mj) / 1e3 / (ended - began)
+
+
+def _energy_mj(handle: object) -> Iterator[int]:
+    """The total energy in mJ at each call; ends at once where the device has no counter."""
+    with suppress(pynvml.NVMLError):
+        while True:
+            yield pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+
+
+def _sample(handle: object, now: float) -> _Sample:
+    return _Sample(
+        now,
+        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+        pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+        pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+        pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+    )

@@ -1,0 +1,64 @@
+"""Records of the sustained regime: a kernel alone on its chip for long, at the power limit."""
+
+import msgspec
+
+from harness.machine.power_meter import PowerReading
+from harness.records.base import Cause, Environment, IterationRecord, Status
+
+
+class SustainedPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The counted part of one side's phase: ms per launch, launches, and the chip meanwhile; None on a CPU."""
+
+    launch_ms: float
+    launches: int
+    chip: PowerReading | None = None
+
+
+class SustainedSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One side's figures: means over its phases.
+
+    Energy comes from the chip's counter and is of the whole board. It is None on a GPU without such a counter.
+    """
+
+    time_ms: float
+    tflops: float
+    sm_clock_mhz: float | None
+    power_w: float | None
+    joules_per_launch: float | None
+    pj_per_flop: float | None
+
+
+class SustainedMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Phases of about a second in which each side runs alone, after a warm-up at its own clocks.
+
+    ``ratio`` is the baseline's time over the contestant's, the geometric mean over pairs of phases. ``ratio_low`` and
+    ``ratio_high`` bound its 95% interval. ``stable`` says whether the interval became narrow enough. ``at_limit`` says
+    whether the power limit lowered the clock. ``paired_ratio`` is the same iteration's ratio at equal clocks.
+    """
+
+    baseline: str
+    timer: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    stable: bool
+    contestant: SustainedSide
+    library: SustainedSide
+    at_limit: bool
+    temperature_c: float | None
+    throttle: tuple[str, ...]
+    paired_ratio: float | None
+    seconds: float
+    pairs: tuple[tuple[SustainedPhase, SustainedPhase], ...]  # the library's, the contestant's
+
+
+class SustainedRecord(IterationRecord, frozen=True):
+    """The outcome of one iteration in the sustained regime."""
+
+    status: Status
+    source_sha256: str
+    families_sha256: str
+    environment: Environment
+    cause: Cause | None = None
+    reason: str | None = None
+    measurement: SustainedMeasurement | None = None

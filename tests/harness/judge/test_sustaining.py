@@ -1,0 +1,71 @@
+"""The sustained regime: when it ends, what its figures are, and which of them cannot be true."""
+
+import pytest
+
+from harness.catalog import gpus
+from harness.judge import plausibility
+from harness.judge.facts.problem import parse_shape_key
+from harness.judge.sustaining import SustainedSettings, finished, most_pairs, side_of
+from harness.machine.power_meter import PowerReading
+from harness.records.sustained import SustainedMeasurement, SustainedPhase, SustainedSide
+from tests.harness.examples import measurement
+
+PROBLEM = parse_shape_key("matmul_bf16fp32_8192x8192x8192")
+SETTINGS = SustainedSettings()
+
+
+def phase(launch_ms: float, mhz: float = 1500, watts: float = 700, *, counted: bool = True) -> SustainedPhase:
+    return SustainedPhase(launch_ms, 370, PowerReading(mhz, watts, counted, 60, ("power cap",)))
+
+
+def sustained(ratio: float, mhz: float, library_mhz: float) -> SustainedMeasurement:
+    side = SustainedSide(1.6, 680.0, mhz, 700.0, 1.1, 1.0)
+    library = SustainedSide(1.6 * ratio, 680 / ratio, library_mhz, 700.0, 1.1, 1.0)
+    bounds = (ratio, ratio * 0.997, ratio * 1.003)
+    return SustainedMeasurement("torch.matmul", "events", *bounds, True, side, library, True, 60, (), 1.05, 9.0, ())
+
+
+def test_it_ends_when_the_interval_is_narrow_or_the_budget_is_spent() -> None:
+    narrow = [(phase(1.64), phase(1.60)), (phase(1.641), phase(1.60))] * 2
+    wide = [(phase(1.64), phase(1.60)), (phase(1.80), phase(1.60))] * 2
+    assert finished(narrow[:3], 6.0, SETTINGS) is None  # fewer than the least number of pairs
+    found = finished(narrow, 8.0, SETTINGS)
+    assert found is not None and found.half_width < SETTINGS.target_half_width
+    assert found.low < 1.025 < found.high
+    assert finished(wide, 8.0, SETTINGS) is None
+    spent = finished(wide, SETTINGS.budget_s, SETTINGS)
+    assert spent is not None and spent.half_width > SETTINGS.target_half_width
+    assert finished(wide * 2, 8.0, SETTINGS) is not None  # so many pairs as the budget has room for
+    assert most_pairs(SustainedSettings(budget_s=0.1, min_pairs=1)) == 2
+
+
+def test_energy_is_power_times_time_and_needs_a_counter() -> None:
+    side = side_of(PROBLEM, [phase(1.6, 1400, 690), phase(1.6, 1500, 710)])
+    assert side.joules_per_launch == pytest.approx(0.7 * 1.6)
+    assert side.pj_per_flop == pytest.approx(0.7 * 1.6 / PROBLEM.flops * 1e12)
+    assert side.sm_clock_mhz == 1450
+    assert side.tflops == pytest.approx(PROBLEM.flops / 1.6e9)
+    assert side_of(PROBLEM, [phase(1.6, counted=False)]).joules_per_launch is None
+    assert side_of(PROBLEM, [SustainedPhase(1.6, 370)]).sm_clock_mhz is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "mhz", "library_mhz", "believed"),
+    [
+        (1.03, 1425, 1480, True),  # a lower clock explains what it loses
+        (1.04, 1545, 1480, True),
+        (1.05, 1480, 1480, True),
+        (1.11, 1480, 1480, False),
+        (1.11, 1600, 1480, True),  # a higher clock explains what it wins
+        (1.05, 1350, 1480, False),  # nobody wins by a lower clock
+    ],
+)
+def test_a_sustained_ratio_is_explained_by_cycles_and_clocks(
+    ratio: float, mhz: float, library_mhz: float, believed: bool
+) -> None:
+    said = plausibility.sustained(sustained(ratio, mhz, library_mhz), measurement(1.045, 1.055))
+    assert (said is None) is believed
+
+
+def test_no_phase_is_faster_than_the_roofline() -> None:
+    assert plausibility.speed(0.5, PROBLEM, gpus.find("h200")) is not None

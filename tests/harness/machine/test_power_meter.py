@@ -1,0 +1,66 @@
+"""The power meter: energy between two steps of the counter, from a driver that is made to say so."""
+
+import time
+
+import pynvml
+import pytest
+
+from harness.machine.nvml import Device
+from harness.machine.power_meter import PowerMeter, power_between
+from tests.harness.checkout import until
+
+H200 = Device(0, "NVIDIA H200", "GPU-1", "580", 700.0)
+STEP_MJ = 7_000
+
+
+class CountingDriver:
+    """A chip that takes 700 W by its counter, which steps at every tenth reading; it samples 650 W."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, counter: bool = True) -> None:
+        self.readings = 0
+        self.counter = counter
+        answers = {"ClockInfo": 1400, "PowerUsage": 650_000, "Temperature": 61, "CurrentClocksThrottleReasons": 0x4}
+        for name in ("nvmlInit", "nvmlShutdown"):
+            monkeypatch.setattr(pynvml, name, lambda: None)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+        for name, value in answers.items():
+            monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", lambda *_, value=value: value)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetTotalEnergyConsumption", self.energy_mj)
+
+    def energy_mj(self, _: object) -> int:
+        if not self.counter:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        self.readings += 1
+        return 1_000_000 + self.readings // 10 * STEP_MJ
+
+
+def test_power_is_energy_over_the_time_between_two_steps() -> None:
+    assert power_between([(1.0, 5_000), (1.1, 75_000), (1.3, 215_000)]) == pytest.approx(700)
+
+
+def test_a_phase_counts_whole_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = CountingDriver(monkeypatch)
+    began = time.monotonic()
+    with PowerMeter(H200) as meter:
+        assert until(lambda: driver.readings > 60)
+    found = meter.reading(began, time.monotonic())
+    assert found is not None and found.counted
+    inside = [step for step in meter._steps if step[0] >= began]
+    assert found.power_w == pytest.approx(power_between(inside), abs=0.01)
+    assert all(step_mj - 1_000_000 in range(0, 1 << 30, STEP_MJ) for _, step_mj in inside)
+    assert (found.sm_clock_mhz, found.temperature_c, found.throttle) == (1400, 61, ("power cap",))
+
+
+def test_without_a_counter_the_sampled_power_stands_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    CountingDriver(monkeypatch, counter=False)
+    began = time.monotonic()
+    with PowerMeter(H200) as meter:
+        assert until(lambda: meter.reading(began, time.monotonic()) is not None)
+    found = meter.reading(began, time.monotonic())
+    assert found is not None and not found.counted
+    assert found.power_w == 650
+
+
+def test_no_device_and_no_time_have_no_reading() -> None:
+    with PowerMeter(None) as meter:
+        assert meter.reading(0, time.monotonic()) is None
