@@ -1,5 +1,6 @@
 """What all records share: schema, time, problem, iteration, environment, and the words for an outcome."""
 
+import hashlib
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -108,6 +109,17 @@ def identity(iteration: Iteration) -> dict[str, Any]:
         "iteration": iteration.name,
         "number": iteration.number,
     }
+
+
+def content_id(content: object) -> str:
+    """A record's id, from its plain content: a short hash of its JSON without the fields that have no value."""
+    return hashlib.sha256(msgspec.json.encode(without_none(content))).hexdigest()[:10]
+
+
+def without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_none(each) for name, each in value.items() if each is not None}
+    return [without_none(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 # The order of the fields is the order in JSON, and a record's id is a hash of its JSON: never reorder them.

@@ -1,14 +1,12 @@
 """Records of results: the outcome of an iteration in one run, and the figures of a baseline."""
 
-import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from harness.machine.nvml import Telemetry
-from harness.records.base import BaseRecord, Cause, Environment, IterationRecord, Stage, Status
+from harness.records.base import BaseRecord, Cause, Environment, IterationRecord, Stage, Status, content_id
 from harness.records.builds import Build
 
 
@@ -102,7 +100,7 @@ class Record(IterationRecord, frozen=True):
     @property
     def id(self) -> str:
         """A short hash of the content. Fields without a value do not count, so later versions may add fields."""
-        return hashlib.sha256(msgspec.json.encode(_without_none(msgspec.to_builtins(self)))).hexdigest()[:10]
+        return content_id(msgspec.to_builtins(self))
 
     def answers(self, stage: Stage) -> bool:
         """Whether a run up to ``stage`` would learn nothing more."""
@@ -118,9 +116,3 @@ class BaselineRecord(BaseRecord, frozen=True):
     time_ms: float
     tflops: float
     environment: Environment
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_none(each) for name, each in value.items() if each is not None}
-    return [_without_none(each) for each in value] if isinstance(value, list | tuple) else value

@@ -2,7 +2,9 @@
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,27 +27,32 @@ def append(path: Path, record: R) -> None:
 
 def append_made(path: Path, make: Callable[[], R]) -> R:
     """Append what ``make`` returns, such as a record with the file's next number, under the file's lock."""
+    with appending(path) as write:
+        record = make()
+        write(msgspec.json.encode(record) + b"\n")
+    return record
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Hold the file's lock; gives what appends whole lines. Raises InfrastructureError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            record = make()
-            line = msgspec.json.encode(record) + b"\n"
-            size = file.tell()
-            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-                line = b"\n" + line  # a torn last line stays torn, and stays alone
-            _write_whole(file.fileno(), line)
+            yield partial(_write_whole, file.fileno())
     except OSError as error:
         raise InfrastructureError(f"{path}: the record cannot be written: {explained(error)}") from error
-    return record
 
 
-def _write_whole(descriptor: int, line: bytes) -> None:
-    """Put the whole line on the disk, or none of it where there is no room."""
+def _write_whole(descriptor: int, lines: bytes) -> None:
+    """Put whole lines on the disk, or none of them where there is no room."""
     size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        lines = b"\n" + lines  # a torn last line stays torn, and stays alone
     try:
-        while line:
-            line = line[os.write(descriptor, line) :]
+        while lines:
+            lines = lines[os.write(descriptor, lines) :]
         os.fsync(descriptor)
     except OSError:
         os.ftruncate(descriptor, size)
