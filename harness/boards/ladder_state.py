@@ -23,9 +23,9 @@ WIDTH: Final = 80
 class LadderStep(msgspec.Struct, frozen=True):
     """One iteration. ``status`` is passed, rejected, failed or not measured, and ``reason`` says why it did not pass.
 
-    ``ratio`` is the library's time over its own, with a 95% interval. ``decision`` is KEEP where the whole interval
-    lies above that of the best before it. ``stale`` names what has changed since it was measured: source, family or
-    judge. ``attempts_left`` is how many more of its sources may fail to compile.
+    ``ratio`` is the library's time over its own, with a 95% interval. ``decision`` is KEEP where it leads, or
+    where the whole interval lies above that of the best before it. ``stale`` names what has changed since it was
+    measured: source, family or judge. ``attempts_left`` is how many more of its sources may fail to compile.
     """
 
     iteration: str

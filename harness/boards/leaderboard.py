@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Final
 
 import msgspec
@@ -22,6 +23,8 @@ from harness.records.throughput import Throughput, bandwidth_gbs, throughput
 from harness.runs import copy_bandwidth
 
 NOT_MEASURED: Final = "not measured"
+KEEP: Final = "KEEP"
+DISCARD: Final = "DISCARD"
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
 _OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment")
 
@@ -67,6 +70,18 @@ class BoardRow(msgspec.Struct, frozen=True):
         return names.is_library(self.iteration)
 
     @property
+    def kept_as(self) -> str:
+        """``leader`` of its board, a ``step`` of its ladder, or nothing."""
+        return "leader" if self.rank == 1 else "step" if self.decision == KEEP else ""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the 95% interval, relative to the ratio; None without a ratio."""
+        if not self.ratio or self.ratio_low is None or self.ratio_high is None:
+            return None
+        return (self.ratio_high - self.ratio_low) / 2 / self.ratio
+
+    @property
     def is_ahead(self) -> bool:
         """Whether it is certainly faster than the library. Iteration 0 never is: one interval in twenty misses 1."""
         return not self.is_baseline and self.ratio_low is not None and self.ratio_low > 1
@@ -88,6 +103,33 @@ class Board:
     @property
     def in_gbs(self) -> bool:
         return gpus.find(self.gpu).is_memory_bound(parse_shape_key(self.problem))
+
+    @property
+    def leader(self) -> BoardRow | None:
+        """The first row, if anything is ranked."""
+        return self.rows[0] if self.rows and self.rows[0].rank is not None else None
+
+    @property
+    def leader_rate(self) -> Throughput | None:
+        """The throughput of the leader."""
+        leader = self.leader
+        if leader is None or leader.time_ms is None:
+            return None
+        return throughput(parse_shape_key(self.problem), gpus.find(self.gpu), leader.time_ms)
+
+    @property
+    def competes(self) -> bool:
+        """False for a lone copy, which only shows how fast memory is."""
+        return not (len(self.rows) == 1 and parse_shape_key(self.problem).operator == copy_bandwidth.OPERATOR)
+
+    @property
+    def resolution(self) -> float | None:
+        """What the ranked rows of a CPU can tell apart: the median of their relative half-widths. None for a GPU.
+
+        A shared CPU seldom reaches the width that makes a row stable on a GPU, so its board says what it does reach.
+        """
+        found = [row.half_width for row in self.rows if row.rank is not None and row.half_width is not None]
+        return median(found) if found and gpus.find(self.gpu).is_cpu else None
 
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
@@ -128,7 +170,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
             result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
-    whole = [_decided(_with_bounds(board, bounds), decided[board.problem]) for board in result]
+    whole = [_kept(_decided(_with_bounds(board, bounds), decided[board.problem])) for board in result]
     return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
 
 
@@ -209,7 +251,7 @@ def _boards(
 
 
 def _ranked(rows: list[BoardRow]) -> list[BoardRow]:
-    """Rank rows by ratio; a row shares a rank if its interval overlaps that of the rank's first row."""
+    """Rank rows by ratio; a row shares a rank if its interval reaches that of the rank's first row."""
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
     places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
     return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
@@ -254,6 +296,12 @@ def _in_order(
         yield msgspec.structs.replace(first[name], rank=rank, behind=standing.behind)
 
 
+def _kept(board: Board) -> Board:
+    """KEEP the rows of the first rank too, whatever their ladders held before them."""
+    rows = (msgspec.structs.replace(row, decision=KEEP) if row.rank == 1 else row for row in board.rows)
+    return replace(board, rows=tuple(rows))
+
+
 def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
     """The bound of each iteration that has a profile of its present source and families."""
     for iteration in ladder if profiles else ():
@@ -275,20 +323,20 @@ def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board
 
 
 def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
-    """KEEP an iteration only if its interval is above that of its model's best so far."""
+    """KEEP an iteration if its interval is above that of its model's best so far."""
     best: dict[tuple[str, str], Measurement] = {}
     decided: dict[int, str] = {}
     for iteration, record in sorted(group, key=lambda pair: (pair[0].model, pair[0].number)):
         measured = record.measurement
         if record.status is not Status.PASSED or measured is None:
-            decided[id(record)] = "DISCARD"
+            decided[id(record)] = DISCARD
             continue
         held = best.get((iteration.model, measured.timer))
         if held is None or measured.ratio_low > held.ratio_high:
             best[iteration.model, measured.timer] = measured
-            decided[id(record)] = "KEEP"
+            decided[id(record)] = KEEP
         else:
-            decided[id(record)] = "DISCARD"
+            decided[id(record)] = DISCARD
     return decided
 
 

@@ -2,109 +2,135 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final
-
-from tabulate import tabulate, tabulate_formats
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from harness.boards.comparison import Change, Comparison
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
+from harness.catalog import gpus
 from harness.catalog.tree import Selection
-from harness.errors import UsageError
+from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
 from harness.records.base import Status
 from harness.records.playoffs import PlayOff
+from harness.records.throughput import GFLOPS, TFLOPS
 
-# Column -> alignment.
-_BOARD: Final = {
-    "rank": "right",
-    "iteration": "left",
-    "model": "left",
-    "time_ms": "right",
-    "TFLOPS": "right",
-    "ratio": "right",
-    "95% interval": "left",
-    "max_abs_err": "right",
-    "": "left",
-    "bound": "left",
-    "notes": "left",
-}
-_COMPARISON: Final = {
-    "problem": "left",
-    "model": "left",
-    "iteration": "left",
-    "verdict": "left",
-    "change": "right",
-    "95% interval of B / A": "left",
-    "ratio A": "right",
-    "ratio B": "right",
-    "notes": "left",
-}
-_PLAY_OFF: Final = {
-    "model": "left",
-    "iteration": "left",
-    "ratio": "right",
-    "behind": "right",
-    "95% interval, %": "left",
-}
+_Columns = dict[str, Callable[[Any], object]]
+_LEGEND: Final = "kept as: the leader of the board, or a step, which was certainly faster than its ladder before it"
 
 
-def check_format(table_format: str) -> None:
-    """Raise UsageError for a format that tabulate does not know."""
-    if table_format not in tabulate_formats:
-        raise UsageError(f"unknown table format '{table_format}'; known: {', '.join(tabulate_formats)}")
+def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
+    """One line for each problem: the first row of its newest board, below the environments.
+
+    A column whose cells are all empty is left out; so are the first of ``optional`` where the terminal is narrow.
+    """
+    newest = list({board.problem: board for board in reversed(boards)}.values())[::-1]
+    shown = [board for board in newest if board.competes] or newest
+    models = {board.leader.model for board in shown if board.leader}
+    columns: _Columns = {
+        "problem": lambda board: board.problem,
+        "leader": _of_leader(lambda row: row.iteration),
+        "model": _of_leader(lambda row: row.model if len(models) > 1 else ""),
+        "ratio": _of_leader(lambda row: figure(row.ratio, ".4f")),
+        "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
+        "time_ms": _of_leader(lambda row: figure(row.time_ms)),
+        "rate": lambda board: board.leader_rate or "",
+        "notes": _remarks,
+    }
+    body = table(
+        shown,
+        columns,
+        table_format,
+        right=("ratio", "±", "time_ms", "rate"),
+        optional=("rate", "time_ms", "notes", "model"),
+        cut={"leader": SHORTEST, "model": SHORTEST},
+    )
+    where = Counter(_where(board) for board in shown if board.environment is not None)
+    head = [f"{key}: the leader of each problem" for key in dict.fromkeys(board.gpu for board in shown)]
+    head += [paragraph(line) for line in where]
+    return "\n".join([*head, "", body, "", paragraph(_summary(shown))])
 
 
-def leaderboard(board: Board, table_format: str = "simple") -> str:
+def leaderboard(board: Board, table_format: str = PLAIN) -> str:
     """The table of one problem, below a line with its environment. Raises UsageError for an unknown format."""
-    if board.environment is None:
-        where = "not measured yet"
-    else:
-        versus = f"; ratio to {board.baseline} at {board.baseline_rate}" if board.baseline_rate else ""
-        where = f"{board.environment.line()}; timer {board.timer or 'none'}{versus}"
-    if board.copy_gbs is not None:
-        where += f"; memory-bound: a copy of as many bytes reaches {board.copy_gbs:.4g} GB/s"
-    unit = "GB/s, of copy" if board.in_gbs else "TFLOPS"
-    columns = {unit if name == "TFLOPS" else name: align for name, align in _BOARD.items()}
-    body = _table(columns, (_cells(row, in_gbs=board.in_gbs) for row in board.rows), table_format)
-    return f"{board.problem} on {board.gpu}\n{where}\n\n{body}\n"
+    plain = table_format == PLAIN
+    rate, scale = _rate(board)
+    several = not plain or len({row.model for row in board.rows}) > 1
+    columns: _Columns = {
+        "rank": lambda row: figure(row.rank, "d"),
+        "iteration": lambda row: row.iteration,
+        "model": lambda row: row.model if several else "",
+        "time_ms": lambda row: figure(row.time_ms),
+        rate: lambda row: _share(row) if board.in_gbs else figure(row.tflops and row.tflops * scale),
+        "ratio": lambda row: figure(row.ratio, ".4f"),
+        "95% interval": lambda row: interval(row.ratio_low, row.ratio_high),
+        "max_abs_err": lambda row: figure(row.max_abs_err, ".2g"),
+        "kept as": lambda row: row.kept_as,
+        "bound": lambda row: row.bound or "",
+    }
+    columns |= {} if plain else {"notes": lambda row: "; ".join(_notes(row))}
+    body = table(
+        board.rows,
+        columns,
+        table_format,
+        right=("rank", "time_ms", rate, "ratio", "max_abs_err"),
+        optional=("max_abs_err", rate, "bound", "time_ms", "model", "kept as"),
+        cut={"iteration": 24, "model": 12},
+    )
+    said = _environment(board)
+    below = footnotes((_short(row, several=several), _notes(row)) for row in board.rows) if plain else ""
+    return f"{board.problem} on {board.gpu}\n{paragraph(said) if plain else said}\n\n{body}\n" + (
+        f"\n{below}\n" if below else ""
+    )
 
 
-def comparisons(found: list[Comparison], table_format: str = "simple") -> str:
+def ladders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
+    """The table of each board, and below them what their words mean."""
+    return "\n".join([*(leaderboard(board, table_format) for board in boards), paragraph(_LEGEND)])
+
+
+def comparisons(found: list[Comparison], table_format: str = PLAIN) -> str:
     """The comparisons of two runs: changes first, then equals, then those that cannot be compared."""
     order = list(Change)
-    rows = (
-        (
-            each.problem,
-            each.model,
-            each.iteration,
-            each.verdict.value,
-            "" if each.quotient is None else f"{100 * (each.quotient - 1):+.2f}%",
-            _interval(each.low, each.high),
-            _figure(each.ratio_a, ".4f"),
-            _figure(each.ratio_b, ".4f"),
-            each.why or "; ".join(each.notes),
-        )
-        for each in sorted(found, key=lambda each: (order.index(each.verdict), each.problem))
+    ordered = sorted(found, key=lambda each: (order.index(each.verdict), each.problem))
+    columns: _Columns = {
+        "problem": lambda each: each.problem,
+        "model": lambda each: each.model,
+        "iteration": lambda each: each.iteration,
+        "verdict": lambda each: each.verdict.value,
+        "change": lambda each: "" if each.quotient is None else f"{100 * (each.quotient - 1):+.2f}%",
+        "95% interval of B / A": lambda each: interval(each.low, each.high),
+        "ratio A": lambda each: figure(each.ratio_a, ".4f"),
+        "ratio B": lambda each: figure(each.ratio_b, ".4f"),
+    }
+    plain = table_format == PLAIN
+    columns |= {} if plain else {"notes": _why}
+    body = table(
+        ordered,
+        columns,
+        table_format,
+        right=("change", "ratio A", "ratio B"),
+        optional=("ratio A", "ratio B", "model", "95% interval of B / A"),
+        cut={"iteration": 24, "model": 12},
     )
+    below = footnotes((f"{each.problem} {each.iteration}", filter(None, [_why(each)])) for each in ordered)
     counts = Counter(each.verdict for each in found)
     told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in order if counts[verdict])
-    return f"{_table(_COMPARISON, rows, table_format)}\n\n{told}"
+    return "\n\n".join(filter(None, (body, below if plain else "", told)))
 
 
 def play_off(held: PlayOff) -> str:
     """The order of a play-off, each entry with its distance from the first."""
-    rows = (
-        (
-            each.model,
-            each.iteration,
-            f"{statistics.geometric_mean(each.ratios):.4f}",
-            "" if each.behind == 1 else f"{100 * (each.behind - 1):.2f}%",
-            "" if each.behind == 1 else f"[{100 * (each.low - 1):.2f}, {100 * (each.high - 1):.2f}]",
-        )
-        for each in held.standings
-    )
+    columns: _Columns = {
+        "model": lambda each: each.model,
+        "iteration": lambda each: each.iteration,
+        "ratio": lambda each: f"{statistics.geometric_mean(each.ratios):.4f}",
+        "behind": lambda each: "" if each.behind == 1 else f"{100 * (each.behind - 1):.2f}%",
+        "95% interval, %": lambda each: (
+            "" if each.behind == 1 else f"[{100 * (each.low - 1):.2f}, {100 * (each.high - 1):.2f}]"
+        ),
+    }
     title = f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds"
-    return f"{title}\n\n{_table(_PLAY_OFF, rows)}"
+    return f"{title}\n\n{table(held.standings, columns, right=('ratio', 'behind'), cut={'iteration': 24, 'model': 12})}"
 
 
 def narrowing(selection: Selection) -> str:
@@ -120,41 +146,86 @@ def no_iteration(key: str, selection: Selection, name: str = "iteration") -> str
     return f"no {name} under tuning/{key}/ {rest}"
 
 
-def _table(columns: Mapping[str, str], rows: Iterable[tuple[str, ...]], table_format: str = "simple") -> str:
-    check_format(table_format)
-    headers, aligned = tuple(columns), tuple(columns.values())
-    return tabulate(list(rows), headers, table_format, disable_numparse=True, colalign=aligned)
+def _of_leader(fill: Callable[[BoardRow], str]) -> Callable[[Board], str]:
+    return lambda board: fill(board.leader) if board.leader else ""
 
 
-def _cells(row: BoardRow, *, in_gbs: bool) -> tuple[str, ...]:
-    notes = []
+def _remarks(board: Board) -> str:
+    """What a reader of the leader must know, in a word or two."""
+    leader = board.leader
+    if leader is None:
+        return NOT_MEASURED if board.environment is None else "none passed"
+    level = sum(row.rank == 1 for row in board.rows) - 1
+    said = ((f"{level} level", level), ("stale", leader.stale), ("unstable", _unstable(leader)))
+    return ", ".join(word for word, holds in said if holds)
+
+
+def _summary(boards: Sequence[Board]) -> str:
+    """What the leaders' table says in all, and what its words mean."""
+    led = [board.leader for board in boards if board.leader]
+    said = [f"{len(boards)} problems, {len(led)} with a leader"]
+    if led:
+        mean = statistics.geometric_mean(row.ratio for row in led if row.ratio)
+        said[0] += f", {sum(row.is_ahead for row in led)} certainly faster than the library; geometric mean {mean:.3f}"
+        said.append("±: half of the 95% interval. N level: as many more at rank 1")
+    if stale := [row.stale for row in led if row.stale]:
+        changed = " or the ".join(sorted({each for row in stale for each in row}))
+        said.append(f"{len(stale)} stale: the {changed} has changed since")
+    return f"{'. '.join(said)}. --shape KEY shows one ladder, --all every one."
+
+
+def _where(board: Board) -> str:
+    assert board.environment is not None
+    return f"{board.environment.line()}; timer {board.timer or 'none'}"
+
+
+def _environment(board: Board) -> str:
+    """Where a board was measured, against what, and how fine its figures are."""
+    if board.environment is None:
+        return "not measured yet"
+    parts = [_where(board)]
+    if board.baseline_rate:
+        parts.append(f"ratio to {board.baseline} at {board.baseline_rate}")
+    if board.copy_gbs is not None:
+        parts.append(f"memory-bound: a copy of as many bytes reaches {board.copy_gbs:.4g} GB/s")
+    if board.resolution is not None:
+        parts.append(f"resolution ±{board.resolution:.2%}, the median half of the 95% intervals")
+    return "; ".join(parts)
+
+
+def _rate(board: Board) -> tuple[str, float]:
+    """The name of the column of throughput, and what TFLOPS are multiplied by to be in its unit."""
+    if board.in_gbs:
+        return "GB/s, of copy", 1.0
+    unit = board.baseline_rate.legible.unit if board.baseline_rate else TFLOPS
+    return unit, 1e3 if unit == GFLOPS else 1.0
+
+
+def _share(row: BoardRow) -> str:
+    return figure(row.gbs) + ("" if row.of_copy is None else f", {row.of_copy:4.0%}")
+
+
+def _unstable(row: BoardRow) -> bool:
+    """Whether its interval did not become narrow; of a CPU the board states its resolution instead."""
+    return row.stable is False and not gpus.find(row.gpu).is_cpu
+
+
+def _notes(row: BoardRow) -> Iterable[str]:
     if row.stale:
-        notes.append(f"stale: {', '.join(row.stale)}")
+        yield f"stale: {', '.join(row.stale)}"
     if row.behind is not None:
-        notes.append("play-off: first" if row.behind == 1 else f"play-off: {100 * (row.behind - 1):.2f}% behind")
-    if row.stable is False:
-        notes.append("unstable")
+        yield "play-off: first" if row.behind == 1 else f"play-off: {100 * (row.behind - 1):.2f}% behind"
+    if _unstable(row):
+        yield "unstable"
     if row.status != Status.PASSED:
-        notes.append(row.status if row.reason is None else f"{row.status}: {row.reason}")
-    share = "" if row.of_copy is None else f", {row.of_copy:4.0%}"
-    return (
-        _figure(row.rank, "d"),
-        row.iteration,
-        row.model,
-        _figure(row.time_ms, ".4g"),
-        f"{_figure(row.gbs, '.4g')}{share}" if in_gbs else _figure(row.tflops, ".4g"),
-        _figure(row.ratio, ".4f"),
-        _interval(row.ratio_low, row.ratio_high),
-        _figure(row.max_abs_err, ".2g"),
-        row.decision or "",
-        row.bound or "",
-        "; ".join(notes),
-    )
+        yield row.status if row.reason is None else f"{row.status}: {row.reason}"
 
 
-def _figure(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
+def _short(row: BoardRow, *, several: bool) -> str:
+    """An iteration's number, and its model where there are several."""
+    number = row.iteration.partition("_")[0]
+    return f"{row.model} {number}" if several else number
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"[{low:.4f}, {high:.4f}]"
+def _why(found: Comparison) -> str:
+    return found.why or "; ".join(found.notes)

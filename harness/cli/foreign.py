@@ -6,7 +6,6 @@ from typing import Annotated
 from cyclopts import Parameter
 from tabulate import tabulate
 
-from harness.boards.tables import check_format
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.app import app
@@ -20,6 +19,7 @@ from harness.extras.foreign.bench import ForeignPlan, bench
 from harness.extras.foreign.board import ForeignBoard
 from harness.extras.foreign.finding import AuditFinding
 from harness.machine.progress import console
+from harness.machine.table import check_format
 from harness.records.base import Cause, Status
 
 

@@ -22,6 +22,7 @@ from harness.extras.overhead.ways import ways
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
+from harness.machine.table import check_format
 
 SMALL: Final = "matmul_f32fp32_128x128x128"
 LARGE: Final = "matmul_bf16fp32_4096x4096x4096"
@@ -140,7 +141,7 @@ def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.
 @app.command
 def overhead(*, gpu: GpuKey = gpus.AUTO, json: Json = False, format: TableFormat = "simple") -> Reply[list[HostTime]]:
     """Time what one call costs the host: lazy, eager and compiled kernels, every execution backend, and torch."""
-    tables.check_format(format)
+    check_format(format)
     found, device = gpus.resolve(gpu)
     with reporting(len(ways())) as reporter:
         figures = calls.measure(Tree.here(), found, device, reporter)

@@ -14,6 +14,7 @@ from harness.cli.app import app
 from harness.cli.options import BuildOptions, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import UsageError
+from harness.machine.table import check_format
 
 
 class NewData(msgspec.Struct, frozen=True):
@@ -23,11 +24,14 @@ class NewData(msgspec.Struct, frozen=True):
 
 
 @app.command(name="leaderboard")
-def show(
-    chosen: SelectionOptions = SelectionOptions(), *, format: TableFormat = "simple"
+def show_boards(
+    chosen: SelectionOptions = SelectionOptions(),
+    *,
+    all: Annotated[bool, Parameter(negative="", help="Show every row of every problem, not only the leaders.")] = False,
+    format: TableFormat = "simple",
 ) -> Reply[tuple[BoardRow, ...]]:
-    """Print the leaderboard from the records; measures nothing."""
-    return leaderboards(chosen.key, chosen, format)
+    """Print the leader of each problem, or with --shape a whole ladder, from the records; measures nothing."""
+    return leaderboards(chosen.key, chosen, format, whole=all)
 
 
 @app.command(name="next")
@@ -56,14 +60,17 @@ def new(
     return Reply(NewData(str(path)), lambda: tree.short(path))
 
 
-def leaderboards(key: str, chosen: SelectionOptions, table_format: str = "simple") -> Reply[tuple[BoardRow, ...]]:
-    """The boards of a GPU key. Raises UsageError where nothing is selected."""
+def leaderboards(
+    key: str, chosen: SelectionOptions, table_format: str = "simple", *, whole: bool = False
+) -> Reply[tuple[BoardRow, ...]]:
+    """The boards of a GPU key: the leaders, or ladders if ``whole`` or if one is chosen. Raises UsageError."""
+    check_format(table_format)
     boards, complaints = leaderboard.boards(Tree.here(), key, chosen.selection)
     problems = reported(complaints)
     if not boards:
         raise UsageError(tables.no_iteration(key, chosen.selection))
+    whole = whole or chosen.iter is not None or len({board.problem for board in boards}) == 1
+    show = tables.ladders if whole else tables.leaders
     return Reply(
-        tuple(row for board in boards for row in board.rows),
-        lambda: "\n".join(tables.leaderboard(board, table_format) for board in boards),
-        problems=problems,
+        tuple(row for board in boards for row in board.rows), lambda: show(boards, table_format), problems=problems
     )

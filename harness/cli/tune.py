@@ -8,7 +8,6 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards.tables import check_format
 from harness.catalog import gpus
 from harness.catalog.families import Families
 from harness.catalog.tree import Tree, check_model
@@ -27,6 +26,7 @@ from harness.extras.tune.space import frozen, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
+from harness.machine.table import check_format
 from harness.records.store import read
 
 Engine = Literal["tilebench", "tilelang", "exhaustive"]

@@ -12,9 +12,9 @@ from harness.errors import printable
 from harness.extras.foreign import results
 from harness.extras.foreign.record import Basis, ForeignRecord
 from harness.extras.foreign.scripts import ForeignScript
-from harness.extras.table import figure, interval
-from harness.extras.table import table as as_table
 from harness.machine.progress import console
+from harness.machine.table import figure, interval
+from harness.machine.table import table as as_table
 from harness.records.base import Environment, Status
 
 RIGHT: Final = ("rank", "time_ms", "TFLOPS", "ratio", "claimed ms", "ours/claimed")

@@ -7,8 +7,6 @@ import msgspec
 
 from harness.catalog.tree import Tree
 from harness.extras.overhead.ways import CallTime, NoSuchWay, Way, run_way, ways
-from harness.extras.table import figure
-from harness.extras.table import table as as_table
 from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
@@ -16,6 +14,8 @@ from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker, measuring_co
 from harness.machine import files
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.machine.table import figure
+from harness.machine.table import table as as_table
 from harness.runs.run import alone
 
 DEADLINE_S: Final = 120.0
@@ -75,6 +75,7 @@ def table(times: list[HostTime], table_format: str = "simple") -> str:
         },
         table_format,
         right=("µs per call", "±", "of torch's"),
+        optional=("±",),
     )
 
 

@@ -14,13 +14,13 @@ from harness.catalog.names import name_of
 from harness.catalog.tree import Tree
 from harness.errors import UsageError
 from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, SampleJudge, sample_judge
-from harness.extras.table import figure
-from harness.extras.table import table as as_table
 from harness.judge import contract
 from harness.judge.candidate import Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.machine.table import figure
+from harness.machine.table import table as as_table
 from harness.records.results import Measurement
 from harness.records.sustained import SustainedMeasurement
 
@@ -130,7 +130,6 @@ def table(findings: list[AdversaryFinding]) -> str:
             "reason given": lambda each: each.reason,
             "": lambda each: "" if each.sound else f"UNSOUND: must be {' or '.join(each.expected)}",
         },
-        widths={"reason given": 70},
     )
 
 

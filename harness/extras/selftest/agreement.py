@@ -8,8 +8,6 @@ import msgspec
 
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
-from harness.extras.table import figure
-from harness.extras.table import table as as_table
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import bench, build, verify
@@ -17,6 +15,8 @@ from harness.judge.processes import start_forkserver
 from harness.judge.sustaining import SustainedSettings, sustain
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.machine.table import figure
+from harness.machine.table import table as as_table
 from harness.records.results import Measurement
 from harness.records.sustained import SustainedMeasurement
 

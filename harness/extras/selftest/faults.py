@@ -15,10 +15,10 @@ from harness.extras.scratch_tree import copied_tree
 from harness.extras.selftest.adversaries import constants
 from harness.extras.selftest.commands import processes_left, start
 from harness.extras.selftest.scratch_tree import sample_folder
-from harness.extras.table import table as as_table
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device, used_bytes
 from harness.machine.progress import Reporter
+from harness.machine.table import table as as_table
 from harness.records.base import Status
 
 SAMPLES: Final = "tests/samples/bad_on_gpu"
@@ -100,7 +100,6 @@ def table(finding: FaultFinding) -> str:
             "the one after": lambda each: each.next,
             "": lambda each: "" if each.sound else f"must be {' or '.join(each.expected)}",
         },
-        widths={"reason given": 70, "the one after": 40},
     )
     left = f"{finding.left_processes} processes and {max(0, finding.left_bytes) >> 20} MiB of device memory left"
     return f"{body}\n\n{left}"

@@ -7,9 +7,9 @@ from typing import Any, Final
 from tabulate import tabulate
 
 from harness.errors import UsageError
-from harness.extras.table import figure, interval, table
 from harness.extras.tune.record import SCREEN, Pick, RankedCandidate, TuningTrial, ranked
 from harness.extras.tune.space import constant, text, words
+from harness.machine.table import figure, interval, table
 from harness.records.base import Status
 
 PICTURES: Final = (".svg", ".png")

@@ -1,11 +1,13 @@
 """The leaderboard ranks records as they lie on the disk, and nothing else."""
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from harness.boards import leaderboard
+from harness.boards import leaderboard, tables
 from harness.boards.leaderboard import Board, BoardRow
 from harness.boards.tables import leaderboard as table
 from harness.catalog import gpus
@@ -14,6 +16,7 @@ from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha
 from harness.records.base import Cause, Environment, Stage, Status
 from harness.records.results import Record
 from harness.records.store import append
+from tests.harness.checkout import ROOT
 from tests.harness.examples import ENVIRONMENT, measurement, record
 
 SHAPE = "matmul_f32fp32_8x8x8"
@@ -117,20 +120,26 @@ def test_a_wide_interval_is_no_worse_than_what_it_reaches(ladder: Ladder) -> Non
     assert {row.rank for row in ladder.rows()} == {1}
 
 
-def test_keep_needs_the_whole_interval_above_the_best_so_far(ladder: Ladder) -> None:
+def test_a_step_needs_the_whole_interval_above_the_best_so_far(ladder: Ladder) -> None:
     ladder.measured(0, 0.99, 1.01)
     ladder.measured(1, 1.10, 1.20)
-    ladder.measured(2, 1.19, 1.40)  # better, but not certainly
-    ladder.measured(3, 1.21, 1.22)
+    ladder.measured(2, 1.19, 1.23)  # better, but not certainly
+    ladder.measured(3, 1.24, 1.25)
     ladder.measured(4, 0.50, 0.60)
-    decided = {row.iteration[:7]: row.decision for row in ladder.rows()}
-    assert decided == {
-        "iter000": "KEEP",
-        "iter001": "KEEP",
-        "iter002": "DISCARD",
-        "iter003": "KEEP",
-        "iter004": "DISCARD",
+    kept = {row.iteration[:7]: (row.decision, row.kept_as) for row in ladder.rows()}
+    assert kept == {
+        "iter000": ("KEEP", "step"),
+        "iter001": ("KEEP", "step"),
+        "iter002": ("DISCARD", ""),
+        "iter003": ("KEEP", "leader"),
+        "iter004": ("DISCARD", ""),
     }
+
+
+def test_a_leader_is_kept_even_where_it_is_not_certainly_above_the_best_before_it(ladder: Ladder) -> None:
+    ladder.measured(1, 1.10, 1.20)
+    ladder.measured(2, 1.19, 1.40)
+    assert [(row.decision, row.kept_as) for row in ladder.rows()] == [("KEEP", "leader")] * 2
 
 
 def test_decisions_follow_the_ladder_not_the_order_of_measuring_and_are_each_models_own(ladder: Ladder) -> None:
@@ -288,6 +297,53 @@ def test_the_table_has_what_a_reader_needs(ladder: Ladder) -> None:
     title, where, *body = text.splitlines()
     assert title == f"{SHAPE} on cpu"
     assert "A processor" in where
-    assert "timer host" in where
-    for word in ("iter001_idea", "[1.0000, 1.1000]", "KEEP", "unstable", "failed: it did not compile"):
+    assert "timer host" in " ".join(text.split())
+    for word in ("iter001_idea", "[1.0000, 1.1000]", "leader", "iter003: failed: it did not compile"):
         assert any(word in line for line in body), word
+
+
+def test_a_cpu_states_its_resolution_and_a_gpu_marks_what_is_unstable(ladder: Ladder) -> None:
+    ladder.made(1, measurement=measurement(0.98, 1.02, stable=False))
+    ladder.made(2, measurement=measurement(0.45, 0.55, stable=False))
+    (board,) = ladder.boards()
+    assert board.resolution == pytest.approx(0.06)
+    assert "resolution ±6.00%" in table(board)
+    assert "unstable" not in table(board)
+    rows = tuple(msgspec.structs.replace(row, gpu="h200") for row in board.rows)
+    on_gpu = replace(board, gpu="h200", rows=rows)
+    assert on_gpu.resolution is None
+    assert "all: unstable" in table(on_gpu)
+
+
+def test_the_leaders_are_one_line_a_problem_and_say_what_stands_behind_them(ladder: Ladder) -> None:
+    ladder.measured(0, 0.99, 1.01)
+    ladder.made(1, measurement=measurement(1.40, 1.42))
+    ladder.made(2, measurement=measurement(1.41, 1.43))
+    other = "matmul_f32fp32_16x16x16"
+    path = ladder.tree.folder("cpu") / "srcs" / other / "me" / "iter001_idea.py"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    text = tables.leaders(ladder.boards())
+    (line,) = (line for line in text.splitlines() if line.startswith(SHAPE))
+    assert line.split() == [SHAPE, "iter002_idea", "1.4200", "0.70%", "1", "1", "level"]
+    (line,) = (line for line in text.splitlines() if line.startswith(other))
+    assert line.split() == [other, "not", "measured"]
+    assert "2 problems, 1 with a leader, 1 certainly faster than the library; geometric mean 1.420" in " ".join(
+        text.split()
+    )
+
+
+def test_the_shipped_boards_keep_the_rule_of_ranks() -> None:
+    """A row has the rank above it just where its interval reaches that of this rank's first row."""
+    boards, _ = leaderboard.boards(Tree(ROOT), "h200", Selection())
+    compared = 0
+    for board in boards:
+        first = board.leader
+        for above, row in itertools.pairwise(row for row in board.rows if row.rank is not None and row.behind is None):
+            assert above.rank and row.rank and row.ratio_high and above.ratio
+            first = above if first is None or above.rank != first.rank else first
+            assert first.ratio_low is not None
+            assert (row.rank == above.rank) == (row.ratio_high >= first.ratio_low), row
+            compared += 1
+        assert all(row.decision == "KEEP" for row in board.rows if row.rank == 1)
+    assert compared > 100

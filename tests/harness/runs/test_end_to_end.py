@@ -77,14 +77,21 @@ def copied(measured: Checkout, tmp_path: Any) -> Iterator[Checkout]:
 # What a run gives.
 
 
-def test_bench_prints_a_leaderboard_a_problem(measured: Checkout) -> None:
+def test_bench_prints_the_leader_of_each_problem(measured: Checkout) -> None:
     printed: str = measured.printed  # type: ignore[attr-defined]
+    for shape in (SHAPE, OTHER_SHAPE):
+        assert sum(line.startswith(f"{shape} ") for line in printed.splitlines()) == 1
+    assert measured.run("leaderboard").stdout == printed
+
+
+def test_all_prints_a_ladder_a_problem(measured: Checkout) -> None:
+    printed = measured.run("leaderboard", "--all").stdout
     for shape in (SHAPE, OTHER_SHAPE):
         assert printed.count(f"{shape} on cpu\n") == 1
     assert printed.count("iter000_torch_matmul") == 3
     assert "95% interval" in printed
     assert "failed" not in printed
-    assert measured.run("leaderboard").stdout == printed
+    assert f"{SHAPE} on cpu\n" in measured.run("leaderboard", "--shape", SHAPE).stdout
 
 
 def test_bench_leaves_the_files_that_the_contract_names(measured: Checkout) -> None:
