@@ -21,7 +21,7 @@ _LEGEND: Final = "kept as: the leader of the board, or a step, which was certain
 def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
     """One line for each problem: the first row of its newest board, below the environments.
 
-    A column whose cells are all empty is left out; so are the first of ``optional`` where the terminal is narrow.
+    An empty optional column is left out. On a narrow terminal the first of ``optional`` are, too.
     """
     newest = list({board.problem: board for board in reversed(boards)}.values())[::-1]
     shown = [board for board in newest if board.competes] or newest
