@@ -1,8 +1,7 @@
 """The sustained regime over a notebook: which rows it measures, why it skips others, and the record of each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from harness.boards import leaderboard
@@ -10,33 +9,19 @@ from harness.boards.leaderboard import Board
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode
 from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Referees, Rejection, Settings
-from harness.judge.facts.gpu import Gpu
-from harness.judge.pipeline import build, check, verify
+from harness.judge.candidate import Candidate, Rejection
+from harness.judge.pipeline import verify
 from harness.judge.sustaining import SustainedSettings, sustain
-from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import Cause, Environment, Status, identity
 from harness.records.environment import describing
 from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
-from harness.runs.run import alone, prepare
+from harness.runs.run import TURNS, Plan, alone, built_ahead, prepare
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
 MEMORY_BOUND: Final = "memory-bound, so the power limit does not set its speed"
-
-
-@dataclass(frozen=True, slots=True)
-class SustainedPlan:
-    """What to measure in the sustained regime, and how."""
-
-    tree: Tree
-    gpu: Gpu
-    device: Device | None
-    settings: Settings
-    again: bool = False
-    regime: SustainedSettings = field(default_factory=SustainedSettings)
 
 
 @dataclass(slots=True)
@@ -55,33 +40,50 @@ class SustainedResults:
         return ExitCode.REJECTED if failed else ExitCode.PASSED
 
 
-Row = tuple[Iteration, Measurement]
+def hold(
+    plan: Plan, regime: SustainedSettings, selection: Selection, reporter: Reporter, top: int = 1
+) -> SustainedResults:
+    """Measure the first ``top`` rows of each problem and the rows tied with its leader; reuse what is recorded.
 
-
-def hold(plan: SustainedPlan, selection: Selection, reporter: Reporter) -> SustainedResults:
-    """Measure the leader of each problem and the rows tied with it; those that are recorded are reused."""
+    What may be the machine's fault is measured once more at the end, in new processes.
+    """
     results = SustainedResults()
     environment = describing(plan.tree.root, plan.gpu, plan.device)
-    waiting: list[Row] = []
-    for iteration, measured in chosen(plan, selection, results.skipped):
+    waiting: dict[Iteration, Measurement] = {}
+    for iteration, paired in chosen(plan, selection, results.skipped, top):
         known = None if plan.again else recorded(plan.tree, iteration, environment(iteration.problem.operator))
         if known is None:
-            waiting.append((iteration, measured))
-            continue
-        results.records.append(known)
-        results.reused += 1
+            waiting[iteration] = paired
+        else:
+            results.records.append(known)
+            results.reused += 1
     if not waiting:
         return results
     with alone(plan.tree, plan.gpu, plan.device):
         prepare(plan.gpu, plan.device, reporter)
-        for record in _measured(plan, waiting, environment, reporter):
-            results.records.append(record)
-            reporter.finished(line(record), advance=False)
+        for turn in range(TURNS):
+            retried: dict[Iteration, Measurement] = {}
+            with built_ahead(plan, list(waiting), reporter) as built:
+                for candidate, rejection in built:
+                    iteration = candidate.iteration
+                    reporter.doing(f"sustained {iteration}")
+                    outcome = rejection or _outcome(candidate, waiting[iteration], regime)
+                    record = _record(candidate, outcome, environment(iteration.problem.operator))
+                    append(plan.tree.sustained(iteration.gpu, iteration.shape_key, iteration.model), record)
+                    reporter.finished(line(record), advance=False)
+                    if fault_attribution.is_retried(record.cause, plan.gpu) and turn + 1 < TURNS:
+                        retried[iteration] = waiting[iteration]
+                    else:
+                        results.records.append(record)
+            if not (waiting := retried):
+                break
     return results
 
 
-def chosen(plan: SustainedPlan, selection: Selection, skipped: dict[str, str]) -> Iterator[Row]:
-    """The rows of the first rank of each problem's newest board; says in ``skipped`` why a problem has none."""
+def chosen(
+    plan: Plan, selection: Selection, skipped: dict[str, str], top: int = 1
+) -> Iterator[tuple[Iteration, Measurement]]:
+    """The rows to measure, from each problem's newest board; says in ``skipped`` why a problem has none."""
     boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, selection)
     newest = {board.problem: board for board in reversed(boards)}
     for board in newest.values():
@@ -90,15 +92,14 @@ def chosen(plan: SustainedPlan, selection: Selection, skipped: dict[str, str]) -
         elif board.in_gbs:
             skipped[board.problem] = MEMORY_BOUND
         else:
-            yield from _leading(plan.tree, board, selection)
+            yield from _leading(plan.tree, board, selection, top)
 
 
-def _leading(tree: Tree, board: Board, selection: Selection) -> Iterator[Row]:
+def _leading(tree: Tree, board: Board, selection: Selection, top: int) -> Iterator[tuple[Iteration, Measurement]]:
     iterations, _ = tree.scan(board.gpu, selection)
+    rows = [row for row in board.rows if row.rank is not None and not row.stale and not row.is_baseline]
     leading = {
-        (row.model, row.iteration): row.record
-        for row in board.rows
-        if row.rank == 1 and not row.stale and not row.is_baseline
+        (row.model, row.iteration): row.record for position, row in enumerate(rows) if row.rank == 1 or position < top
     }
     for iteration in iterations:
         record = leading.get((iteration.model, iteration.name)) if iteration.shape_key == board.problem else None
@@ -131,46 +132,28 @@ def recorded(tree: Tree, iteration: Iteration, environment: Environment) -> Sust
     )
 
 
-def _measured(
-    plan: SustainedPlan, rows: list[Row], environment: Callable[[str], Environment], reporter: Reporter
-) -> Iterator[SustainedRecord]:
-    referees = Referees(plan.tree.root, plan.gpu)
+def _outcome(candidate: Candidate, paired: Measurement, regime: SustainedSettings) -> SustainedMeasurement | Rejection:
     try:
-        for iteration, paired in rows:
-            reporter.doing(f"sustained {iteration}")
-            judged_in = environment(iteration.problem.operator)
-            enter = partial(Candidate.enter, iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
-            record = _once(enter, paired, plan, judged_in)
-            append(plan.tree.sustained(iteration.gpu, iteration.shape_key, iteration.model), record)
-            yield record
-    finally:
-        referees.leave()
-
-
-def _once(
-    enter: Callable[[], Candidate], paired: Measurement, plan: SustainedPlan, environment: Environment, turn: int = 0
-) -> SustainedRecord:
-    """The outcome of one row; what may be the machine's fault is measured once more in new processes."""
-    candidate = enter()
-    measured: SustainedMeasurement | None = None
-    rejection: Rejection | None = None
-    try:
-        measured = sustain(verify(build(check(candidate))), paired, plan.regime)
-    except Rejection as found:
-        rejection = fault_attribution.attribute(candidate, found)
+        return sustain(verify(candidate), paired, regime)
+    except Rejection as rejection:
+        return fault_attribution.attribute(candidate, rejection)
     finally:
         candidate.leave()
-    if rejection is not None and turn == 0 and fault_attribution.is_retried(rejection.cause, plan.gpu):
-        return _once(enter, paired, plan, environment, turn + 1)
+
+
+def _record(
+    candidate: Candidate, outcome: SustainedMeasurement | Rejection, environment: Environment
+) -> SustainedRecord:
+    rejection = outcome if isinstance(outcome, Rejection) else None
     return SustainedRecord(
         **identity(candidate.iteration),
-        status=Status.PASSED if rejection is None else rejection.cause.status,
+        status=rejection.cause.status if rejection else Status.PASSED,
         source_sha256=candidate.source_sha256,
         families_sha256=candidate.families_sha256,
         environment=environment,
-        cause=None if rejection is None else rejection.cause,
-        reason=None if rejection is None else rejection.reason,
-        measurement=measured,
+        cause=rejection.cause if rejection else None,
+        reason=rejection.reason if rejection else None,
+        measurement=None if isinstance(outcome, Rejection) else outcome,
     )
 
 

@@ -8,16 +8,17 @@ from cyclopts import Parameter
 
 from harness.authoring import scaffold
 from harness.boards import sustained, tables
-from harness.boards.sustained import SustainedPlan, SustainedResults
+from harness.boards.sustained import SustainedResults
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.notebook import leaderboards
-from harness.cli.options import BuildOptions, GpuKey, MeasureOptions, SelectionOptions
+from harness.cli.options import BuildOptions, GpuKey, MeasureOptions, SelectionOptions, check_least
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
 from harness.evidence import report, toolchain
 from harness.evidence.report import BuildRow
+from harness.judge.sustaining import SustainedSettings
 from harness.machine.progress import console, reporting
 from harness.records.base import Stage, Status
 from harness.records.results import Record
@@ -87,6 +88,9 @@ def bench(
     regime: Annotated[
         Regime, Parameter(help="At equal clocks, or alone at the power limit; the second for the leaders alone.")
     ] = "both",
+    sustained_top: Annotated[
+        int, Parameter(help="So many first rows of a problem take part at the power limit; ties of the leader always.")
+    ] = 1,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
     results = _carry_out(chosen, Stage.BENCH, how) if regime != "sustained" else Results()
@@ -94,7 +98,8 @@ def bench(
     told = _reply(results)
     if regime == "paired":
         return replace(told, text=lambda: leaderboards(key, chosen).text())
-    held = _sustain(chosen, how)
+    check_least("sustained-top", sustained_top, 1)
+    held = _sustain(chosen, how, sustained_top)
     if regime == "sustained":
         for shape_key, reason in held.skipped.items():
             console.print(f"{shape_key}: no sustained figure: {reason}", markup=False)
@@ -106,12 +111,12 @@ def bench(
     )
 
 
-def _sustain(chosen: SelectionOptions, how: MeasureOptions) -> SustainedResults:
+def _sustain(chosen: SelectionOptions, how: MeasureOptions, top: int) -> SustainedResults:
     """Measure the leaders of the chosen problems in the sustained regime, with progress on stderr."""
     gpu, device = gpus.resolve(chosen.gpu, force=how.force)
-    plan = SustainedPlan(Tree.here(), gpu, device, how.settings(gpu), how.again)
+    plan = Plan(Tree.here(), gpu, device, (), how.settings(gpu), again=how.again)
     with reporting(0) as reporter:
-        return sustained.hold(plan, chosen.selection, reporter)
+        return sustained.hold(plan, SustainedSettings(), chosen.selection, reporter, top)
 
 
 def _carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions()) -> Results:

@@ -7,11 +7,19 @@ from harness.records.base import Cause, Environment, IterationRecord, Status
 
 
 class SustainedPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The counted part of one side's phase: ms per launch, launches, and the chip meanwhile; None on a CPU."""
+    """The counted part of one side's phase: ms per launch, launches, and the chip meanwhile; None on a CPU.
+
+    ``at_limit_ms`` is the time at exactly the power limit, if the limit held the phase back.
+    """
 
     launch_ms: float
     launches: int
     chip: PowerReading | None = None
+    at_limit_ms: float | None = None
+
+    @property
+    def time_ms(self) -> float:
+        return self.launch_ms if self.at_limit_ms is None else self.at_limit_ms
 
 
 class SustainedSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -138,7 +138,19 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Env
 def _carry_out(
     plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
 ) -> Iterator[tuple[Iteration, Record, bool]]:
-    """Run stages without a device ahead on the CPU cores, while one pair of processes uses the device."""
+    with built_ahead(plan, iterations, reporter) as built:
+        for candidate, rejection in built:
+            judged_in = environment(candidate.iteration.problem.operator)
+            yield candidate.iteration, *_finish(plan, candidate, rejection, judged_in, reporter)
+            reporter.doing(_building(iterations))
+
+
+@contextmanager
+def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> Iterator[Iterator[Entry]]:
+    """Run stages without a device ahead on the CPU cores, while one pair of processes uses the device.
+
+    Gives the candidates in order, each with its rejection if it has failed. Their processes end with the context.
+    """
     apart = plan.uses_device and plan.gpu.is_cpu
     jobs = cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
     stopped = threading.Event()
@@ -168,15 +180,16 @@ def _carry_out(
     window = CPU_BATCH if apart else 2 * jobs
     try:
         with run_ahead(build, iterations, jobs, window=window, abort=abort, in_batches=apart) as built:
-            reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
-            for candidate, rejection in built:
-                judged_in = environment(candidate.iteration.problem.operator)
-                yield candidate.iteration, *_finish(plan, candidate, rejection, judged_in, reporter)
-                reporter.doing(f"building {len(iterations)} iterations on {jobs} cores")
+            reporter.doing(_building(iterations))
+            yield built
     finally:
         referees.leave()
         for candidate in entered:
             candidate.leave()
+
+
+def _building(iterations: list[Iteration]) -> str:
+    return f"building {len(iterations)} iterations"
 
 
 def _finish(

@@ -5,7 +5,8 @@ import pytest
 from harness.catalog import gpus
 from harness.judge import plausibility
 from harness.judge.facts.problem import parse_shape_key
-from harness.judge.sustaining import SustainedSettings, finished, most_pairs, side_of
+from harness.judge.messages import SidePhase
+from harness.judge.sustaining import SustainedSettings, finished, most_pairs, phase_of, side_of
 from harness.machine.power_meter import PowerReading
 from harness.records.sustained import SustainedMeasurement, SustainedPhase, SustainedSide
 from tests.harness.examples import measurement
@@ -55,9 +56,9 @@ def test_energy_is_power_times_time_and_needs_a_counter() -> None:
         (1.03, 1425, 1480, True),  # a lower clock explains what it loses
         (1.04, 1545, 1480, True),
         (1.05, 1480, 1480, True),
-        (1.11, 1480, 1480, False),
-        (1.11, 1600, 1480, True),  # a higher clock explains what it wins
-        (1.05, 1350, 1480, False),  # nobody wins by a lower clock
+        (1.13, 1480, 1480, False),
+        (1.13, 1600, 1480, True),  # a higher clock explains what it wins
+        (1.05, 1350, 1480, False),  # a lower clock explains no win
     ],
 )
 def test_a_sustained_ratio_is_explained_by_cycles_and_clocks(
@@ -65,6 +66,21 @@ def test_a_sustained_ratio_is_explained_by_cycles_and_clocks(
 ) -> None:
     said = plausibility.sustained(sustained(ratio, mhz, library_mhz), measurement(1.045, 1.055))
     assert (said is None) is believed
+
+
+def test_a_phase_above_the_limit_is_brought_to_it() -> None:
+    chip = PowerReading(1500, 714.0, True, 60, ("power cap",))
+    one = SidePhase(10.0, 10.6, 375)
+    found = phase_of(one, chip, 700.0)
+    assert found.launch_ms == pytest.approx(1.6)
+    assert found.time_ms == pytest.approx(1.6 * 1.02 ** (1 / 3), rel=1e-5)
+    for other, limit_w in (
+        (PowerReading(1980, 714.0, True, 60, ()), 700.0),  # nothing held it back
+        (PowerReading(1980, 600.0, True, 60, ("power cap",)), 700.0),  # for a moment only
+        (chip, None),
+        (None, 700.0),
+    ):
+        assert phase_of(one, other, limit_w).time_ms == pytest.approx(1.6)
 
 
 def test_no_phase_is_faster_than_the_roofline() -> None:
