@@ -1,4 +1,4 @@
-"""A Hopper SM as warp-specialised kernels see it: its warp groups, its shared memory, and how consumers get to work."""
+"""A Hopper SM as warp-specialised kernels see it: its warp groups, its shared memory, and the start of consumers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +21,9 @@ def require_shared(shared_bytes: int) -> None:
 
 @T.macro
 def wait_for_kernel_before(let_next_start: bool) -> None:
-    """Wait until the kernel before has written all of its results; then let the one after start, if that is asked.
+    """Wait until the kernel before has written all of its results, then let the kernel after start if asked.
 
-    TileLang starts a cluster before the kernel before it has ended, asked or not, so every cluster waits here.
+    TileLang starts every cluster before the kernel before has ended, so every cluster waits here.
     """
     T.pdl_sync()
     if let_next_start:
@@ -34,7 +34,7 @@ def wait_for_kernel_before(let_next_start: bool) -> None:
 def run_consumers(groups: int, registers: int | None, thread: Any, consume: Callable[[int], None], group: int) -> None:
     """Send each warp group after the first to ``consume`` with its number, from ``group`` on.
 
-    ``registers`` of a thread are taken first, from what the producer has left; None: as launched.
+    A thread first takes ``registers`` of those that the producer gave back. None: it keeps what it was launched with.
     """
     if group == groups - 1:
         if registers is not None:

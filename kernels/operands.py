@@ -1,4 +1,4 @@
-"""A matrix product as every family sees it: the shapes and dtypes of A, B and C, and how a family refuses."""
+"""A matrix product as every family sees it: shapes and dtypes of A, B and C, and how a family refuses."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -75,7 +76,7 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline_alone_ms: float | None = None
 
 
-class Record(IterationRecord, frozen=True):
+class Record(IterationRecord, frozen=True, dict=True):
     """The outcome of one iteration in one run.
 
     ``stage`` is the last stage that ran. ``source_sha256`` is of the iteration's file, ``families_sha256`` of all
@@ -97,7 +98,7 @@ class Record(IterationRecord, frozen=True):
     measurement: Measurement | None = None
     attempt: str | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A short hash of the content. Fields without a value do not count, so later versions may add fields."""
         return content_id(msgspec.to_builtins(self))

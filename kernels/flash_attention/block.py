@@ -1,4 +1,4 @@
-"""A block of threads at attention: its geometry, what it keeps in shared memory, and each consumer group in registers.
+"""A block of threads at attention: its geometry, its shared memory, and the registers of each consumer group.
 
 Warp group 0 is the producer: one warp of it issues all TMA loads. Every further warp group is a consumer: it has 64
 queries of the tile, one WGMMA high, and the whole state of their softmax in registers.
@@ -107,12 +107,12 @@ class Block:
 
     @property
     def to_log2(self) -> float:
-        """What makes of q · k the exponent of 2."""
+        """The factor from q · k to an exponent of 2."""
         return log2(e) / sqrt(self.depth)
 
     @property
     def masked(self) -> int:
-        """How many blocks of keys, of those that a tile sees first, cross its diagonal or the end of the keys."""
+        """How many of a tile's first blocks of keys cross its diagonal or the end of the keys."""
         if self.causal:
             return ceildiv(self.block_M, self.block_N) + (self.block_M % self.block_N != 0)
         return int(self.tokens % self.block_N != 0)
@@ -120,7 +120,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Shared:
-    """Tiles in shared memory, and the barriers by which they change hands; those of Q are each consumer group's own."""
+    """Tiles in shared memory, and the barriers that hand them over; each consumer group has its own of Q."""
 
     Q: Any
     K: Any
@@ -136,7 +136,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Registers:
-    """What a consumer group keeps: scores, their 16-bit copy, the output, and by row the softmax's state."""
+    """What a consumer group keeps: scores, their 16-bit copy, the output, and the softmax's state of each row."""
 
     S: Any
     P: Any

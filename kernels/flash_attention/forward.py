@@ -51,34 +51,33 @@ def forward(
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
 
-    One warp loads Q, and K and V into two rings; P = exp2 of the scores goes from registers straight into the second
-    product, and the output's sum stays unnormalised until the end. Between the two products of a block stands the
-    softmax, during which the tensor cores would wait; the levers are ways to give them other work (Shah et al.,
-    "FlashAttention-3", 2024, sections 3.1 and 3.2):
+    One warp loads Q, and loads K and V into two rings. P = exp2 of the scores goes from registers straight into the
+    second product. The output stays unnormalised until the end. The softmax stands between the two products of a
+    block, and the tensor cores would wait for it. The levers give them other work (Shah et al., "FlashAttention-3",
+    2024, sections 3.1 and 3.2):
 
-    - ``overlap``: Q Kᵀ of a block is issued together with P V of the one before, whose softmax is done.
+    - ``overlap``: Q Kᵀ of a block is issued together with P V of the block before.
     - ``ping_pong``: the groups take turns to issue, so that one's softmax runs under the other's products.
-    - ``ahead``: the last P V of a tile is issued with the first Q Kᵀ of the next, for a second buffer of Q.
+    - ``ahead``: the last P V of a tile is issued with the first Q Kᵀ of the next. It takes a second buffer of Q.
     - ``rescale_first``: the output so far is scaled under Q Kᵀ instead of after P V.
-    - ``early_wait``: P V is waited for between the maxima and the powers, not where ptxas puts the wait: stages of V
-      are free earlier, and the conversions to 16 bits mix with the powers, which the MUFU unit bounds.
+    - ``early_wait``: the wait for P V stands between the maxima and the powers, not where ptxas puts it. Stages of V
+      are free earlier. Conversions to 16 bits mix with the powers, which the MUFU unit bounds.
     - ``partial_sums``: each thread adds its own columns only, and lanes meet once a tile.
-    - ``persistent``: a grid of ``num_sms`` blocks, whose producers load the next tile while the consumers end this
-      one; a causal tile goes to the block that a schedule made beforehand finds free first (``tiles.py``).
-    - ``heads_at_once``: how many heads' keys and values are in use at a time, of the tens of MB that L2 holds; more
+    - ``persistent``: a grid of ``num_sms`` blocks. Producers load the next tile while the consumers end this one. A
+      schedule made beforehand gives each causal tile to the block that is free first (``tiles.py``).
+    - ``heads_at_once``: the heads in use at a time; their keys and values share the tens of MB of L2. More heads
       balance causal tiles better.
-    - ``block_N``: keys of a block; wide ones have fewer barriers and maxima, as far as registers go (176 beside an
-      output 128 wide).
-    - ``epilogue_buffers`` of each consumer group, 64 columns wide: the output leaves through them by TMA, one or two
-      as they fit beside K and V. 0: from registers, in halves of sectors, which takes a tenth of the time of 1,024
-      tokens.
+    - ``block_N``: keys of a block. Wide blocks have fewer barriers and maxima. Registers limit them to 176 beside an
+      output 128 wide.
+    - ``epilogue_buffers`` of each consumer group, 64 columns wide: the output leaves through them by TMA. One or two
+      fit beside K and V. With 0 it leaves from registers in halves of sectors, a tenth of the time of 1,024 tokens.
     - ``dependent_launch``: programmatic dependent launch, as in ``kernels.gemm.warp_specialized``; for short sequences.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
     kernel's text.
 
-    What it reaches on an H200 stands in the package, since a figure that changes must not make its records stale.
+    The package's docstring says what it reaches on an H200: a new figure there makes no record stale.
     """
     require(overlap or not (ahead or rescale_first or early_wait), "ahead, rescale_first and early_wait need overlap")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
@@ -188,7 +187,7 @@ def forward(
 
     @T.macro
     def step_to_next_tile(c: Consumer, wave: Any, row: Any, at: Any) -> None:
-        """The last product of a tile with the first of the next, whose first softmax follows."""
+        """The last product of a tile with the first of the next, then the first softmax of the next."""
         await_turn(c)
         await_queries(c, wave)
         start_scores(c, wave, at)

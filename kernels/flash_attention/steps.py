@@ -107,7 +107,7 @@ def give_turn(c: Consumer, to: int) -> None:
 
 @T.macro
 def mask(c: Consumer, m0: Any, n0: Any) -> None:
-    """Scores of keys that a query must not see, or that do not exist; the block's first are query m0 and key n0."""
+    """Hide scores of keys that a query must not see, or that do not exist; the block begins at query m0 and key n0."""
     block, S = c.block, c.registers.S
     for i, j in T.Parallel(ROWS, block.block_N):
         if block.causal:
@@ -118,7 +118,7 @@ def mask(c: Consumer, m0: Any, n0: Any) -> None:
 
 @T.macro
 def find_maxima(c: Consumer, first: bool) -> None:
-    """Of each row so far; ``scale`` is what sums of before are worth by now."""
+    """The maximum of each row so far; ``scale`` is the factor for sums made with the maximum before."""
     r = c.registers
     if first:
         T.reduce_max(r.S, r.maximum, dim=1, clear=True)
@@ -132,7 +132,7 @@ def find_maxima(c: Consumer, first: bool) -> None:
 
 @T.macro
 def exponentiate(c: Consumer, first: bool) -> None:
-    """S becomes exp2 of itself less its row's maximum, and joins the row's total."""
+    """S becomes exp2(to_log2 * (S - the row's maximum)), and joins the row's total."""
     r, to_log2 = c.registers, c.block.to_log2
     for i, j in T.Parallel(ROWS, c.block.block_N):
         r.S[i, j] = T.exp2(r.S[i, j] * to_log2 - r.maximum[i] * to_log2)
@@ -184,7 +184,7 @@ def store_from_registers(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
 
 @T.macro
 def store_by_tma(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
-    """The output through the group's epilogue buffers, in whole rows of them; TMA leaves out rows past the end."""
+    """The output through the group's epilogue buffers, in whole rows; TMA leaves out rows past the end."""
     block, r = c.block, c.registers
     batch, own = head // block.heads, head % block.heads
     for i, j in T.Parallel(ROWS, block.width):

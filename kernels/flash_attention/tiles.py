@@ -1,4 +1,4 @@
-"""Tiles of queries: in what order, and which block of the grid takes which."""
+"""Tiles of queries: their order, and the block of the grid that takes each."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,15 +10,15 @@ import tilelang.language as T
 from kernels.flash_attention.block import Block
 from kernels.operands import ceildiv, require
 
-BETWEEN_TILES = 1.0  # what a tile costs beside its blocks of keys, in blocks of keys
+BETWEEN_TILES = 1.0  # a tile's fixed cost, in blocks of keys
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """All tiles of queries of all heads, ``heads_at_once`` heads after another; heads count over the batch too.
+    """All tiles of queries of all heads, ``heads_at_once`` heads at a time; heads count over the batch too.
 
-    Those of a few heads run at once, so that their keys and values stay in L2. A causal tile's work is that of its
-    row: the longest come first, and a schedule made beforehand gives each to the block that is free first.
+    Tiles of a few heads run at once, so that their keys and values stay in L2. A causal tile's work depends on its
+    row. The longest come first, and a schedule made beforehand gives each to the block that is free first.
     """
 
     rows: int  # tiles of a head
@@ -79,7 +79,7 @@ class Tiles:
 
     @cached_property
     def schedule(self) -> list[list[int]]:
-        """For each block its tiles: in their order, each to the block that has the least to do so far."""
+        """The tiles of each block: in their order, each tile goes to the block with the least work so far."""
         schedule: list[list[int]] = [[] for _ in range(self.blocks)]
         loads = [(0.0, block) for block in range(self.blocks)]
         heapify(loads)

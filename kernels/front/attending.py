@@ -37,7 +37,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, out: Ten
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool, out: Tensor | None) -> Tensor:
-    """On plain tensors; gradients are nobody's business here."""
+    """``attention`` of plain tensors, without gradients."""
     key = causal, q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, q.device, k.device, v.device
     launch = _known.get(key)
     if launch is None:

@@ -1,4 +1,4 @@
-"""Defaults: a family and levers for a problem that nobody measured, by architecture and shape."""
+"""Defaults: a family and levers for an unmeasured problem, by architecture and shape."""
 
 import math
 import os
@@ -34,7 +34,7 @@ ATTENTION_TILES_MAX: Final = 1 << 13  # a causal kernel holds a table of them
 _PIPELINED: Final = "kernels.gemm.pipelined"
 
 
-# Nobody measured these. They build, and fit the shared memory of a block. On Hopper their family has half the library's
+# These are unmeasured. They build, and fit the shared memory of a block. On Hopper their family has half the library's
 # speed, so a variable of the environment must ask for them.
 UNMEASURED: Final = "TILEBENCH_UNMEASURED"
 MEASURED_HOPPER: Final = "h200"

@@ -1,4 +1,4 @@
-"""A product on plain tensors: what was found for such arguments before is a lookup away."""
+"""A product of plain tensors: one lookup finds what an earlier call with such arguments made."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -24,7 +24,7 @@ _known: Final[dict[tuple[object, ...], Known]] = {}
 
 
 def product(operator: str, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
-    """The product, into ``out`` where that is given; gradients are nobody's business here."""
+    """The product, into ``out`` where that is given, without gradients."""
     if out is not None:
         return _into(operator, a, b, out)
     key = operator, a.shape, b.shape, a.dtype, b.dtype, a.device, b.device
@@ -61,7 +61,7 @@ def _into(operator: str, a: Tensor, b: Tensor, out: Tensor) -> Tensor:
 
 
 def _found(operator: str, a: Tensor, b: Tensor) -> Known:
-    """What a call with such arguments needs, from their first call on; compiles where nobody did."""
+    """What a call with such arguments needs; compiles the kernel where that is not done yet."""
     shape = check(operator, a, b)
     problem = problem_of(operator, a, shape)
     launch = nothing if a.is_meta else launch_of(problem, a.device)

@@ -1,7 +1,7 @@
 """Fit the front's model to records: `python -m kernels.front.fit [--check] [GPU]` writes kernels/front/models/GPU.json.
 
-Least squares for each candidate and class of pitches. A line's error comes from records left out one at a time, and so
-does the margin: the smallest with which no record that was left out would have been a loss.
+Least squares for each candidate and class of pitches. A line's error comes from records left out one at a time. So does
+the margin: the smallest with which no record that was left out would have been a loss.
 """
 
 import json
@@ -20,7 +20,7 @@ from kernels.front.model import FOLDER, LOSS, PITCH_CLASSES, fill, pitch_class, 
 
 RECORDS: Final = Path(__file__).parent / "measured"
 LEAST: Final = {"rows": 256, "K": 128, "fill": 0.86}
-WHOLE_TILES: Final = (WARP_SPECIALIZED, PING_PONG)  # families whose blocks each do a tile of C alone
+WHOLE_TILES: Final = (WARP_SPECIALIZED, PING_PONG)  # in these families one block computes a whole tile of C
 LEAST_RECORDS: Final = 15  # of a line
 ERROR_MAX: Final = 0.06  # of a line; one that knows less is left out
 RIDGE: Final = 1e-4

@@ -99,7 +99,7 @@ def library(problem: Problem) -> Launch:
 
 
 def _choice(name: str, problem: Problem, where: Place) -> Choice:
-    """A candidate by its name, or what the front would take where nobody tuned."""
+    """A candidate by its name, or what the front would take for an untuned problem."""
     return default(problem, where) if name == DEFAULT else choice_of(name, problem, where.sms)
 
 

@@ -1,7 +1,7 @@
 """The front's model: how fast a candidate is beside the library, fitted to what a GPU measured.
 
-It knows five things of a product and a tile: how much better the library's best tile would fill the SMs, K, whether
-rows are a multiple of 128, the number of waves, and the pitches. `python -m kernels.front.fit` makes the file again.
+Five things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, the pitches, and how
+much better the library's best tile would fill the SMs. `python -m kernels.front.fit` makes the file again.
 """
 
 import json
@@ -100,7 +100,7 @@ def fill(name: str, problem: Problem, sms: int) -> float:
 
 
 def library_fill(tile: tuple[int, int], M: int, N: int, sms: int) -> float:
-    """The same of the library, whose tiles come in many sizes; a small one counts less, since it loads more."""
+    """``fill`` of a library's tile; a small tile counts less, since it loads more."""
     rows, columns = tile
     taken = ceildiv(ceildiv(M, rows) * ceildiv(N, columns), sms) * sms * rows * columns
     intensity = rows * columns / (rows + columns) / INTENSITY

@@ -1,4 +1,4 @@
-"""Where a call runs: the device, its architecture, and the GPU key whose winners hold for it."""
+"""Where a call runs: the device, its architecture, and the GPU key that names its winners."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -12,8 +12,8 @@ from kernels.operands import ceildiv
 class Raster:
     """Tiles in groups of ``group_M`` tile rows; inside a group M runs fastest.
 
-    A wave of w tiles then covers about group_M x (w / group_M) tiles of C and reads that many rows of A and columns
-    of B, instead of one row of A and all of B.
+    A wave of w tiles then covers about group_M x (w / group_M) tiles of C. It reads that many rows of A and columns
+    of B. A walk along N alone would read one row of A and all of B.
     """
 
     tiles_M: int

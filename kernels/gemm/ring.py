@@ -1,8 +1,8 @@
 """The stage ring between producer and consumers: loads, the main loop over k, and the epilogue.
 
-A full and an empty mbarrier per stage carry the hand-over. In a cluster one block's load is multicast to all: the tile
-of B when the blocks are stacked along M, that of A when they lie along N. A consumer then frees a stage in every block
-of the cluster, since the loading block writes there too.
+Each stage has two mbarriers, full and empty, for the hand-over. In a cluster one block's load is multicast to all: the
+tile of B when the blocks are stacked along M, the tile of A when they lie along N. A consumer then frees a stage in
+every block of the cluster, since the loading block writes there too.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,9 @@ from typing import Any
 
 import tilelang.language as T
 
+from harness.iteration import Program
 from kernels.gemm.raster import Walk
-from kernels.gemm.roles import Roles
+from kernels.gemm.roles import Roles, program_of, run_roles
 from kernels.hopper import GROUP
 
 NAMED_BARRIER = 8  # named barriers from here on are one per consumer group; TileLang takes them from 0
@@ -94,7 +95,7 @@ def load_tiles(
 ) -> None:
     """The producer's part of a walk: all k steps of one tile after another, as far ahead as the ring allows.
 
-    ``load_more(m0, k, stage)`` adds what else a step has to its stage.
+    ``load_more(m0, k, stage)`` adds further operands of a step to its stage.
     """
     for wave in T.serial(walk.waves):
         tile = walk.tile(wave, cluster)
@@ -104,6 +105,34 @@ def load_tiles(
             for k in T.serial(roles.k_steps):
                 more = partial(load_more, m0, k) if load_more is not None else None
                 load_stage(roles, ring, A, B, m0, n0, roles.k_start(tile, k, rank), wave * roles.k_steps + k, more)
+
+
+def walk_program(
+    roles: Roles,
+    walk: Walk,
+    consume: Callable[..., None],
+    allocate_own: Callable[..., Sequence[Any]],
+) -> Program:
+    """The program in which one warp loads a walk's tiles into a ring and ``consume`` is run by each consumer group.
+
+    ``consume`` takes C, the ring, all of ``allocate_own(ring, *factors)``, cluster, rank, thread and group.
+    """
+
+    @T.macro
+    def run(A: Any, B: Any, C: Any, *factors: Any) -> None:
+        with roles.launch(walk.clusters) as block:
+            ring = allocate(roles)
+            own = allocate_own(ring, *factors)
+            cluster, rank = block // roles.cluster, block % roles.cluster
+            thread = T.get_thread_binding()
+            run_roles(
+                roles,
+                thread,
+                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
+                partial(consume, C, ring, *own, cluster, rank, thread),
+            )
+
+    return program_of(roles.operands.kernel(run))
 
 
 @T.macro
@@ -130,8 +159,8 @@ def multiply(
 ) -> None:
     """Accumulate ``steps`` stages of the ring, from step ``first`` on, into the group's accumulators.
 
-    ``issued`` is a macro for the moment when the last WGMMA is under way. ``unroll`` steps stand in the loop's body; 0
-    leaves that to nvcc. ``await_A(k)`` waits for step k of an A that is kept whole, step by step, beside the ring.
+    ``issued`` is a macro that runs once the last WGMMA is under way. ``unroll`` steps stand in the loop's body; 0
+    leaves that to nvcc. ``await_A(k)`` waits for step k of an A that is kept whole beside the ring.
     """
     for k in T.unroll(steps, unroll_factor=unroll) if unroll else T.serial(steps):
         step = first + k
@@ -176,7 +205,7 @@ def scale_tile(roles: Roles, sums: Any, factors: Sequence[Any]) -> None:
 def store_tile(roles: Roles, ring: Ring, group: int, C: Any, m0: Any, n0: Any, share: int = 0) -> None:
     """Convert, pass through the rotating shared-memory buffers, and leave the stores to the TMA unit.
 
-    All columns of the tile, or of a split the given share of them.
+    It stores all columns of the tile, or the given share of them in a split.
     """
     for column in list(range(roles.share // roles.epilogue_N)):
         c0 = share * roles.share + column * roles.epilogue_N

@@ -1,9 +1,9 @@
-"""Warp specialization: the geometry of a block, and who does what in it.
+"""Warp specialization: the geometry of a block, and the roles of its warp groups.
 
-Warp group 0 is the producer: one warp of it issues TMA loads into a ring of stages. Every further warp group is a
-consumer: it owns block_M / consumer_groups rows of every tile and runs WGMMA on them, or, in turns, all rows of every
-consumer_groups-th tile. The two sides meet only at the ring's barriers, so the producer runs ahead into the next tile
-while the consumers store the last one.
+Warp group 0 is the producer: one of its warps issues TMA loads into a ring of stages. Every further warp group is a
+consumer: it runs WGMMA on its block_M / consumer_groups rows of every tile. In turns it takes all rows of every
+consumer_groups-th tile instead. The two sides meet only at the ring's barriers. So the producer runs ahead into the
+next tile while the consumers store the last one.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from typing import Any
 
 import tilelang.language as T
 
+from harness.iteration import Program, Workspace
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.hopper import GROUP, require_shared, run_consumers, wait_for_kernel_before
 from kernels.operands import ceildiv, require
@@ -22,7 +23,7 @@ REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (24, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Geometry of a warp-specialised block; arguments that cannot work raise ValueError here."""
+    """Geometry of a warp-specialised block. Raises ValueError for arguments that cannot work."""
 
     operands: TensorCoreOperands
     block_M: int
@@ -30,8 +31,8 @@ class Roles:
     block_K: int
     num_stages: int
     consumer_groups: int
-    cluster_M: int
-    cluster_N: int
+    cluster_M: int = 1
+    cluster_N: int = 1
     epilogue_N: int  # columns of one epilogue buffer
     epilogue_buffers: int  # per consumer group; 0: registers to global memory
     wgmma_in_flight: int
@@ -125,7 +126,7 @@ class Roles:
 
     @property
     def reallocation(self) -> tuple[int, int] | None:
-        """Registers of a producer's and of a consumer's thread, if they are to differ."""
+        """Registers of a producer's and of a consumer's thread; None where both keep what the launch gave."""
         return self.registers or REGISTERS[self.consumer_groups]
 
     @property
@@ -135,7 +136,7 @@ class Roles:
 
     @property
     def k_steps(self) -> int:
-        """Steps of K that a block does for a tile; what lies behind K loads as zeros."""
+        """Steps of K that a block does for a tile; loads beyond K are zeros."""
         return ceildiv(ceildiv(self.operands.K, self.block_K), self.split)
 
     def k_start(self, tile: Any, k: Any, rank: Any) -> Any:
@@ -184,6 +185,11 @@ class Roles:
             return T.Kernel(clusters, threads=self.threads, **options)
         dims = (self.cluster, 1, 1)
         return T.ClusterKernel(clusters * self.cluster, threads=self.threads, cluster_dims=dims, **options)
+
+
+def program_of(main: Any, workspaces: tuple[Workspace, ...] = ()) -> Program:
+    """Warp groups run at their own pace, so no buffer may take the space of one that stands elsewhere in the text."""
+    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True}, workspaces=workspaces)
 
 
 @T.macro

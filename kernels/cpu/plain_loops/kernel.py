@@ -14,7 +14,7 @@ LOOP_ORDERS = tuple("".join(order) for order in itertools.permutations("mnk"))
 def plain_loops(problem: Problem, *, loop_order: str, compile_flags: tuple[str, ...] = ()) -> Program:
     """Three loops straight over A, B and C, no tiles and no copies.
 
-    The innermost loop decides what the compiler can vectorize: n for ``matmul``, whose rows of B and C are
+    The innermost loop decides what the compiler can vectorize. For ``matmul`` that is n, since rows of B and C are
     contiguous. For ``linear`` no order has contiguous rows of both C and W.
 
     Levers: ``loop_order``, outermost first, as in "mkn"; ``compile_flags``.

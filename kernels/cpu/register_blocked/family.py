@@ -49,7 +49,7 @@ def starter(gpu: Gpu) -> dict[str, tuple[Draft, ...]]:
 
 
 def draft(problem: Problem, gpu: Gpu) -> Draft:
-    """Register tiles, whose block sizes must divide N and K."""
+    """Register tiles; their block sizes must divide N and K."""
     _, columns, depth = problem.dims
     lanes = next(width for width in (16, 8, 4, 1) if columns % width == 0)
     config: dict[str, object] = {

@@ -52,26 +52,25 @@ def register_blocked(
 ) -> Program:
     """A tile of C in registers, a packed panel of B in the cache, A read where it lies.
 
-    Every k step loads block_N values of B, multiplies them by block_M scalars of A and adds to block_M x block_N
-    accumulators, so 2 block_M block_N flops cost block_M + block_N loads. Packing puts the block_N columns that a
-    tile reads side by side: as rows of B they lie N apart and fall into a few sets of the cache. For ``linear`` the
-    packing is also the transposition.
+    A k step multiplies block_N values of B by block_M scalars of A: block_M + block_N loads for
+    2 block_M block_N flops. Packing puts the block_N columns that a tile reads side by side. As rows of B they lie N
+    apart and fall into a few sets of the cache. For ``linear`` the packing also transposes.
 
     Levers:
-      block_M, block_N  the tile; (block_M + 1) * block_N / vector_width vectors fit the register file, which has 32 of
+      block_M, block_N  the tile; (block_M + 1) * block_N / vector_width vectors must fit the register file: 32 of
                         16 lanes with AVX-512, 16 of 8 lanes with AVX2, 32 of 4 lanes with NEON
       block_K           depth of a packed panel, K for one panel; more panels read C back and add to it
       vector_width      lanes: 4, 8 or 16; 1 leaves plain loops to the compiler's own vectorizer
-      unroll_K          k steps per iteration of the inner loop; not with -ffast-math, which then adds the products
-                        of both steps first and so makes an addition out of half of the fused multiply-adds
+      unroll_K          k steps per iteration of the inner loop; not with -ffast-math, which adds the products of two
+                        steps first: half of the fused multiply-adds become additions
       pack_B            False reads B in place (``matmul`` only)
 
     Limits: float32; block_N divides N, block_K divides K, unroll_K divides block_K. M is free: the rows after the last
     whole tile get a smaller tile. One core.
 
-    Reached on one core (Zen 5), 256x256x256, in GFLOPS: 205 to 225 with AVX-512 (8x32 tile, 16 lanes), 111 with AVX2
-    (6x16, 8 lanes), where torch.matmul has 92 to 100. ``linear`` 128x256x512: 177, the packing is the rest. With
-    vector_width=1 the result is the compiler's luck: 208 to 232 reading B in place, 90 from a packed panel.
+    Reached on one core (Zen 5), 256x256x256, in GFLOPS: 205 to 225 with AVX-512 (8x32 tile, 16 lanes); 111 with AVX2
+    (6x16, 8 lanes); torch.matmul has 92 to 100. ``linear`` 128x256x512 reaches 177, since packing takes time. With
+    vector_width=1 the compiler decides: 208 to 232 where B is read in place, 90 from a packed panel.
     """
     operands = CpuOperands.of(problem)
     M, N, K, transpose_B = operands.M, operands.N, operands.K, operands.transpose_B

@@ -15,8 +15,8 @@ def scalar_gemm(
     """The kernel as a GPU user would write it: copy tiles, T.gemm, copy the result back.
 
     On target ``c`` T.gemm is a triple loop with K innermost over the local tiles. Without flags the C++ compiler
-    does not optimize at all. With ``-O3 -march=native`` it swaps and vectorizes the loops for ``matmul``; the sums of
-    ``linear``, contiguous in K, it vectorizes only if ``-ffast-math`` lets it reorder them.
+    does not optimize at all. With ``-O3 -march=native`` it swaps and vectorizes the loops for ``matmul``. It vectorizes
+    the sums of ``linear``, contiguous in K, only if ``-ffast-math`` lets it reorder them.
 
     Levers: the tile (it should stay in the L1 cache) and ``compile_flags``.
     Limits: the block sizes divide M, N and K.

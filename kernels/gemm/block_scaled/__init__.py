@@ -1,4 +1,4 @@
-"""8-bit GEMM whose inputs have one scale for each block."""
+"""8-bit GEMM with one scale for each block of its inputs."""
 
 from kernels.gemm.block_scaled.kernel import block_scaled
 

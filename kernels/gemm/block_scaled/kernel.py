@@ -1,4 +1,4 @@
-"""8-bit GEMM whose inputs have a scale per block: sums of 128 products, scaled as they are added up in registers."""
+"""8-bit GEMM with one scale for each block of its inputs: sums of 128 products are scaled and added in registers."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +10,7 @@ from harness.iteration import Problem, Program
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
 from kernels.gemm.ring import Ring, load_tiles, store_tile
-from kernels.gemm.roles import Roles, run_roles
+from kernels.gemm.roles import Roles, program_of, run_roles
 from kernels.hopper import GROUP, NUM_SMS
 from kernels.operands import ceildiv, require
 
@@ -23,7 +23,7 @@ WARP = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Bands(Roles):
-    """Roles where a consumer group's rows are bands of 64, each with its own sums, and partial sums are beside them."""
+    """Roles in which a consumer group's rows are bands of 64; each has its own sums, and partial sums beside them."""
 
     partials: int
 
@@ -33,12 +33,12 @@ class Bands(Roles):
 
     @property
     def bands(self) -> int:
-        """Of one consumer group."""
+        """Bands of one consumer group."""
         return self.block_M // (BAND * self.consumer_groups)
 
     @property
     def chunks(self) -> int:
-        """Of a row of the tile, how many may have scales of their own."""
+        """How many parts of a row of the tile may have scales of their own."""
         return 1 if BLOCK % self.block_N == 0 else self.block_N // CHUNK
 
     @property
@@ -58,10 +58,9 @@ class Bands(Roles):
 
 @dataclass(frozen=True)
 class ScaledRing(Ring):
-    """The ring, whose stages ``S`` hold scales of A too; accumulators and store buffers are each band's of the block.
+    """A ring with the scales of A in its stages ``S``; each band has its own accumulators and store buffers.
 
-    ``partials`` are the sums of one step, by group and turn, and ``scales`` what multiplies each of their rows, by
-    group, turn, and columns of one block.
+    ``partials[group][turn]`` are the sums of one step. ``scales[group][turn][chunk]`` are the factors of their rows.
     """
 
     S: Any
@@ -88,22 +87,26 @@ def block_scaled(
 ) -> Program:
     """C[M,N] = A[M,K] · W[N,K]ᵀ with S[K/128,M] for 1x128 blocks of A and T[N/128,K/128] for 128x128 blocks of W.
 
-    Tensor cores cannot scale, and keep too few bits of a long 8-bit sum: each step of 128 is a WGMMA batch into
-    partial sums of its own, which the consumers multiply by both scales and add to the accumulators, in float32
+    Tensor cores cannot scale, and keep too few bits of a long 8-bit sum. So each step of 128 is a WGMMA batch with
+    partial sums of its own. The consumers multiply them by both scales and add them to the accumulators, in float32
     (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.2). While one group adds, the tensor cores work
-    for another, or for the same group's next step in a ``chain``. Scales of A come with their stage by
-    TMA; those of W, one or two a step, are read from memory while the products are made.
+    for another, or for the same group's next step in a ``chain``. TMA loads the scales of A with their stage. The one
+    or two scales of W for a step are read from memory while the products are made.
 
-    Levers: the tile, whose accumulators and partial sums must fit in registers together: 64 rows of up to 192 columns
-    a consumer group, or two bands of 64 rows and 128 columns; ``chain`` (steps of which each is added under the next
-    one's products, in two partial sums, which fit beside 64 rows of 128 columns; 1: none is); ``consumer_groups`` (2
-    or 3); the others as in ``warp_specialized``, always persistent.
+    Levers:
+
+    - the tile: accumulators and partial sums must fit in registers together. A consumer group holds 64 rows of up to
+      192 columns, or two bands of 64 rows and 128 columns.
+    - ``chain``: so many steps are each added under the products of the next, in two partial sums, which fit beside 64
+      rows of 128 columns. 1: no step is.
+    - ``consumer_groups``: 2 or 3.
+    - the others as in ``warp_specialized``, always persistent.
 
     Limits: sm_90a; e4m3 inputs; M in multiples of 4, K and N of 16.
 
-    Measured on an H200, time of torch / time of this at 8192x8192x8192: 1.024 (128x128, 5 stages, chain of 8), 1.001 to
-    1.004 with a chain of 4, 0.92 with none; 0.98 for 256x128 and for 128x192, 0.90 for three groups on 192x128; with
-    clusters less.
+    Measured on an H200, time of torch / time of this at 8192x8192x8192: 1.024 (128x128, 5 stages, chain of 8); 1.001 to
+    1.004 with a chain of 4, 0.92 with none; 0.98 for 256x128 and for 128x192; 0.90 for three groups on 192x128; less
+    with clusters.
     """
     operands = TensorCoreOperands.of(problem, ("blockscaledlinear",))
     require(operands.input_bytes == 1, f"{problem}: the inputs are {operands.input}, not of 8 bits")
@@ -165,7 +168,7 @@ def block_scaled(
 
     @T.macro
     def sum_up(ring: ScaledRing, weights: Any, n0: Any, group: int, first: Any, thread: Any) -> None:
-        """One tile, whose first step is ``first``: each batch is added when it has ended, in a chain under the next."""
+        """One tile, from step ``first`` on: each batch is added when it has ended, in a chain under the next batch."""
         for link in T.serial(k_steps // chain):
             k = link * chain
             for band in list(range(roles.bands)):
@@ -214,15 +217,14 @@ def block_scaled(
                 partial(consume, C, weights, ring, cluster, rank, thread),
             )
 
-    # Warp groups run at their own pace: no buffer may take another's space because of where it stands in the program.
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
+    return program_of(main)
 
 
 @T.macro
 def allocate(roles: Bands) -> ScaledRing:
     operands, groups = roles.operands, range(roles.consumer_groups)
     bands, turns = range(roles.consumer_groups * roles.bands), range(roles.partials)
-    # Threads read the scales, not the tensor cores alone: each warp says when it has.
+    # Threads read the scales too, so each warp says when it has read them.
     freed_by = [WARPS * roles.consumer_groups * roles.cluster] * roles.num_stages
     A_stages = T.alloc_shared((roles.num_stages, roles.block_M, roles.block_K), operands.input)
     B_stages = T.alloc_shared((roles.num_stages, roles.block_N, roles.block_K), operands.input)
@@ -238,7 +240,7 @@ def allocate(roles: Bands) -> ScaledRing:
 
 
 def scale_of(scales: list[Any], i: Any, j: Any) -> Any:
-    """What multiplies row ``i`` and column ``j`` of partial sums."""
+    """The factor of row ``i`` and column ``j`` of partial sums."""
     scale = scales[-1][i]
     for chunk in reversed(range(len(scales) - 1)):
         scale = T.if_then_else(j < (chunk + 1) * CHUNK, scales[chunk][i], scale)
@@ -247,7 +249,7 @@ def scale_of(scales: list[Any], i: Any, j: Any) -> Any:
 
 @T.macro
 def free(roles: Bands, ring: ScaledRing, step: Any, thread: Any) -> None:
-    """Each warp says to every block of the cluster that the step's stage may be filled again."""
+    """Each warp tells every block of the cluster that the step's stage may be filled again."""
     stage = step % roles.num_stages
     if roles.cluster == 1:
         if T.shuffle_elect(WARP):

@@ -1,4 +1,4 @@
-"""Warp-specialized GEMM whose two consumer groups take tiles in turns."""
+"""Warp-specialized GEMM: two consumer groups take tiles in turns."""
 
 from kernels.gemm.ping_pong.kernel import ping_pong
 

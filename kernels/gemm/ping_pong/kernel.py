@@ -8,8 +8,8 @@ import tilelang.language as T
 from harness.iteration import Problem, Program
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
-from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, store_tile
-from kernels.gemm.roles import Roles, run_roles
+from kernels.gemm.ring import Ring, multiply, store_tile, walk_program
+from kernels.gemm.roles import Roles
 from kernels.hopper import GROUP, NUM_SMS
 from kernels.operands import ceildiv, require
 
@@ -43,11 +43,12 @@ def ping_pong(
     """One producer warp fills a ring of stages for tile after tile; two consumer groups take the tiles in turns.
 
     In ``warp_specialized`` the tensor cores wait while the accumulators of a tile are converted and handed to the TMA
-    unit. Here they work for the other group meanwhile, at the price of a tile that one group can hold: at most 192
-    columns of 128 rows, which loads more per flop. It gains where K is short and the output large.
+    unit. Here they work for the other group meanwhile. The price is a smaller tile, which loads more per flop: one
+    group holds at most 192 columns of 128 rows. It gains where K is short and the output large.
 
-    A group may enter its main loop only when the other has seen all of its stages arrive: the parity of a stage's
-    barrier tells this load from the last, and not from the one before, so nobody may wait for a load two ahead.
+    A group may enter its main loop only when the other has seen all of its stages arrive. The parity of a stage's
+    barrier tells a load from the one before, but not from the one before that: a wait for a load two ahead would end
+    too early.
 
     Levers: those of ``warp_specialized``, without ``consumer_groups``, ``persistent`` and ``epilogue``.
     ``epilogue_buffers`` are of each group.
@@ -97,23 +98,9 @@ def ping_pong(
                 store_tile(roles, ring, group, C, m0, n0)
         T.tma_store_wait(0)
 
-    @T.prim_func
-    def main(
-        A: T.Tensor(operands.A_shape, operands.input),
-        B: T.Tensor(operands.B_shape, operands.input),
-        C: T.Tensor(operands.C_shape, operands.output),
-    ):
-        with roles.launch(walk.clusters) as block:
-            ring = allocate(roles)
-            turn = T.alloc_barrier([1] * GROUPS)
-            cluster, rank = block // roles.cluster, block % roles.cluster
-            thread = T.get_thread_binding()
-            run_roles(
-                roles,
-                thread,
-                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
-                partial(consume, C, ring, turn, cluster, rank, thread),
-            )
+    @T.macro
+    def allocate_turn(ring: Ring) -> tuple[Any]:
+        turn = T.alloc_barrier([1] * GROUPS)
+        return (turn,)
 
-    # Warp groups run at their own pace: no buffer may take another's space because of where it stands in the program.
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
+    return walk_program(roles, walk, consume, allocate_turn)

@@ -132,7 +132,7 @@ def draft(problem: Problem, gpu: Gpu) -> Draft:
 
 def refuses(problem: Problem, gpu: Gpu) -> str | None:
     if DTYPE_BYTES[problem.input] == 1 and gpu.arch == "sm_80":
-        return f"{problem.input} on sm_80, whose tensor cores have no 8-bit floats"
+        return f"{problem.input} on sm_80: its tensor cores have no 8-bit floats"
     return None
 
 

@@ -1,6 +1,5 @@
-"""Split-K GEMM: the blocks of a cluster share one tile, each takes a part of K, and they add up in shared memory."""
+"""Split-K GEMM: each block of a cluster multiplies a part of K for one tile; they add up in shared memory."""
 
-from functools import partial
 from typing import Any
 
 import tilelang.language as T
@@ -8,8 +7,8 @@ import tilelang.language as T
 from harness.iteration import Problem, Program
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
-from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_tiles, multiply, store_tile
-from kernels.gemm.roles import Roles, run_roles
+from kernels.gemm.ring import NAMED_BARRIER, Ring, multiply, store_tile, walk_program
+from kernels.gemm.roles import Roles
 from kernels.hopper import GROUP
 from kernels.operands import require
 
@@ -36,10 +35,10 @@ def split_k(
 ) -> Program:
     """One tile a cluster: block r of ``split`` multiplies the k steps r, r + split, ...; then each adds up its columns.
 
-    Where tiles are too few for the SMs, narrower ones would fill them but load more: an operand is read once by every
-    block across it. A split keeps the wide tile. The float32 sums of the columns that a peer stores go into its shared
-    memory, by a bulk copy that completes on a barrier there; a block adds those of its own columns in the order of the
-    ranks before it, so that the result does not change from launch to launch. Neighbouring blocks read neighbouring
+    Where tiles are too few for the SMs, narrower ones would fill them but load more, since every block across an
+    operand reads it once. A split keeps the wide tile. A peer receives the float32 sums of its columns by a bulk copy
+    into its shared memory, which completes on a barrier there. A block adds the sums of its own columns in the order
+    of the ranks before it. So the result does not change from launch to launch. Neighbouring blocks read neighbouring
     steps of K, which lie in the same rows of memory.
 
     Levers: those of ``warp_specialized`` without its clusters and its persistent grid; ``split`` (2 or 4).
@@ -49,7 +48,7 @@ def split_k(
 
     Measured on an H200, time of torch / time of this: linear 64x8192x8192 1.024 (64x128, 7 stages), 128x8192x8192 0.951
     (128x128, 4 stages), 1024x1024x1024 0.736 (128x128). One tile a block, of half the width, is ahead everywhere so
-    far: 1.040, 1.008, 1.064. What is saved in reads is lost to the exchange and to the stages that its buffers take.
+    far: 1.040, 1.008, 1.064. The exchange, and the stages that its buffers take, cost more than the reads saved.
     """
     operands = TensorCoreOperands.of(problem)
     require(split in (2, 4), f"split={split} is not 2 or 4")
@@ -65,8 +64,6 @@ def split_k(
         block_K=block_K,
         num_stages=num_stages,
         consumer_groups=consumer_groups,
-        cluster_M=1,
-        cluster_N=1,
         split=split,
         stagger=stagger,
         epilogue_N=epilogue_N,
@@ -117,24 +114,10 @@ def split_k(
                 store_tile(roles, ring, group, C, m0 + roles.first_row(group), n0, owner)
         T.tma_store_wait(0)
 
-    @T.prim_func
-    def main(
-        A: T.Tensor(operands.A_shape, operands.input),
-        B: T.Tensor(operands.B_shape, operands.input),
-        C: T.Tensor(operands.C_shape, operands.output),
-    ):
-        with roles.launch(walk.clusters) as block:
-            ring = allocate(roles)
-            partials = T.alloc_shared((2 * peers, consumer_groups, rows, share), operands.accumulator)
-            arrived = T.alloc_cluster_barrier([1] * (peers * consumer_groups))
-            cluster, rank = block // roles.cluster, block % roles.cluster
-            thread = T.get_thread_binding()
-            run_roles(
-                roles,
-                thread,
-                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
-                partial(consume, C, ring, partials, arrived, cluster, rank, thread),
-            )
+    @T.macro
+    def allocate_exchange(ring: Ring) -> tuple[Any, Any]:
+        partials = T.alloc_shared((2 * peers, consumer_groups, rows, share), operands.accumulator)
+        arrived = T.alloc_cluster_barrier([1] * (peers * consumer_groups))
+        return partials, arrived
 
-    # As in warp_specialized: groups run at their own pace, so no buffer may take another's space.
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
+    return walk_program(roles, walk, consume, allocate_exchange)

@@ -1,4 +1,4 @@
-"""GEMM whose rows of A stay in shared memory while a block walks along N: for a K so short that they fit."""
+"""GEMM in which a block keeps its rows of A in shared memory and walks along N: for a K so short that they fit."""
 
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ from harness.iteration import Problem, Program
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.ping_pong.kernel import GROUPS, pass_turn
 from kernels.gemm.ring import Ring, multiply, store_tile
-from kernels.gemm.roles import Roles, run_roles
+from kernels.gemm.roles import Roles, program_of, run_roles
 from kernels.hopper import require_shared
 from kernels.operands import ceildiv, require
 
@@ -30,14 +30,14 @@ def stationary(
 ) -> Program:
     """One block a row of tiles: it loads its rows of A once, and then only B, in turns as ``ping_pong``.
 
-    Per flop a tile of 128x192 takes 40% less from L2 than it does in ``ping_pong``; what A keeps leaves room for three
-    stages of B and one narrow store buffer a group.
+    Per flop a tile of 128x192 takes 40% less from L2 than in ``ping_pong``. Beside A there is room for three stages of
+    B and one narrow store buffer a group.
 
-    Levers: the tile; ``num_stages`` of B in the ring; ``lag`` (tile columns by which each block begins further along N
-    than the one before, so that not all read the same part of B at once); ``wgmma_in_flight``, ``epilogue_N``,
-    ``epilogue_buffers``, ``registers`` and ``eviction`` as in ``ping_pong``.
+    Levers: the tile; ``num_stages`` of B in the ring; ``lag``, the tile columns by which each block begins further
+    along N than the block before; ``wgmma_in_flight``, ``epilogue_N``, ``epilogue_buffers``, ``registers`` and
+    ``eviction`` as in ``ping_pong``. With a ``lag`` not all blocks read the same part of B at once.
 
-    Limits: those of ``ping_pong``; all of K for block_M rows must fit beside the ring, so K is at most 512 in 16 bits
+    Limits: those of ``ping_pong``. All of K for block_M rows must fit beside the ring: K is at most 512 in 16 bits
     with 128 rows. Rows of tiles should be a little fewer than the SMs, or than a multiple of them.
 
     Measured on an H200, time of torch / time of this: 16384x16384x512 in fp16 1.045 (128x192, 3 stages; 1.014 with
@@ -54,8 +54,6 @@ def stationary(
         block_K=block_K,
         num_stages=num_stages,
         consumer_groups=GROUPS,
-        cluster_M=1,
-        cluster_N=1,
         epilogue_N=epilogue_N,
         epilogue_buffers=epilogue_buffers,
         wgmma_in_flight=wgmma_in_flight,
@@ -65,7 +63,6 @@ def stationary(
     )
     rows, columns = roles.cluster_tiles
     k_steps = roles.k_steps
-    B_tile = operands.B_tile(block_N, block_K)
     # Where Roles counts a stage of A for each stage of B, all of K is kept.
     require_shared(roles.shared_bytes + (k_steps - num_stages) * block_M * block_K * operands.input_bytes)
 
@@ -127,7 +124,7 @@ def stationary(
     ):
         with roles.launch(rows) as block:
             rows_of_A = T.alloc_shared((k_steps, block_M, block_K), operands.input)
-            stages_of_B = T.alloc_shared((num_stages, *B_tile), operands.input)
+            stages_of_B = T.alloc_shared((num_stages, *operands.B_tile(block_N, block_K)), operands.input)
             stores = [
                 [T.alloc_shared((roles.rows, epilogue_N), operands.output) for _ in range(roles.buffers)]
                 for _ in range(GROUPS)
@@ -146,5 +143,4 @@ def stationary(
                 partial(consume, C, ring, kept, turn, block, thread),
             )
 
-    # Warp groups run at their own pace: no buffer may take another's space because of where it stands in the program.
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
+    return program_of(main)

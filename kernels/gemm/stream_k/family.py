@@ -7,7 +7,7 @@ from harness.iteration import DTYPE_BYTES, Problem
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    """The tiles of a persistent grid whose last wave is partial, so that K is cut instead."""
+    """The tiles of a persistent grid; K is cut where its last wave would be partial."""
     unit = 64 * 2 // DTYPE_BYTES[problem.input]
     return [
         {

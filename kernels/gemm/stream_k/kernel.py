@@ -10,7 +10,7 @@ from harness.iteration import Problem, Program, Workspace
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster
 from kernels.gemm.ring import NAMED_BARRIER, Ring, allocate, load_stage, multiply, store_tile
-from kernels.gemm.roles import Roles, run_roles
+from kernels.gemm.roles import Roles, program_of, run_roles
 from kernels.hopper import GROUP, NUM_SMS
 from kernels.operands import ceildiv, require
 
@@ -31,11 +31,11 @@ static __device__ __forceinline__ void flag_wait(int *flag) {
 
 @dataclass(frozen=True)
 class Split:
-    """Which tiles are cut along K, and who does which part of them.
+    """Which tiles are cut along K, and which cluster does which part of them.
 
-    The first ``split_tiles`` tiles of the raster form one run of k steps, cut evenly over the clusters; the others,
-    a whole number of waves, are done a tile at a time. The last full wave joins the run, so that a share is at least
-    one tile's worth of steps and no tile is cut into more than a few segments.
+    The first ``split_tiles`` tiles of the raster form one run of k steps, cut evenly over the clusters. The others,
+    a whole number of waves, are done a tile at a time. The last full wave joins the run. So a share is at least one
+    tile's worth of steps, and no tile is cut into more than a few segments.
     """
 
     clusters: int
@@ -111,17 +111,17 @@ def stream_k(
 ) -> Program:
     """``warp_specialized``, persistent, with the tiles of the last partial wave cut along K over all SMs.
 
-    A cluster whose share starts inside a tile leaves float32 partial sums in a workspace and raises a flag; the
-    cluster that holds the tile's first k step adds them and stores the tile. The additions have a fixed order, so the
+    Where a cluster's share starts inside a tile, it leaves float32 partial sums in a workspace and raises a flag. The
+    cluster with the tile's first k step adds them and stores the tile. The additions have a fixed order, so the
     result does not change from launch to launch.
 
     Levers: those of ``warp_specialized``; ``cluster_M`` (1 or 2). It pays when the last wave is nearly empty and K is
-    large: 8192x8192x8192 with 128x256 tiles is 15.5 waves of 66 clusters. It does not when the tiles fit one wave
-    (2048x2048x2048: 0.72, 1024x1024x1024: 0.22), where the exchange costs more than the idle SMs.
+    large: 8192x8192x8192 with 128x256 tiles is 15.5 waves of 66 clusters. Where the tiles fit one wave, the exchange
+    costs more than the idle SMs (2048x2048x2048: 0.72, 1024x1024x1024: 0.22).
 
-    Limits: those of ``warp_specialized``; every block must be resident at once, so num_sms may not exceed the GPU's
-    SMs; a workspace of num_sms tiles in float32, and flags, zero at first, which every launch leaves zero: launches on
-    one workspace must not overlap.
+    Limits: those of ``warp_specialized``. Every block must be resident at once, so num_sms may not exceed the GPU's
+    SMs. It needs a workspace of num_sms tiles in float32, and flags, zero at first, which every launch leaves zero.
+    Launches on one workspace must not overlap.
 
     Measured on an H200, time of torch / time of this: 8192x8192x8192 1.024, linear 4096x14336x4096 0.996, both with
     128x256 tiles, 4 stages and cluster_M=2.
@@ -137,7 +137,6 @@ def stream_k(
         num_stages=num_stages,
         consumer_groups=consumer_groups,
         cluster_M=cluster_M,
-        cluster_N=1,
         epilogue_N=epilogue_N,
         epilogue_buffers=epilogue_buffers,
         wgmma_in_flight=wgmma_in_flight,
@@ -247,5 +246,4 @@ def stream_k(
             )
 
     workspaces = (Workspace(partial_shape, operands.accumulator), Workspace(flag_shape, flag_dtype))
-    # As in warp_specialized: groups run at their own pace, so no buffer may take another's space.
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True}, workspaces=workspaces)
+    return program_of(main, workspaces)

@@ -102,7 +102,7 @@ def refuses(problem: Problem, gpu: Gpu) -> str | None:
     _, columns, depth = problem.dims
     pitches = depth * DTYPE_BYTES[problem.input], columns * DTYPE_BYTES[problem.output]
     if any(pitch % TMA_PITCH_BYTES for pitch in pitches):
-        return f"{problem}, whose rows are not all multiples of {TMA_PITCH_BYTES} bytes, as TMA needs them"
+        return f"{problem}: TMA needs rows in multiples of {TMA_PITCH_BYTES} bytes"
     return None
 
 

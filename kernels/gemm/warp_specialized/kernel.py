@@ -1,7 +1,7 @@
 """GEMM with hand-made warp specialization: a TMA producer, one to three WGMMA consumer groups, optional clusters."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import tilelang.language as T
@@ -9,8 +9,8 @@ import tilelang.language as T
 from harness.iteration import Problem, Program
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster, Walk
-from kernels.gemm.ring import Ring, allocate, load_tiles, multiply, scale_tile, store_tile
-from kernels.gemm.roles import Roles, run_roles
+from kernels.gemm.ring import Ring, multiply, scale_tile, store_tile, walk_program
+from kernels.gemm.roles import Roles
 from kernels.hopper import NUM_SMS
 from kernels.operands import PLAIN, ceildiv, require
 
@@ -41,32 +41,40 @@ def warp_specialized(
 ) -> Program:
     """One producer warp fills a ring of stages by TMA; consumer groups share each tile and run WGMMA on it.
 
-    Against ``pipelined`` it keeps a WGMMA batch in flight over the k steps, gives the producer's registers to the
+    Unlike ``pipelined`` it keeps a WGMMA batch in flight over the k steps. It gives the producer's registers to the
     consumers, and loads the next tile while the last one is stored.
 
-    Levers: the tile (256 wide moves least data per flop, 192 fills waves where 256 does not), ``num_stages``;
-    ``persistent`` (``num_sms`` blocks walk the tiles, the epilogue overlaps the next loads) or one tile per block;
-    ``cluster_M`` / ``cluster_N`` (multicast B / A over 2 or 4 blocks, half the L2 reads of that operand);
-    ``group_M`` (tile rows per raster group); ``wgmma_in_flight`` (1 frees a stage one step late, 0 drains every
-    step); ``promote_steps`` (sums of so many k steps are added up in float32, since tensor cores keep 14 bits of a
-    sum of 8-bit products, too few for a long K; it takes a second set of accumulators; 0: never); ``unroll`` (k steps
-    in the body of the main loop, or 0: nvcc's choice); ``epilogue`` "tma" (``epilogue_buffers`` rotating buffers of
-    ``epilogue_N`` columns) or "direct";
-    ``stagger`` (k steps by which a tile of a cluster begins later in K than the one before, so that not all read the
-    same part of a shared operand at once: for a skinny A that clusters multicast, elsewhere it costs what L2 shared);
-    ``dependent_launch`` (programmatic dependent launch: blocks are resident, with their barriers set up, when the
-    kernel before them ends, which pays where launches follow each other closely); ``registers`` (producer, consumer);
-    ``eviction`` (L2 hints for A, B and C, such as "evict_first").
+    Levers:
+
+    - the tile: 256 columns move least data per flop, 192 fill waves where 256 do not.
+    - ``num_stages`` of the ring.
+    - ``persistent``: ``num_sms`` blocks walk the tiles, the epilogue overlaps the next loads; else one tile a block.
+    - ``cluster_M``, ``cluster_N``: multicast B or A over 2 or 4 blocks, which halves the L2 reads of that operand.
+    - ``group_M``: tile rows of a raster group.
+    - ``wgmma_in_flight``: 1 frees a stage one step late, 0 drains every step.
+    - ``promote_steps``: sums of so many k steps are added up in float32; 0: never. Tensor cores keep 14 bits of a sum
+      of 8-bit products, too few for a long K. It takes a second set of accumulators.
+    - ``unroll``: k steps in the body of the main loop; 0: nvcc's choice.
+    - ``epilogue``: "tma", through ``epilogue_buffers`` rotating buffers of ``epilogue_N`` columns, or "direct".
+    - ``stagger``: k steps by which a cluster's tile begins later in K than the tile before. Not all clusters then read
+      the same part of a shared operand at once. It is for a skinny A that clusters multicast, and costs L2 hits
+      elsewhere.
+    - ``dependent_launch``: programmatic dependent launch, for launches that follow each other closely. When the kernel
+      before ends, the blocks are resident and their barriers set up.
+    - ``registers``: of a producer's and a consumer's thread.
+    - ``eviction``: L2 hints for A, B and C, such as "evict_first".
 
     Limits: sm_90a; row pitches in multiples of 16 bytes; 8-bit inputs for linear and scaledlinear only. M, N and K may
     be ragged: TMA fills with zeros and clips.
 
-    Measured on an H200, time of torch / time of this: 1024x1024x1024 1.168 (128x64, 8 stages, one tile per block),
-    2048x2048x2048 1.015 and 4096x4096x4096 1.013 (128x256), linear 4096x14336x4096 1.013 and 2048x2048x16384 1.006 (the
-    same), all with ``dependent_launch``, without which they reach 1.062, 1.014, 1.010, 1.012 and 0.997;
-    8192x8192x8192 1.025 (128x256); 16384x16384x512 1.090 (128x256, cluster_M=2); 16384x16384x16384 1.032 (256x192, 3
-    stages); linear 64x8192x8192 1.060 (64x64x128, cluster_N=2, ``stagger=2``), 128x8192x8192 1.003 (64x128, 8 stages);
-    scaledlinear 8192x8192x8192 in 8 bits 1.032 (128x192, 4 stages, ``promote_steps=4``).
+    Measured on an H200, time of torch / time of this, with ``dependent_launch`` (without it): 1024x1024x1024 1.168
+    (1.062) by 128x64 tiles, 8 stages, one tile a block; 2048x2048x2048 1.015 (1.014); 4096x4096x4096 1.013 (1.010);
+    linear 4096x14336x4096 1.013 (1.012); 2048x2048x16384 1.006 (0.997); these four by 128x256 tiles.
+
+    Without ``dependent_launch``: 8192x8192x8192 1.025 (128x256); 16384x16384x512 1.090 (128x256, cluster_M=2);
+    16384x16384x16384 1.032 (256x192, 3 stages); linear 64x8192x8192 1.060 (64x64x128, cluster_N=2, ``stagger=2``);
+    linear 128x8192x8192 1.003 (64x128, 8 stages); scaledlinear 8192x8192x8192 in 8 bits 1.032 (128x192, 4 stages,
+    ``promote_steps=4``).
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")
@@ -100,7 +108,7 @@ def warp_specialized(
 
     @T.macro
     def sum_up(ring: Ring, totals: list[Any], group: int, first: Any, thread: Any) -> None:
-        """One tile, whose first step is ``first``: its sums are left in ``totals``."""
+        """The sums of one tile, from step ``first`` on, into ``totals``."""
         if promote_steps == 0:
             multiply(roles, ring, group, first, k_steps, thread, unroll=unroll)
         else:
@@ -113,14 +121,7 @@ def warp_specialized(
 
     @T.macro
     def consume(
-        C: Any,
-        factors: tuple[Any, ...],
-        ring: Ring,
-        totals: list[Any],
-        cluster: Any,
-        rank: Any,
-        thread: Any,
-        group: int,
+        C: Any, ring: Ring, totals: list[Any], factors: Sequence[Any], cluster: Any, rank: Any, thread: Any, group: int
     ) -> None:
         for wave in T.serial(walk.waves):
             tile = walk.tile(wave, cluster)
@@ -139,26 +140,14 @@ def warp_specialized(
             T.tma_store_wait(0)
 
     @T.macro
-    def run(A: Any, B: Any, C: Any, *factors: Any) -> None:
-        with roles.launch(walk.clusters) as block:
-            ring = allocate(roles)
-            totals = allocate_totals(roles) if promote_steps else ring.accumulators
-            cluster, rank = block // roles.cluster, block % roles.cluster
-            thread = T.get_thread_binding()
-            run_roles(
-                roles,
-                thread,
-                partial(load_tiles, roles, ring, walk, A, B, cluster, rank),
-                partial(consume, C, factors, ring, totals, cluster, rank, thread),
-            )
+    def allocate_totals(ring: Ring, *factors: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return (alloc_totals(roles) if promote_steps else ring.accumulators), factors
 
-    main = operands.kernel(run)
-    # Warp groups run at their own pace: no buffer may take another's space because of where it stands in the program.
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True})
+    return walk_program(roles, walk, consume, allocate_totals)
 
 
 @T.macro
-def allocate_totals(roles: Roles) -> list[Any]:
+def alloc_totals(roles: Roles) -> list[Any]:
     return [
         T.alloc_fragment((roles.rows, roles.block_N), roles.operands.accumulator) for _ in range(roles.consumer_groups)
     ]
