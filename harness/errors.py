@@ -38,6 +38,12 @@ def printable(text: str, most: int = 1000) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def printable_lines(text: str, most: int = 6000, longest: int = 300) -> str:
+    """Untrusted lines, each as ``printable`` makes it, and only both ends of many."""
+    shown = "\n".join(printable(line, longest) for line in text[: 1 << 20].splitlines())
+    return shown if len(shown) <= most else f"{shown[: most // 2]}\n…\n{shown[-most // 2 :]}"
+
+
 def described(error: BaseException, most: int = 400) -> str:
     """An exception in one line: its type and what it says."""
     return printable(f"{type(error).__name__}: {error}", most)

@@ -15,6 +15,7 @@ from harness.judge.facts.gpu import Gpu
 _DEFAULTS: Final = Settings(budget_s=0.0)  # the budget depends on the device
 GpuKey = Annotated[str, Parameter(help="GPU key; auto takes this machine's GPU, or cpu where it has none.")]
 Json = Annotated[bool, Parameter(negative="", help="Print one JSON document on stdout, all else on stderr.")]
+Traceback = Annotated[bool, Parameter(negative="", help="Show all that Python and the compilers said of a failure.")]
 TableFormat = Annotated[str, Parameter(help="A table format of the package tabulate.")]
 Parent = Annotated[
     str | None, Parameter(name=("--from", "--parent"), help="The parent of the new iteration; by default the newest.")

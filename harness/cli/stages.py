@@ -13,7 +13,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.notebook import leaderboards
-from harness.cli.options import BuildOptions, GpuKey, MeasureOptions, SelectionOptions, check_least
+from harness.cli.options import BuildOptions, GpuKey, MeasureOptions, SelectionOptions, Traceback, check_least
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
 from harness.evidence import report, toolchain
@@ -53,9 +53,11 @@ def check(chosen: SelectionOptions = SelectionOptions()) -> Reply[RunData]:
 
 
 @app.command
-def build(chosen: SelectionOptions = SelectionOptions(), how: BuildOptions = BuildOptions()) -> Reply[BuildData]:
+def build(
+    chosen: SelectionOptions = SelectionOptions(), how: BuildOptions = BuildOptions(), *, traceback: Traceback = False
+) -> Reply[BuildData]:
     """Compile iterations for the architecture of their GPU, and show the evidence; needs no GPU."""
-    results = _carry_out(chosen, Stage.BUILD, how)
+    results = _carry_out(chosen, Stage.BUILD, how, traceback)
     rows = tuple(report.row(record) for record in results.records)
     told = _reply(results)
     return Reply(
@@ -75,9 +77,14 @@ def missing_extra(*, gpu: GpuKey = gpus.AUTO) -> ExitCode:
 
 
 @app.command
-def verify(chosen: SelectionOptions = SelectionOptions(), how: MeasureOptions = MeasureOptions()) -> Reply[RunData]:
+def verify(
+    chosen: SelectionOptions = SelectionOptions(),
+    how: MeasureOptions = MeasureOptions(),
+    *,
+    traceback: Traceback = False,
+) -> Reply[RunData]:
     """Compare iterations with the reference, in random, exact and refreshed trials; times nothing."""
-    return _reply(_carry_out(chosen, Stage.VERIFY, how))
+    return _reply(_carry_out(chosen, Stage.VERIFY, how, traceback))
 
 
 @app.command
@@ -91,9 +98,10 @@ def bench(
     sustained_top: Annotated[
         int, Parameter(help="So many first rows of a problem take part at the power limit; ties of the leader always.")
     ] = 1,
+    traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
-    results = _carry_out(chosen, Stage.BENCH, how) if regime != "sustained" else Results()
+    results = _carry_out(chosen, Stage.BENCH, how, traceback) if regime != "sustained" else Results()
     key = results.records[0].gpu if results.records else chosen.key
     told = _reply(results)
     if regime == "paired":
@@ -119,7 +127,9 @@ def _sustain(chosen: SelectionOptions, how: MeasureOptions, top: int) -> Sustain
         return sustained.hold(plan, SustainedSettings(), chosen.selection, reporter, top)
 
 
-def _carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions()) -> Results:
+def _carry_out(
+    chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions(), traceback: bool = False
+) -> Results:
     """Run the chosen iterations up to a stage, with progress on stderr."""
     tree = Tree.here()
     needs_device = upto in (Stage.VERIFY, Stage.BENCH)
@@ -145,7 +155,11 @@ def _carry_out(chosen: SelectionOptions, upto: Stage, how: BuildOptions = Measur
         copies=upto is Stage.BENCH,
     )
     with reporting(len(iterations)) as reporter:
-        return run(plan, reporter)
+        results = run(plan, reporter)
+    for record in results.records if traceback else ():
+        if record.traceback is not None:
+            console.print(f"\n{record.shape_key} {record.model} {record.iteration}:\n{record.traceback}", markup=False)
+    return results
 
 
 def _reply(results: Results) -> Reply[RunData]:

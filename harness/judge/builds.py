@@ -73,7 +73,7 @@ def keep(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> tuple
     failed = failed_sources(_history(candidate), candidate.iteration.number)
     left, most = max(0, candidate.settings.attempts - len(failed)), candidate.settings.attempts
     told = f"{rejection.reason} ({made.attempt}; {left} of {most} attempts left for {candidate.iteration.ordinal})"
-    return Rejection(rejection.cause, told), made.attempt
+    return Rejection(rejection.cause, told, rejection.traceback), made.attempt
 
 
 def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> BuildRecord:
@@ -90,6 +90,7 @@ def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> Bu
             attempt=f"attempt{taken + 1:04d}" if rejection else None,
             judge_sha256=candidate.judge_sha256,
             build=candidate.build,
+            traceback=rejection.traceback if rejection else None,
             **_key(candidate),
         )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from harness.catalog.tree import Iteration
-from harness.errors import InfrastructureError, printable
+from harness.errors import InfrastructureError, printable, printable_lines
 from harness.judge import contract
 from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.gpu import Gpu
@@ -50,11 +50,12 @@ class Settings:
 
 
 class Rejection(Exception):
-    """The iteration does not pass. The reason may quote the contestant, so control characters are escaped."""
+    """The iteration does not pass. What may quote the contestant is bounded, and its control characters escaped."""
 
-    def __init__(self, cause: Cause, reason: str) -> None:
+    def __init__(self, cause: Cause, reason: str, traceback: str | None = None) -> None:
         self.cause = cause
         self.reason = printable(reason)
+        self.traceback = printable_lines(traceback) if traceback else None
         super().__init__(self.reason)
 
 

@@ -37,6 +37,7 @@ class Broken(Message, frozen=True):
 
     cause: Cause
     reason: str
+    traceback: str = ""
 
 
 # referee -> both sides
@@ -196,6 +197,7 @@ class Disqualified(Message, frozen=True):
 
     cause: Cause
     reason: str
+    traceback: str = ""
 
 
 class Trouble(Message, frozen=True):

@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from harness.errors import compiler_complaint
 from harness.evidence import evidence, toolchain
 from harness.judge import builds, contract, fault_attribution, plausibility
 from harness.judge.candidate import Candidate, Rejection
@@ -16,6 +15,7 @@ from harness.judge.facts.launchability import does_not_fit
 from harness.judge.facts.signature import mismatch
 from harness.judge.measuring import measurements
 from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
+from harness.judge.places import NAMED, UserCode, stacked
 from harness.judge.processes import BaselineProcess, Contestant, Ended
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
@@ -26,6 +26,10 @@ from harness.records.results import Measurement
 ALONE_ROUNDS: Final = 6
 # The causes that a contestant may give for a failed build; it cannot blame the referee.
 BUILD_FAILURES: Final = (Cause.LOAD, Cause.COMPILE, Cause.OUT_OF_MEMORY)
+# The causes that no line of the iteration is to blame for, or none more than another.
+NOWHERE: Final = (Cause.REFEREE, Cause.ATTEMPTS, Cause.SOURCE_CHANGED, Cause.CLOCK, Cause.SABOTAGE, Cause.ROOFLINE)
+# The causes with a stack: the process crashed, or it hangs or grows.
+STACKED: Final = (Cause.CRASH, Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK)
 
 
 def check(candidate: Candidate) -> Candidate:
@@ -33,7 +37,9 @@ def check(candidate: Candidate) -> Candidate:
     try:
         candidate.terms = contract.check(candidate.iteration)
     except contract.Breach as breach:
-        raise Rejection(Cause.CONTRACT, str(breach)) from None
+        path = candidate.iteration.path
+        told = UserCode(path, candidate.root).located(breach.reason, [(str(path), max(1, breach.line))])
+        raise Rejection(Cause.CONTRACT, told) from None
     return candidate
 
 
@@ -49,7 +55,7 @@ def build(candidate: Candidate) -> Candidate:
     elif known.cause is not None or not candidate.launches:
         candidate.recorded_build, candidate.build = known, known.build
         if known.cause is not None:
-            raise Rejection(known.cause, known.reason or "")
+            raise Rejection(known.cause, known.reason or "", known.traceback)
         return candidate
     built = _built(candidate)
     candidate.build = _evidence(candidate, built, known)
@@ -68,8 +74,8 @@ def _built(candidate: Candidate) -> Built:
     except Ended as ended:
         raise Rejection(ended.cause, f"{ended.reason}{last_words(contestant)}") from None
     if isinstance(built, Broken):
-        said = compiler_complaint(contestant.output()) if built.cause is Cause.COMPILE else None
-        raise Rejection(built.cause if built.cause in BUILD_FAILURES else Cause.CRASH, said or built.reason)
+        cause = built.cause if built.cause in BUILD_FAILURES else Cause.CRASH
+        raise Rejection(cause, built.reason, built.traceback)
     if not 0 <= built.seconds < math.inf:
         raise Rejection(Cause.CRASH, f"the contestant says that it built for {built.seconds} s")
     return built
@@ -162,8 +168,18 @@ def advance(candidate: Candidate, upto: Stage, *, on_device: bool) -> Rejection 
             if step.on_device == on_device:
                 candidate = step.work(candidate)
     except Rejection as rejection:
-        return fault_attribution.attribute(candidate, rejection)
+        return fault_attribution.attribute(candidate, _located(candidate, rejection))
     return None
+
+
+def _located(candidate: Candidate, rejection: Rejection) -> Rejection:
+    """The rejection with its place: where the contestant's stack says it is, or was, else the kernel."""
+    if rejection.cause in NOWHERE or NAMED.search(rejection.reason):
+        return rejection
+    contestant, code = candidate.contestant, UserCode(candidate.iteration.path, candidate.root)
+    stack = contestant.stack() if contestant is not None and rejection.cause in STACKED else ""
+    told = rejection.traceback or stack.replace(f"{candidate.root}/", "")
+    return Rejection(rejection.cause, code.located(rejection.reason, stacked(stack)), told)
 
 
 def measured(candidate: Candidate) -> Measurement:

@@ -25,7 +25,7 @@ import psutil
 
 from harness.errors import InfrastructureError
 from harness.judge.child import preloading
-from harness.judge.child.brief import OUTPUT_FILE, Brief
+from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
 from harness.judge.child.entry import run_baseline, run_contestant, run_referee
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -37,6 +37,8 @@ from harness.records.base import Cause
 
 POLL_S: Final = 0.2
 LOG_TAIL_BYTES: Final = 2000
+STACK_BYTES: Final = 6000
+STACK_S: Final = 0.2  # how long a process may take to write its stack
 EXIT_UNKNOWN: Final = 255  # multiprocessing's exit code of a process that has lost its forkserver
 
 LONGEST_FOLDER: Final = 50  # characters; a socket's address may have 107
@@ -264,8 +266,9 @@ class Contestant(SideProcess):
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
         self.scratch = make_scratch("contestant")
-        # The parent keeps this descriptor: the contestant may put a pipe or a link in the file's place.
+        # The parent keeps these descriptors: the contestant may put a pipe or a link in a file's place.
         self._output = os.open(self.scratch / OUTPUT_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._stack = os.open(self.scratch / STACK_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch)
         super().__init__(self.body, brief, memory_limit_bytes(builders))
@@ -303,10 +306,21 @@ class Contestant(SideProcess):
         tail = os.pread(self._output, most_bytes, max(0, size_bytes - most_bytes))
         return tail.decode(errors="replace")
 
+    def stack(self) -> str:
+        """Where its Python code is, or was when it crashed; empty if it does not say. A live process is stopped."""
+        if self.alive:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, STACK_SIGNAL)
+            self._signal(signal.SIGCONT)
+            wait([self.process.sentinel], STACK_S)
+            self._signal(signal.SIGSTOP)
+        return os.pread(self._stack, STACK_BYTES, 0).decode(errors="replace")
+
     def end(self) -> None:
         super().end()
-        with contextlib.suppress(OSError):  # closed by an earlier end
-            os.close(self._output)
+        for descriptor in (self._output, self._stack):
+            with contextlib.suppress(OSError):  # closed by an earlier end
+                os.close(descriptor)
         remove(self.scratch)
 
 

@@ -34,7 +34,7 @@ def ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) -
         reason = answer.reason
         if answer.cause is Cause.CRASH:
             reason = f"{reason}: the contestant {candidate.contestant.fate()}{last_words(candidate.contestant)}"
-        raise Rejection(answer.cause, reason)
+        raise Rejection(answer.cause, reason, answer.traceback)
     assert isinstance(answer, kind)
     return answer
 

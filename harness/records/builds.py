@@ -77,3 +77,4 @@ class BuildRecord(IterationRecord, frozen=True):
     reason: str | None = None
     attempt: str | None = None
     build: Build | None = None
+    traceback: str | None = None

@@ -81,6 +81,7 @@ class Record(IterationRecord, frozen=True, dict=True):
 
     ``stage`` is the last stage that ran. ``source_sha256`` is of the iteration's file, ``families_sha256`` of all
     modules under kernels/ that it imports. ``attempt`` names a candidate that failed to compile, and so never ran.
+    ``traceback`` is of its own process: at most 6,000 characters.
     """
 
     status: Status
@@ -97,6 +98,7 @@ class Record(IterationRecord, frozen=True, dict=True):
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
     attempt: str | None = None
+    traceback: str | None = None
 
     @cached_property
     def id(self) -> str:

@@ -33,7 +33,7 @@ class ScriptFinished(Message, frozen=True):
 
 def run_script(brief: Brief, referee: Connection, parent: Connection) -> None:
     """Body of the process: ``python script.py``, able to write to a scratch folder only."""
-    from harness.judge.child.serve import explain
+    from harness.judge.child.failure import explain
     from harness.judge.child.setup import set_up_contestant
 
     reason: str | None = None

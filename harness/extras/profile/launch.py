@@ -126,7 +126,7 @@ def carry_out(job: Job, found: Launched) -> None:
 def _build(path: Path, problem: Problem, gpu: Gpu, device: "torch.device") -> "Kernel":
     """Build the kernel as the judge's contestant process does."""
     from harness.judge.child import contestant, kernel
-    from harness.judge.child.serve import explain
+    from harness.judge.child.failure import explain
     from harness.judge.facts.signature import mismatch
 
     sys.dont_write_bytecode = True  # nothing is written beside the iteration
@@ -147,7 +147,7 @@ def _launch(launch: Callable[[], None], output: "torch.Tensor", *, profiled: boo
     """Launch once into an output of NaN; ``profiled``: inside the range that ncu counts."""
     import torch
 
-    from harness.judge.child.serve import explain
+    from harness.judge.child.failure import explain
 
     output.fill_(float("nan"))
     if profiled:

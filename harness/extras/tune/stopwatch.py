@@ -74,8 +74,8 @@ class Stopwatch:
     def compile(self, order: CompileCandidate) -> StopwatchAnswer:
         """Compile a candidate as its iteration would, without the device."""
         from harness.extras.tune.autotuner import program_of
+        from harness.judge.child.failure import explain
         from harness.judge.child.kernel import build_kernel
-        from harness.judge.child.serve import explain
 
         program = program_of(order.entry.family, self.problem)
         config = frozen(order.entry.config)

@@ -1,5 +1,6 @@
 """The instructions of a child process."""
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -8,6 +9,8 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 OUTPUT_FILE: Final = "output.txt"  # in the folder of a child, all that it prints
+STACK_FILE: Final = "stack.txt"  # there too, the stack of a crash, or of a hang that STACK_SIGNAL interrupts
+STACK_SIGNAL: Final = signal.SIGUSR1
 
 
 @dataclass(frozen=True, slots=True)

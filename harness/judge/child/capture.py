@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from traceback import walk_tb
 from types import FrameType
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from harness.errors import compiler_complaint
 from harness.judge.facts.compilation import MOST_BYTES, Compilation, Launch
 
 PTXAS_VERBOSE: Final = "--ptxas-options=--verbose"
+MOST_HEARD: Final = 2000  # characters of a failed compiler's output, at its end
 _AXES: Final = ("x", "y", "z")
 # Where a kernel is traced, lowered and compiled: the functions of TileLang that a first call goes through.
 _COMPILING: Final = (
@@ -57,7 +59,9 @@ def capturing() -> Iterator[Captured]:
                     code, target_format, arch, [*_listed(options), PTXAS_VERBOSE], *rest[:1], verbose=True, **more
                 )
             except RuntimeError as error:
-                raise CompilerError(compiler_complaint(heard.text) or str(error).splitlines()[-1]) from None
+                refused = CompilerError(compiler_complaint(heard.text) or str(error).splitlines()[-1])
+                refused.add_note(heard.text[-MOST_HEARD:])
+                raise refused from None
         made.append(_Made(str(code), bytes(binary), _of_ptxas(heard.text)))
         return binary
 
@@ -80,15 +84,10 @@ def compilation(kernel: Any, made: Captured) -> Compilation | None:
 
 def was_compiling(error: BaseException) -> bool:
     """Whether an error came out of TileLang's tracing or compiling, as of a kernel that compiles when first called."""
-    trace = error.__traceback__
-    while trace is not None:
-        if _is_compiling(trace.tb_frame):
-            return True
-        trace = trace.tb_next
-    return False
+    return any(is_compiling(frame) for frame, _ in walk_tb(error.__traceback__))
 
 
-def _is_compiling(frame: FrameType) -> bool:
+def is_compiling(frame: FrameType) -> bool:
     code = frame.f_code
     return any(code.co_filename.endswith(file) and code.co_name == name for file, name in _COMPILING)
 

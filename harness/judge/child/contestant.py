@@ -11,10 +11,11 @@ import torch
 
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
+from harness.judge.child.failure import failed
 from harness.judge.child.kernel import Kernel, build_kernel
-from harness.judge.child.serve import explain, serve
+from harness.judge.child.serve import serve
 from harness.judge.child.setup import set_up_contestant
-from harness.judge.messages import Broken, Built, send
+from harness.judge.messages import Built, send
 from harness.records.base import Cause
 
 
@@ -34,11 +35,11 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
         cause = Cause.COMPILE
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
         kernel = build_kernel(module.build, brief.problem, brief.gpu, device)
-    except MemoryError:
-        send(parent, Broken(Cause.OUT_OF_MEMORY, "out of host memory while building"))
+    except MemoryError as error:
+        send(parent, failed(error, Cause.OUT_OF_MEMORY, brief, "out of host memory while building"))
         return None
     except BaseException as error:
-        send(parent, Broken(cause, explain(error)))
+        send(parent, failed(error, cause, brief))
         return None
     send(parent, Built(perf_counter() - started, kernel.signature, kernel.compilation))
     return kernel

@@ -108,7 +108,7 @@ class _Bench:
                 case Alone():
                     return self._alone(order)
         except Out as out:
-            return Disqualified(out.cause, out.reason)
+            return Disqualified(out.cause, out.reason, out.traceback)
 
     # Verification: untimed launches on scaled random data, on integers, and on random data in the same buffers.
 

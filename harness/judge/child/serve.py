@@ -10,6 +10,7 @@ from harness.judge.child.brief import Brief
 from harness.judge.child.capture import was_compiling
 from harness.judge.child.clock import CLOCKS, Call, Clock
 from harness.judge.child.confinement import no_more_processes
+from harness.judge.child.failure import failed
 from harness.judge.child.kernel import Kernel
 from harness.judge.child.launches import inspect
 from harness.judge.messages import (
@@ -32,7 +33,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
         arena = receive_arena(referee, cpu=brief.gpu.is_cpu)
     except RuntimeError as error:  # the device has no room for one more context
         receive(referee, Prepare | Run)
-        send(referee, Broken(Cause.OUT_OF_MEMORY, explain(error)))
+        send(referee, failed(error, Cause.OUT_OF_MEMORY, brief))
         return
     clock: Clock | None = None
     calls: list[Call] = []
@@ -56,17 +57,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
                     no_more_processes()
                 ran = True
         except (MemoryError, torch.OutOfMemoryError) as error:
-            answer = Broken(Cause.OUT_OF_MEMORY, explain(error))
+            answer = failed(error, Cause.OUT_OF_MEMORY, brief)
         except BaseException as error:
-            answer = Broken(Cause.COMPILE if was_compiling(error) else Cause.RUNTIME, explain(error))
+            answer = failed(error, Cause.COMPILE if was_compiling(error) else Cause.RUNTIME, brief)
         send(referee, answer)
-
-
-def explain(error: BaseException) -> str:
-    """An exception in one line: its type, and its most telling line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} (line {error.lineno})"
-    first = lines[0] if lines else ""
-    telling = next((line for line in lines[:40] if "error" in line.lower()), first)
-    return f"{type(error).__name__}: {telling}"[:400]

@@ -1,6 +1,7 @@
 """The set-up of a child process: its group, core and limits, and its end with the parent."""
 
 import ctypes
+import faulthandler
 import os
 import random
 import resource
@@ -14,7 +15,7 @@ from typing import Final
 import tilelang
 import torch
 
-from harness.judge.child.brief import OUTPUT_FILE, Brief
+from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
 from harness.judge.child.confinement import confine
 
 MAX_FILE_BYTES: Final = 1 << 30
@@ -47,6 +48,7 @@ def set_up_contestant(brief: Brief) -> None:
     """The set-up for untrusted code: its own folder, its output in a file, no cache that another wrote."""
     set_up_side(brief)
     work_in(brief.scratch)
+    _tell_stack(brief.scratch / STACK_FILE)
     for variable in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[variable] = str(brief.scratch)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
@@ -55,6 +57,13 @@ def set_up_contestant(brief: Brief) -> None:
     random.seed()
     torch.seed()
     tilelang.disable_cache()
+
+
+def _tell_stack(file: Path) -> None:
+    """Write the Python stack to a file when the process crashes, and when its parent asks."""
+    written = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)  # open until the process ends
+    faulthandler.enable(written, all_threads=False)
+    faulthandler.register(STACK_SIGNAL, written, all_threads=False)
 
 
 def work_in(folder: Path) -> Path:

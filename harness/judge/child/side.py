@@ -36,10 +36,11 @@ _CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as 
 class Out(Exception):
     """The contestant is out of the measurement."""
 
-    def __init__(self, cause: Cause, reason: str) -> None:
+    def __init__(self, cause: Cause, reason: str, traceback: str = "") -> None:
         super().__init__(reason)
         self.cause = cause
         self.reason = reason
+        self.traceback = traceback
 
 
 @dataclass(slots=True)
@@ -103,7 +104,8 @@ class ServedSide:
         finally:
             self.stop()
         if isinstance(answer, Broken):  # before its clock is read, since a broken process may be gone
-            raise Out(answer.cause if answer.cause in LAUNCH_FAILURES else Cause.CRASH, answer.reason)
+            cause = answer.cause if answer.cause in LAUNCH_FAILURES else Cause.CRASH
+            raise Out(cause, answer.reason, answer.traceback)
         self.spent_ms = (self._now() - started) * 1e3
         self.passed_ms = (time.perf_counter() - began) * 1e3
         return answer

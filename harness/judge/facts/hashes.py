@@ -29,7 +29,12 @@ def source_sha256(path: Path) -> str:
 
 def families_sha256(root: Path, path: Path) -> str:
     """Hash of the modules under kernels/ that a file imports, directly or through another."""
-    return _digest(root, sorted(_closure(root, path, FAMILIES)))
+    return _digest(root, families(root, path))
+
+
+def families(root: Path, path: Path) -> list[Path]:
+    """The modules under kernels/ that a file imports, directly or through another."""
+    return sorted(_closure(root, path, FAMILIES))
 
 
 @cache

@@ -14,8 +14,8 @@ from tests.harness.envelopes import answer, envelope
 UNWRITTEN = "random trial: the output holds values that are not finite"
 # Sample -> status, stage, cause, and what the reason must say.
 BAD = {
-    "syntax_error": ("rejected", "contract", "contract", r"line 4: the file does not parse: '\(' was never closed"),
-    "missing_parent": ("rejected", "contract", "contract", "line 5: PARENT 'iter042_gone' is not another iteration"),
+    "syntax_error": ("rejected", "contract", "contract", r"the file does not parse: '\(' was never closed"),
+    "missing_parent": ("rejected", "contract", "contract", "PARENT 'iter042_gone' is not another iteration"),
     "forbidden_call": ("rejected", "contract", "contract", "'torch.matmul' calls the library"),
     "forbidden_import": ("rejected", "contract", "contract", "import of 'os' is not allowed"),
     "unpinned_parameter": ("rejected", "contract", "contract", "'block_M' is not a literal; pin it"),
@@ -47,6 +47,33 @@ BAD = {
     "exits_in_launch": ("failed", "verify", "crash", "exited with code 3"),
     "takes_all_memory_in_launch": ("failed", "verify", "out_of_memory", "took more than 1536 MiB of memory"),
 }  # fmt: skip
+# Sample -> the line that its reason shows; for the others the kernel, which no line of theirs is to blame more for.
+KERNEL = "def kernel("
+LINES: dict[str, str | tuple[str, ...]] = {
+    "syntax_error": "def build(problem:",
+    "missing_parent": 'PARENT = "iter042_gone"',
+    "forbidden_call": "return lambda a, b, out: torch.matmul(a, b, out=out)",
+    "forbidden_import": "import os",
+    "unpinned_parameter": "CONFIG = dict(block_M=min(16, 32), block_N=16, block_K=16)",
+    "import_fails": "from kernels.cpu import no_such_family",
+    "raises_at_import": "print([][0])",
+    "hangs_at_import": ("while True:", "pass"),
+    "raises_in_build": "return scalar_gemm(problem, block_M=5, block_N=16, block_K=16)",
+    "returns_nothing": "return None",
+    "does_not_compile": 'C[i, j] = T.call_extern("float32", "no_such_function", A[i, 0])',
+    "fails_at_first_call": 'C[i, j] = T.call_extern("float32", "no_such_function", A[i, 0])',
+    "bad_flag": "return scalar_gemm(problem, block_M=16, block_N=16",
+    "hangs_in_build": ("while True:", "pass"),
+    "exits_in_build": "def build(problem):",
+    "killed_in_build": "torch.os.kill(torch.os.getpid(), 11)",
+    "fills_its_scratch": 'torch.save(number, f"{number}.pt")',
+    "takes_all_memory": 'hoard.append(b"x" * (64 << 20))',
+    "writes_nothing": "return lambda a, b, out: None",
+    "raises_in_launch": 'raise RuntimeError("not today")',
+    "hangs_when_timed": ("while len(calls) > 40:", "pass"),
+    "exits_in_launch": "def launch(a, b, out):",
+    "takes_all_memory_in_launch": 'hoard.append(b"x" * (64 << 20))',
+}
 GOOD = sorted(path.stem for path in (SAMPLES / "good").glob("*.py") if path.stem != "torch_matmul")
 MISPLACED = {
     f"srcs/{SHAPE}/{MODEL}/iteration_1.py": "the file name is not iter<NNN>_<tag>.py",
@@ -102,11 +129,18 @@ def test_every_sample_has_its_case() -> None:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_iteration_has_its_outcome_and_a_reason_in_one_line(outcomes: dict[str, Any], name: str) -> None:
+def test_a_bad_iteration_has_its_outcome_and_a_reason_in_one_line(
+    checkout: Checkout, outcomes: dict[str, Any], name: str
+) -> None:
     status, stage, cause, says = BAD[name]
     found = outcomes[name]
     assert (found["status"], found["stage"], found["cause"]) == (status, stage, cause), found["reason"]
     assert re.search(says, found["reason"])
+    shown = re.search(rf", at {found['iteration']}\.py:(\d+): (.+)", found["reason"])
+    assert shown
+    source = (checkout.folder() / f"{found['iteration']}.py").read_text().splitlines()
+    assert shown[2].startswith(source[int(shown[1]) - 1].strip()[:40])
+    assert shown[2].startswith(LINES.get(name, KERNEL))
     assert "\n" not in found["reason"]
     assert "Traceback" not in found["reason"]
     assert len(found["reason"]) < 500
@@ -156,6 +190,14 @@ def test_failures_are_rows_below_the_ranked_ones(checkout: Checkout) -> None:
     assert ranked == sorted(ranked, reverse=True)
     assert sum(ranked) == len(GOOD) + 1
     assert all(row["reason"] for row in rows if row["rank"] is None)
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_a_traceback_is_shown_where_it_is_asked_for(checkout: Checkout) -> None:
+    number = str(number_of("raises_in_build"))
+    for option in ((), ("--traceback",)):
+        shown = checkout.run("build", "--iter", number, *option).stderr
+        assert ("operands.require_whole(dimension, block)" in shown) is bool(option)
 
 
 @pytest.mark.usefixtures("outcomes")

@@ -222,7 +222,8 @@ def test_a_rejected_iteration_is_exit_code_1(copied: Checkout) -> None:
     for verb in ("check", "bench"):
         done = copied.run(verb, "--iter", "3")
         assert done.returncode == 1
-        assert "contract: line 1: no docstring" in done.stderr
+        assert "contract: no docstring; " in done.stderr
+        assert ", at iter003_bad.py:1: def build(): pass" in done.stderr
 
 
 @pytest.mark.parametrize(

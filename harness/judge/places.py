@@ -1,0 +1,118 @@
+"""Places: the line of an iteration, or of its family, that a failure is about."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from harness.errors import printable
+from harness.judge.facts.hashes import FAMILIES, families
+
+LONGEST_LINE: Final = 100  # characters of a source line that are shown
+NAMED: Final = re.compile(r"\.py:\d+")  # a reason that names a place
+_STACKED: Final = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)
+
+Frame = tuple[str, int]  # a file and a line
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """One line of a file. It reads ``iter001_idea.py:14: return total``, a family by its path in the checkout."""
+
+    path: Path
+    line: int
+    root: Path
+
+    def __str__(self) -> str:
+        inside = self.path.is_relative_to(self.root / FAMILIES)
+        name = self.path.relative_to(self.root) if inside else self.path.name
+        source = printable(self.source, LONGEST_LINE)
+        return f"{name}:{self.line}: {source}" if source else f"{name}:{self.line}"
+
+    @property
+    def source(self) -> str:
+        return next(islice(_text(self.path).split("\n"), self.line - 1, None), "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """The code that its author can mend: the iteration at ``own``, and the families under ``root``."""
+
+    own: Path
+    root: Path
+
+    def located(self, reason: str, frames: Iterable[Frame], words: Iterable[str] = ()) -> str:
+        """The reason, and where: the lowest frame of the iteration, and a lower one of a family that does not refuse.
+
+        ``frames`` are outermost first. ``words`` are names in a compiler's complaint: the first line that holds one
+        of them lies below all frames.
+        """
+        found = [CodeLine(path, line, self.root) for path, line in map(_frame, frames) if self._holds(path)]
+        if (named := self._naming(words)) is not None:
+            found.append(named)
+        own = next((each for each in reversed(found) if each.path == self.own), None) or self.result()
+        lower = found[-1] if found and found[-1].path != self.own else None
+        below = f"; in {lower}" if lower and not lower.source.startswith("raise ") else ""
+        return f"{reason.rstrip('. ')}, at {own}{below}"
+
+    def result(self) -> CodeLine:
+        """The function that ``build`` returns, else what it returns, else the file's first line."""
+        module = _parsed(self.own)
+        functions = {each.name: each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)}
+        returned = [each for each in ast.walk(functions.get("build", module)) if isinstance(each, ast.Return)]
+        line = functions["build"].lineno if "build" in functions else 1
+        if returned:
+            value = returned[-1].value
+            kernel = functions.get(value.id) if isinstance(value, ast.Name) else None
+            line = (kernel or returned[-1]).lineno
+        return CodeLine(self.own, line, self.root)
+
+    def _holds(self, path: Path) -> bool:
+        return path == self.own or path.is_relative_to(self.root / FAMILIES)
+
+    def _naming(self, words: Iterable[str]) -> CodeLine | None:
+        """The first line that holds the first of the words that any line holds."""
+        files = (self.own, *families(self.root, self.own))
+        for word in words:
+            for path in files:
+                lines = [line for line, name in _names(_parsed(path)) if name == word or f" {word} " in f" {name} "]
+                if lines:
+                    return CodeLine(path, min(lines), self.root)
+        return None
+
+
+def stacked(text: str) -> Iterator[Frame]:
+    """The frames of a stack as Python's faulthandler prints it, outermost first."""
+    yield from ((path, int(line)) for path, line in reversed(_STACKED.findall(text)))
+
+
+def _frame(frame: Frame) -> tuple[Path, int]:
+    return Path(frame[0]), frame[1]
+
+
+def _names(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Each name and text in a module, with its line; docstrings are none."""
+    said = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.Constant(value=str(text)) if id(node) not in said:
+                yield node.lineno, text
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(_text(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
