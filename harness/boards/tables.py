@@ -28,7 +28,7 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
     models = {board.leader.model for board in shown if board.leader}
     columns: _Columns = {
         "problem": lambda board: board.problem,
-        "leader": _of_leader(lambda row: row.iteration),
+        "leader": lambda board: board.leader.iteration if board.leader else _leaderless(board),
         "model": _of_leader(lambda row: row.model if len(models) > 1 else ""),
         "ratio": _of_leader(lambda row: figure(row.ratio, ".4f")),
         "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
@@ -150,11 +150,15 @@ def _of_leader(fill: Callable[[BoardRow], str]) -> Callable[[Board], str]:
     return lambda board: fill(board.leader) if board.leader else ""
 
 
+def _leaderless(board: Board) -> str:
+    return NOT_MEASURED if board.environment is None else "none passed"
+
+
 def _remarks(board: Board) -> str:
     """What a reader of the leader must know, in a word or two."""
     leader = board.leader
     if leader is None:
-        return NOT_MEASURED if board.environment is None else "none passed"
+        return ""
     level = sum(row.rank == 1 for row in board.rows) - 1
     said = ((f"{level} level", level), ("stale", leader.stale), ("unstable", _unstable(leader)))
     return ", ".join(word for word, holds in said if holds)

@@ -26,7 +26,7 @@ from harness.extras.tune.space import frozen, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
-from harness.machine.table import check_format
+from harness.machine.table import check_format, paragraph
 from harness.records.store import read
 
 Engine = Literal["tilebench", "tilelang", "exhaustive"]
@@ -182,7 +182,7 @@ def tuning(
         if picture is not None:
             show.picture(picture, found, pair, title)
             console.print(f"heat map: {picture}", markup=False)
-        head = f"{title}\nbest {measure} over all other levers{likely}"
+        head = f"{paragraph(title)}\n{paragraph(f'best {measure} over all other levers{likely}')}"
         return f"{head}\n\n{show.pivot(found, pair, format)}\n\n{show.field(found, most, format)}"
 
     return Reply(TuningData(trials=tuple(each.trial for each in found)), text, problems=problems)

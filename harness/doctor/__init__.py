@@ -1,14 +1,15 @@
 """The doctor: what this machine has, what it lacks, and what to do about it."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import msgspec
-from tabulate import tabulate
 
 from harness.doctor import gpu, packages, place, room, tools
 from harness.doctor.finding import Check, HealthFinding
 from harness.machine.nvml import Device, devices
+from harness.machine.table import table as as_table
 
 __all__ = ["CHECKS", "Check", "HealthFinding", "examine", "table"]
 
@@ -49,9 +50,13 @@ def examine() -> list[HealthFinding]:
 
 
 def table(findings: list[HealthFinding]) -> str:
-    rows = [(_mark(each), each.name, each.found, each.advice) for each in findings]
-    headers = ("", "what", "found", "what to do")
-    return tabulate(rows, headers, disable_numparse=True, maxcolwidths=[None, None, 44, 64])
+    columns: dict[str, Callable[[HealthFinding], str]] = {
+        "": _mark,
+        "what": lambda each: each.name,
+        "found": lambda each: each.found,
+        "what to do": lambda each: each.advice,
+    }
+    return as_table(findings, columns)
 
 
 def _mark(finding: HealthFinding) -> str:

@@ -1,19 +1,15 @@
 """The report of builds: one flat row per iteration for programs, one table per problem for people."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
 
 import msgspec
-from tabulate import tabulate
 
+from harness.machine.table import figure, footnotes, table
 from harness.records.builds import Build, KernelEvidence
 from harness.records.results import Record
-
-HEADERS: Final = (
-    *("iteration", "registers", "spills", "shared", "of", "blocks/SM", "threads", "blocks"),
-    *("instructions", "TMA", "source", "cubin", "s"),
-)
 
 
 class BuildRow(msgspec.Struct, frozen=True):
@@ -89,25 +85,31 @@ def tables(rows: Sequence[BuildRow]) -> str:
 
 
 def _table(problem: str, rows: list[BuildRow]) -> str:
-    body = tabulate(
-        [_cells(each) for each in rows],
-        headers=HEADERS,
-        disable_numparse=True,
-        colalign=("left", *["right"] * 7, "left", *["right"] * 4),
+    columns: dict[str, Callable[[BuildRow], str]] = {
+        "iteration": lambda row: row.iteration,
+        "registers": lambda row: figure(row.registers, "d"),
+        "spills": lambda row: figure(row.spill_bytes, "d"),
+        "shared": lambda row: figure(row.shared_bytes, "d"),
+        "of": lambda row: figure(row.shared_limit_bytes, "d"),
+        "blocks/SM": lambda row: figure(row.blocks_per_sm, "d"),
+        "threads": lambda row: figure(row.threads, "d"),
+        "blocks": lambda row: figure(math.prod(row.grid) if row.grid else None, "d"),
+        "instructions": lambda row: ", ".join(f"{count} {name}" for name, count in (row.instructions or {}).items()),
+        "TMA": lambda row: "" if row.tma_loads is None else f"{row.tma_loads}+{row.tma_stores}",
+        "source": lambda row: figure(row.source_bytes, "d"),
+        "cubin": lambda row: figure(row.cubin_bytes, "d"),
+        "s": lambda row: figure(row.seconds, ".1f"),
+    }
+    body = table(
+        rows,
+        columns,
+        right=[name for name in columns if name not in ("iteration", "instructions")],
+        optional=("source", "cubin", "of", "TMA", "blocks", "threads", "s"),
+        cut={"iteration": 16},
     )
-    notes = [f"  {each.iteration}: {warning}" for each in rows for warning in each.warnings]
-    notes += [f"  {each.iteration}: {each.status}: {each.reason}" for each in rows if each.reason is not None]
-    return "\n".join([f"{problem} for {rows[0].gpu}", "", body, *([""] if notes else []), *notes, ""])
+    notes = footnotes((each.iteration, _notes(each)) for each in rows)
+    return "\n".join([f"{problem} for {rows[0].gpu}", "", body, *(["", notes] if notes else []), ""])
 
 
-def _cells(row: BuildRow) -> tuple[str, ...]:
-    limit = row.shared_limit_bytes
-    tma = None if row.tma_loads is None else f"{row.tma_loads}+{row.tma_stores}"
-    instructions = ", ".join(f"{count} {name}" for name, count in (row.instructions or {}).items())
-    blocks = None if row.grid is None else row.grid[0] * row.grid[1] * row.grid[2]
-    figures = (
-        *(row.registers, row.spill_bytes, row.shared_bytes, limit, row.blocks_per_sm, row.threads, blocks),
-        *(instructions, tma, row.source_bytes, row.cubin_bytes),
-    )
-    seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
-    return (row.iteration, *("" if each is None else str(each) for each in figures), seconds)
+def _notes(row: BuildRow) -> list[str]:
+    return [*row.warnings, *([] if row.reason is None else [f"{row.status}: {row.reason}"])]

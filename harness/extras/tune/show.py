@@ -1,10 +1,9 @@
 """What a search found, over any two levers: a pivot table for a terminal, and a heat map as a picture."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
-
-from tabulate import tabulate
 
 from harness.errors import UsageError
 from harness.extras.tune.record import SCREEN, Pick, RankedCandidate, TuningTrial, ranked
@@ -63,9 +62,9 @@ def pivot(found: Sequence[RankedCandidate], levers: Levers, table_format: str = 
     best = cells(found, levers)
     rows, columns = (_values(best, lever) for lever in levers)
     figures = {tuple(_key(each.trial.config[lever]) for lever in levers): each.shown for each in best}
-    body = [[str(row), *(figures.get((_key(row), _key(column)), "") for column in columns)] for row in rows]
-    headers = [f"{levers[0]} \\ {levers[1]}", *map(str, columns)]
-    return tabulate(body, headers=headers, tablefmt=table_format, disable_numparse=True, stralign="right")
+    head, *names = f"{levers[0]} \\ {levers[1]}", *map(str, columns)
+    lines = [{head: str(row), **{str(c): figures.get((_key(row), _key(c)), "") for c in columns}} for row in rows]
+    return table(lines, {name: itemgetter(name) for name in (head, *names)}, table_format, right=(head, *names))
 
 
 def field(found: Sequence[RankedCandidate], most: int, table_format: str = "simple") -> str:
@@ -89,6 +88,8 @@ def field(found: Sequence[RankedCandidate], most: int, table_format: str = "simp
             "notes": lambda row: notes(row[1]),
         },
         table_format,
+        right=("", "time_ms", "ratio"),
+        optional=("notes", "from", "rung", "time_ms"),
     )
 
 
@@ -108,6 +109,9 @@ def searches(picks: Sequence[Pick], table_format: str = "simple") -> str:
             "pinned as": lambda each: each.iteration,
         },
         table_format,
+        right=("race", "candidates", "failed", "seconds", "latency_ms", "ties"),
+        optional=("latency_ms", "ties", "failed"),
+        cut={"pinned as": 16},
     )
 
 

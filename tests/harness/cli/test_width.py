@@ -1,0 +1,79 @@
+"""Nothing that a verb prints of the committed records is wider than a terminal of 80 columns."""
+
+import pytest
+
+from harness.catalog.tree import Selection, Tree
+from harness.cli.app import app, carry_out
+from harness.evidence import report
+from harness.extras.tune.record import trials_path
+from harness.records.results import Record
+from harness.records.store import read
+from tests.harness.checkout import ROOT
+
+KEYS = ("cpu", "h100", "h200")
+TREE = Tree(ROOT)
+LADDERS = sorted({(each.shape_key, each.model) for each in TREE.scan("h200", Selection())[0]})
+SEARCHES = [ladder for ladder in LADDERS if trials_path(TREE, "h200", *ladder).is_file()]
+VERBS = [verb for verb in sorted(app) if not verb.startswith("-")]
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TILEBENCH_ROOT", str(ROOT))
+
+
+def fits(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a command prints, after each of its lines is found narrow enough."""
+    carry_out(words)
+    printed = capsys.readouterr().out
+    assert [line for line in printed.splitlines() if len(line) > 80] == [], words
+    return printed
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_boards(capsys: pytest.CaptureFixture[str], key: str) -> None:
+    problems = {each.shape_key for each in TREE.scan(key, Selection())[0]}
+    leaders = fits(capsys, "leaderboard", "--gpu", key)
+    ladders = fits(capsys, "leaderboard", "--gpu", key, "--all")
+    assert sum(f"{problem} on {key}\n" in ladders for problem in problems) == len(problems)
+    shown = {problem for problem in problems if any(line.startswith(f"{problem} ") for line in leaders.splitlines())}
+    assert all(problem.startswith("copy_") for problem in problems - shown)
+
+
+def test_states(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(LADDERS) > 10
+    for shape, model in LADDERS[::8]:
+        assert fits(capsys, "next", "--gpu", "h200", "--shape", shape, "--model", model)
+
+
+def test_searches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert SEARCHES
+    for shape, model in SEARCHES:
+        ladder = ("tuning", "--gpu", "h200", "--shape", shape, "--model", model)
+        assert fits(capsys, *ladder, "--picks")
+        assert any(fits(capsys, *ladder, "--engine", engine) for engine in ("tilebench", "tilelang", "exhaustive"))
+
+
+def test_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [record for path in TREE.all_records("h200") for record in read(path, Record)[0] if record.build]
+    assert len(records) > 100
+    printed = report.tables([report.row(record) for record in records])
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "last", "--gpu", "h200"),
+        ("compare", "previous", "--gpu", "h200"),
+        ("publish", "--check", "--gpu", "h200"),
+        ("doctor",),
+        ("check", "--gpu", "h200"),
+        ("--help",),
+        *((verb, "--help") for verb in VERBS),
+    ],
+    ids=" ".join,
+)
+def test_other_verbs(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    assert fits(capsys, *words)
