@@ -12,10 +12,12 @@ from harness.records.builds import BuildRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
+from harness.records.sustained import SustainedRecord
 
 # File below tuning/<gpu>/ -> the struct of its lines, and what one line is.
 FILES: Final = {
     "tilelang/logs/<shape_key>/<model>/results.jsonl": (Record, "one outcome of an iteration"),
+    "tilelang/logs/<shape_key>/<model>/sustained.jsonl": (SustainedRecord, "one outcome at the power limit"),
     "tilelang/logs/<shape_key>/<model>/builds.jsonl": (BuildRecord, "one build, with what the compilers said"),
     "tilelang/logs/<shape_key>/<model>/profiles.jsonl": (ProfileRecord, "one profile, with its bound and its ideas"),
     "tilelang/logs/<shape_key>/<model>/tuning.jsonl": (TuningTrial, "one candidate of a search, on one rung"),

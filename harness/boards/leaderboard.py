@@ -19,6 +19,7 @@ from harness.records.profiles import ProfileRecord
 from harness.records.profiles import newest as newest_profile
 from harness.records.results import Measurement, Record, worst_error
 from harness.records.store import read
+from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.records.throughput import Throughput, bandwidth_gbs, throughput
 from harness.runs import copy_bandwidth
 
@@ -64,6 +65,14 @@ class BoardRow(msgspec.Struct, frozen=True):
     gbs: float | None = None
     of_copy: float | None = None  # for a memory-bound problem, its bandwidth over that of a copy of as many bytes
     behind: float | None = None  # the leader's ratio over its own, if a play-off decided between them
+    sustained_ratio: float | None = None  # alone at the power limit, where the chip reaches it
+    sustained_ratio_low: float | None = None
+    sustained_ratio_high: float | None = None
+    sustained_tflops: float | None = None
+    sustained_sm_mhz: float | None = None
+    sustained_power_w: float | None = None
+    joules_per_launch: float | None = None
+    pj_per_flop: float | None = None
 
     @property
     def is_baseline(self) -> bool:
@@ -110,6 +119,15 @@ class Board:
         return self.rows[0] if self.rows and self.rows[0].rank is not None else None
 
     @property
+    def sustained_leader(self) -> BoardRow | None:
+        """The first row at the power limit, if its interval lies above that of the leader at equal clocks."""
+        rows = [row for row in self.rows if row.sustained_ratio is not None and row.rank is not None]
+        first = max(rows, key=lambda row: row.sustained_ratio or 0, default=None)
+        if first is None or self.leader is None or self.leader.sustained_ratio_high is None:
+            return None
+        return first if (first.sustained_ratio_low or 0) > self.leader.sustained_ratio_high else None
+
+    @property
     def leader_rate(self) -> Throughput | None:
         """The throughput of the leader."""
         leader = self.leader
@@ -146,10 +164,15 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
     unmeasured: dict[str, list[Iteration]] = {}
     bounds: dict[tuple[str, str, str], str] = {}
+    alone: dict[tuple[str, str, str], list[SustainedRecord]] = {}
     for (shape_key, model), ladder in _by_folder(iterations).items():
         profiles, problems = read(tree.profiles(gpu, shape_key, model), ProfileRecord)
         complaints += problems
         bounds |= {(shape_key, model, name): bound for name, bound in _bounds(tree, ladder, profiles)}
+        sustained, problems = read(tree.sustained(gpu, shape_key, model), SustainedRecord)
+        complaints += problems
+        for each in sustained:
+            alone.setdefault((shape_key, model, each.iteration), []).append(each)
         records, problems = read(tree.records(gpu, shape_key, model), Record)
         complaints += problems
         for iteration in ladder:
@@ -170,7 +193,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
             result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
-    whole = [_kept(_decided(_with_bounds(board, bounds), decided[board.problem])) for board in result]
+    figures = (_with_sustained(_with_bounds(board, bounds), alone) for board in result)
+    whole = [_kept(_decided(board, decided[board.problem])) for board in figures]
     return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
 
 
@@ -320,6 +344,44 @@ def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board
         for row in board.rows
     )
     return replace(board, rows=rows)
+
+
+def _with_sustained(board: Board, found: dict[tuple[str, str, str], list[SustainedRecord]]) -> Board:
+    """Add the newest figures at the power limit that have the code, the judge and the environment of a row."""
+    rows = (
+        next(
+            (
+                msgspec.structs.replace(row, **sustained_figures(record.measurement))
+                for record in reversed(found.get((row.problem, row.model, row.iteration), []))
+                if record.measurement is not None and _same_code(row, record)
+            ),
+            row,
+        )
+        for row in board.rows
+    )
+    return replace(board, rows=tuple(rows))
+
+
+def _same_code(row: BoardRow, record: SustainedRecord) -> bool:
+    if row.environment is None or row.source_sha256 != record.source_sha256 or "family" in row.stale:
+        return False
+    ours, theirs = row.environment, record.environment
+    return (ours.rank_key, ours.judge_sha256) == (theirs.rank_key, theirs.judge_sha256)
+
+
+def sustained_figures(found: SustainedMeasurement) -> dict[str, float | None]:
+    """The figures at the power limit by the names of a row's fields."""
+    side = found.contestant
+    return {
+        "sustained_ratio": found.ratio,
+        "sustained_ratio_low": found.ratio_low,
+        "sustained_ratio_high": found.ratio_high,
+        "sustained_tflops": side.tflops,
+        "sustained_sm_mhz": side.sm_clock_mhz,
+        "sustained_power_w": side.power_w,
+        "joules_per_launch": side.joules_per_launch,
+        "pj_per_flop": side.pj_per_flop,
+    }
 
 
 def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:

@@ -92,10 +92,11 @@ def chosen(
         elif board.in_gbs:
             skipped[board.problem] = MEMORY_BOUND
         else:
-            yield from _leading(plan.tree, board, selection, top)
+            yield from leading(plan.tree, board, selection, top)
 
 
-def _leading(tree: Tree, board: Board, selection: Selection, top: int) -> Iterator[tuple[Iteration, Measurement]]:
+def leading(tree: Tree, board: Board, selection: Selection, top: int) -> Iterator[tuple[Iteration, Measurement]]:
+    """The first ``top`` rows of a board and the ties of its leader, without the library and what is stale."""
     iterations, _ = tree.scan(board.gpu, selection)
     rows = [row for row in board.rows if row.rank is not None and not row.stale and not row.is_baseline]
     leading = {

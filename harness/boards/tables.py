@@ -32,6 +32,7 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         "model": _of_leader(lambda row: row.model if len(models) > 1 else ""),
         "ratio": _of_leader(lambda row: figure(row.ratio, ".4f")),
         "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
+        "sustained": _of_leader(lambda row: figure(row.sustained_ratio, ".4f")),
         "time_ms": _of_leader(lambda row: figure(row.time_ms)),
         "rate": lambda board: board.leader_rate or "",
         "notes": _remarks,
@@ -40,8 +41,8 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         shown,
         columns,
         table_format,
-        right=("ratio", "±", "time_ms", "rate"),
-        optional=("rate", "time_ms", "notes", "model"),
+        right=("ratio", "±", "sustained", "time_ms", "rate"),
+        optional=("rate", "time_ms", "notes", "model", "sustained"),
         cut={"leader": SHORTEST, "model": SHORTEST},
     )
     where = Counter(_where(board) for board in shown if board.environment is not None)
@@ -63,6 +64,7 @@ def leaderboard(board: Board, table_format: str = PLAIN) -> str:
         rate: lambda row: _share(row) if board.in_gbs else figure(row.tflops and row.tflops * scale),
         "ratio": lambda row: figure(row.ratio, ".4f"),
         "95% interval": lambda row: interval(row.ratio_low, row.ratio_high),
+        "sustained": lambda row: figure(row.sustained_ratio, ".4f"),
         "max_abs_err": lambda row: figure(row.max_abs_err, ".2g"),
         "kept as": lambda row: row.kept_as,
         "bound": lambda row: row.bound or "",
@@ -72,8 +74,8 @@ def leaderboard(board: Board, table_format: str = PLAIN) -> str:
         board.rows,
         columns,
         table_format,
-        right=("rank", "time_ms", rate, "ratio", "max_abs_err"),
-        optional=("max_abs_err", rate, "bound", "time_ms", "model", "kept as"),
+        right=("rank", "time_ms", rate, "ratio", "sustained", "max_abs_err"),
+        optional=("max_abs_err", rate, "bound", "time_ms", "model", "kept as", "sustained"),
         cut={"iteration": 24, "model": 12},
     )
     said = _environment(board)
@@ -160,7 +162,9 @@ def _remarks(board: Board) -> str:
     if leader is None:
         return ""
     level = sum(row.rank == 1 for row in board.rows) - 1
-    said = ((f"{level} level", level), ("stale", leader.stale), ("unstable", _unstable(leader)))
+    other = board.sustained_leader
+    leads = f"{other.iteration.partition('_')[0]} leads sustained" if other else ""
+    said = ((leads, other), (f"{level} level", level), ("stale", leader.stale), ("unstable", _unstable(leader)))
     return ", ".join(word for word, holds in said if holds)
 
 
@@ -176,6 +180,17 @@ def _summary(boards: Sequence[Board]) -> str:
         changed = " or the ".join(sorted({each for row in stale for each in row}))
         said.append(f"{len(stale)} stale: the {changed} has changed since")
     return f"{'. '.join(said)}. --shape KEY shows one ladder, --all every one."
+
+
+def _regimes(board: Board) -> str:
+    """A sentence for a problem that another iteration leads at the power limit."""
+    leader, other = board.leader, board.sustained_leader
+    if leader is None or other is None:
+        return ""
+    return (
+        f"at equal clocks {leader.iteration} leads; at the power limit {other.iteration} does, with "
+        f"{figure(other.sustained_ratio, '.4f')} {interval(other.sustained_ratio_low, other.sustained_ratio_high)}"
+    )
 
 
 def _where(board: Board) -> str:
@@ -194,6 +209,7 @@ def _environment(board: Board) -> str:
         parts.append(f"memory-bound: a copy of as many bytes reaches {board.copy_gbs:.4g} GB/s")
     if board.resolution is not None:
         parts.append(f"resolution ±{board.resolution:.2%}, the median half of the 95% intervals")
+    parts += filter(None, [_regimes(board)])
     return "; ".join(parts)
 
 
@@ -219,10 +235,22 @@ def _notes(row: BoardRow) -> Iterable[str]:
         yield f"stale: {', '.join(row.stale)}"
     if row.behind is not None:
         yield "play-off: first" if row.behind == 1 else f"play-off: {100 * (row.behind - 1):.2f}% behind"
+    if row.sustained_ratio is not None:
+        yield _sustained(row)
     if _unstable(row):
         yield "unstable"
     if row.status != Status.PASSED:
         yield row.status if row.reason is None else f"{row.status}: {row.reason}"
+
+
+def _sustained(row: BoardRow) -> str:
+    bounds = interval(row.sustained_ratio_low, row.sustained_ratio_high)
+    said = [f"sustained {figure(row.sustained_ratio, '.4f')} {bounds}", f"{figure(row.sustained_tflops)} TFLOPS"]
+    if row.sustained_power_w and row.sustained_sm_mhz:
+        said.append(f"{row.sustained_power_w:.0f} W at {row.sustained_sm_mhz:.0f} MHz")
+    if row.pj_per_flop:
+        said.append(f"{row.pj_per_flop:.3f} pJ per flop")
+    return ", ".join(said)
 
 
 def _short(row: BoardRow, *, several: bool) -> str:

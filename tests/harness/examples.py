@@ -5,6 +5,7 @@ from typing import Any, Final
 from harness.records.base import SCHEMA, Environment, Stage, Status
 from harness.records.builds import Build
 from harness.records.results import BaselineRecord, BlockPair, Measurement, Record, Trial
+from harness.records.sustained import SustainedMeasurement, SustainedRecord, SustainedSide
 
 ENVIRONMENT: Final = Environment(
     gpu="cpu",
@@ -78,3 +79,21 @@ def baseline_record(**changes: Any) -> BaselineRecord:
         "environment": ENVIRONMENT,
     }
     return BaselineRecord(**fields | changes)
+
+
+def sustained(ratio: float, *, mhz: float = 1500, library_mhz: float = 1480) -> SustainedMeasurement:
+    """A measurement at the power limit, with an interval of 0.3% on each side."""
+    side = SustainedSide(1.6, 680.0, mhz, 700.0, 1.12, 1.02)
+    library = SustainedSide(1.6 * ratio, 680 / ratio, library_mhz, 700.0, 1.12 * ratio, 1.02 * ratio)
+    bounds = (ratio, ratio * 0.997, ratio * 1.003)
+    return SustainedMeasurement("torch.matmul", "events", *bounds, True, side, library, True, 60, (), 1.05, 9.0, ())
+
+
+def sustained_record(made: Record, ratio: float, **changes: Any) -> SustainedRecord:
+    """The record at the power limit of an iteration that has a record at equal clocks."""
+    fields: dict[str, Any] = {
+        name: getattr(made, name)
+        for name in ("schema", "recorded_at", "gpu", "shape_key", "model", "iteration", "number", "environment")
+    }
+    fields |= {"source_sha256": made.source_sha256, "families_sha256": made.families_sha256}
+    return SustainedRecord(**fields | {"status": Status.PASSED, "measurement": sustained(ratio)} | changes)

@@ -8,8 +8,8 @@ from harness.judge.facts.problem import parse_shape_key
 from harness.judge.messages import SidePhase
 from harness.judge.sustaining import SustainedSettings, finished, most_pairs, phase_of, side_of
 from harness.machine.power_meter import PowerReading
-from harness.records.sustained import SustainedMeasurement, SustainedPhase, SustainedSide
-from tests.harness.examples import measurement
+from harness.records.sustained import SustainedPhase
+from tests.harness.examples import measurement, sustained
 
 PROBLEM = parse_shape_key("matmul_bf16fp32_8192x8192x8192")
 SETTINGS = SustainedSettings()
@@ -17,13 +17,6 @@ SETTINGS = SustainedSettings()
 
 def phase(launch_ms: float, mhz: float = 1500, watts: float = 700, *, counted: bool = True) -> SustainedPhase:
     return SustainedPhase(launch_ms, 370, PowerReading(mhz, watts, counted, 60, ("power cap",)))
-
-
-def sustained(ratio: float, mhz: float, library_mhz: float) -> SustainedMeasurement:
-    side = SustainedSide(1.6, 680.0, mhz, 700.0, 1.1, 1.0)
-    library = SustainedSide(1.6 * ratio, 680 / ratio, library_mhz, 700.0, 1.1, 1.0)
-    bounds = (ratio, ratio * 0.997, ratio * 1.003)
-    return SustainedMeasurement("torch.matmul", "events", *bounds, True, side, library, True, 60, (), 1.05, 9.0, ())
 
 
 def test_it_ends_when_the_interval_is_narrow_or_the_budget_is_spent() -> None:
@@ -64,7 +57,7 @@ def test_energy_is_power_times_time_and_needs_a_counter() -> None:
 def test_a_sustained_ratio_is_explained_by_cycles_and_clocks(
     ratio: float, mhz: float, library_mhz: float, believed: bool
 ) -> None:
-    said = plausibility.sustained(sustained(ratio, mhz, library_mhz), measurement(1.045, 1.055))
+    said = plausibility.sustained(sustained(ratio, mhz=mhz, library_mhz=library_mhz), measurement(1.045, 1.055))
     assert (said is None) is believed
 
 

@@ -1,0 +1,91 @@
+"""The sustained regime on the board: which rows take part, and what is said where it names another leader."""
+
+import pytest
+
+from harness.boards import tables
+from harness.boards.sustained import ON_A_CPU, chosen, leading, line
+from harness.catalog import gpus
+from harness.catalog.tree import Selection, Tree
+from harness.judge.candidate import Settings
+from harness.records.base import Cause, Status
+from harness.records.results import Record
+from harness.records.store import append
+from harness.runs.run import Plan
+from tests.harness.boards.test_leaderboard import SHAPE, Ladder
+from tests.harness.checkout import Checkout
+from tests.harness.examples import record, sustained_record
+
+
+@pytest.fixture
+def ladder(tree: Tree) -> Ladder:
+    return Ladder(tree)
+
+
+def keep(ladder: Ladder, made: Record, ratio: float, **changes: object) -> None:
+    append(ladder.tree.sustained("cpu", SHAPE, "me"), sustained_record(made, ratio, **changes))
+
+
+def test_a_row_has_both_figures_and_another_leader_is_named(ladder: Ladder) -> None:
+    first, second = ladder.measured(1, 1.055, 1.059), ladder.measured(2, 1.039, 1.043)
+    keep(ladder, first, 1.025)
+    keep(ladder, second, 1.080)
+    keep(ladder, second, 1.042)  # newer
+    (board,) = ladder.boards()
+    assert [(row.iteration[:7], row.sustained_ratio) for row in board.rows] == [("iter001", 1.025), ("iter002", 1.042)]
+    assert board.sustained_leader == board.rows[1]
+    said = " ".join(tables.leaderboard(board).split())
+    assert "at equal clocks iter001_idea leads; at the power limit iter002_idea does, with 1.0420" in said
+    assert "sustained 1.0250 [1.0219, 1.0281], 680 TFLOPS, 700 W at 1500 MHz, 1.020 pJ per flop" in said
+    assert "iter002 leads sustained" in tables.leaders([board], "github")
+
+
+def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:
+    keep(ladder, ladder.measured(1, 1.055, 1.059), 1.040)
+    keep(ladder, ladder.measured(2, 1.039, 1.043), 1.042)
+    (board,) = ladder.boards()
+    assert board.sustained_leader is None
+
+
+def test_figures_of_other_code_another_judge_or_a_rejection_are_not_shown(ladder: Ladder) -> None:
+    made = ladder.measured(1, 1.055, 1.059)
+    keep(ladder, made, 1.1, source_sha256="another")
+    keep(ladder, made, 1.1, environment=ladder.elsewhere(judge_sha256="another"))
+    keep(ladder, made, 1.1, environment=ladder.elsewhere(device="another"))
+    keep(ladder, made, 1.1, status=Status.REJECTED, cause=Cause.CLOCK, reason="too good", measurement=None)
+    assert ladder.rows()[0].sustained_ratio is None
+    assert "sustained" not in tables.leaders(ladder.boards())
+
+
+def test_the_leader_and_its_ties_take_part_and_a_cpu_or_memory_has_no_limit(ladder: Ladder) -> None:
+    ladder.measured(0, 0.99, 1.01)
+    ladder.measured(1, 1.05, 1.06)
+    ladder.measured(2, 1.04, 1.051)
+    ladder.measured(3, 1.02, 1.03)
+    (board,) = ladder.boards()
+    taken = [[each.number for each, _ in leading(ladder.tree, board, Selection(), top)] for top in (1, 3, 9)]
+    assert taken == [[1, 2], [1, 2, 3], [1, 2, 3]]
+    ladder.write(1, source="import kernels.family  # changed\n")
+    (board,) = ladder.boards()
+    assert [each.number for each, _ in leading(ladder.tree, board, Selection(), 1)] == [2]
+    skipped: dict[str, str] = {}
+    plan = Plan(ladder.tree, gpus.find("cpu"), None, (), Settings(1.0))
+    assert not list(chosen(plan, Selection(), skipped))
+    assert skipped == {SHAPE: ON_A_CPU}
+
+
+def test_a_line_says_the_figures_or_why_there_are_none() -> None:
+    made = record()
+    assert line(sustained_record(made, 1.042)).endswith(
+        "sustained 1.0420 [1.0389, 1.0451], 680.0 TFLOPS, 700 W at 1500 MHz, 1.020 pJ per flop"
+    )
+    failed = sustained_record(made, 1, status=Status.REJECTED, cause=Cause.CLOCK, reason="too good", measurement=None)
+    assert line(failed).endswith("sustained: too good")
+
+
+@pytest.mark.slow
+def test_the_command_says_that_a_cpu_has_no_limit(checkout: Checkout) -> None:
+    checkout.ladder((8,))
+    assert checkout.run("bench", "--budget", "0.2").returncode == 0
+    done = checkout.run("bench", "--regime", "sustained")
+    assert done.returncode == 0
+    assert f"no sustained figure: {ON_A_CPU}" in done.stderr
