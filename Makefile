@@ -30,10 +30,10 @@ endif
 PYTEST = $(PY) -m pytest -n 2
 
 # Bytecode is compiled at the first import, which the set-up does itself, since an environment may forbid it later and
-# each process would then take thrice as long. torch alone has thousands of modules that nobody imports.
+# each process would then take thrice as long. torch alone has thousands of modules that are never imported.
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile $(LOCKS:%=--constraint %)
 
-# For `make lock`: a pip whose resolver copes, and torch's release, whose CPU build needs none of the CUDA packages.
+# For `make lock`: a pip with a resolver that copes, and torch's release: its CPU build needs none of the CUDA packages.
 LOCKER := 26.3
 TORCH = $(shell sed -n 's/.*"torch==\([^"]*\)".*/\1/p' pyproject.toml)
 

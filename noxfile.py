@@ -6,6 +6,7 @@ Arguments after `--` go to the verb. All sessions share one environment, since e
 
 import argparse
 import os
+import shlex
 
 import nox
 
@@ -28,9 +29,20 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests; arguments after `--` go to pytest."""
-    session.run("make", "dev")
-    session.run(PYTHON, "-m", "pytest", *session.posargs)
+    """The tests of `make test`; arguments after `--` go to pytest."""
+    session.run("make", "test", f"ARGS={shlex.join(session.posargs)}")
+
+
+@nox.session
+def tests_fast(session: nox.Session) -> None:
+    """Those that need neither torch nor a process, while you edit."""
+    session.run("make", "test-fast", f"ARGS={shlex.join(session.posargs)}")
+
+
+@nox.session
+def tests_all(session: nox.Session) -> None:
+    """All tests, as CI runs them."""
+    session.run("make", "test-all", f"ARGS={shlex.join(session.posargs)}")
 
 
 @nox.session

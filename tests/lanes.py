@@ -1,6 +1,6 @@
 """Lanes: the tests that need seconds, minutes, or all of CI.
 
-A fast test imports neither torch nor TileLang, and starts no Python and no browser. Nobody marks it: ``--fast`` skips
+A fast test imports neither torch nor TileLang, and starts no Python and no browser. It needs no mark: ``--fast`` skips
 what tries to.
 A slow one is marked. Tests that measure take turns on one worker, since all of them pin the last core.
 """

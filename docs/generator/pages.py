@@ -31,7 +31,7 @@ PARTS: Final[dict[str, Part]] = {
     **{f"{name} {gpu}": partial(part, gpu) for gpu in GPUS for name, part in _OF_A_GPU.items()},
 }
 # A row is stale as soon as someone edits the judge, and fresh again only after a GPU has measured it. A check that
-# compared this sentence would fail on every edit of the judge, where nobody can mend it. So `make docs` writes the
+# compared this sentence would fail on every edit of the judge, where it cannot be mended. So `make docs` writes the
 # sentence from the data, and --check leaves it out. No page keeps a wrong sentence for long: measuring changes
 # figures, which are compared, so `make docs` has to run, and it renews the sentence too.
 NOT_COMPARED: Final = frozenset(f"staleness {gpu}" for gpu in GPUS)

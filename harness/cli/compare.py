@@ -42,8 +42,8 @@ def compare(
     before, after = (chosen.selection.taken(records, shapes) for records in (before, after))
     if not (before and after):
         words = tables.narrowing(chosen.selection)
-        who = f"{b} holds no" if before else f"{a} holds no" if after else f"neither {a} nor {b} holds a"
-        raise UsageError(f"{who} record of {key}{f' that matches {words}' if words else ''}")
+        lack = f"{b} holds no" if before else f"{a} holds no" if after else f"neither {a} nor {b} holds a"
+        raise UsageError(f"{lack} record of {key}{f' that matches {words}' if words else ''}")
     found = comparison.pair(before, after, margin)
     code = ExitCode.PASSED
     if limit is not None:

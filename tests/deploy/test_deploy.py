@@ -163,7 +163,7 @@ def test_sbatch_refuses_options_that_are_broken(right: str, wrong: str, tmp_path
 
 
 class Machine:
-    """A PATH whose programs write down what they are called with."""
+    """A PATH with programs that write down their arguments."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

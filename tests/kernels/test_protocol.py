@@ -56,12 +56,12 @@ def test_stationary_computes_every_tile_once(
 
 
 BROKEN_STATIONARY = {
-    "nobody waits for the rows": (r"kept\[\w+\]\.wait\(0\);", ";", "."),
+    "nothing waits for the rows": (r"kept\[\w+\]\.wait\(0\);", ";", "."),
     "the rows come with every tile": (r"if \(own == 0\) \{", "if (1) {", "."),
 }
 
 
-@pytest.mark.parametrize("broken", few(BROKEN_STATIONARY, "nobody waits for the rows"))
+@pytest.mark.parametrize("broken", few(BROKEN_STATIONARY, "nothing waits for the rows"))
 def test_a_broken_hold_on_the_rows_is_seen(broken: str, tmp_path: Path) -> None:
     pattern, instead, says = BROKEN_STATIONARY[broken]
     source, count = re.subn(pattern, instead, stationary_text(num_stages=3))
@@ -101,8 +101,8 @@ def test_split_k_adds_every_part_of_K_once(split: int, groups: int, tmp_path: Pa
 
 
 BROKEN = {
-    "nobody waits for a turn": (r"turn\[\d\]\.wait\(.*?\);\n", "", "."),
-    "nobody passes the turn on": (r"turn\[1\]\.arrive\(\);", ";", r"deadlock: turn\[1\] never came"),
+    "nothing waits for a turn": (r"turn\[\d\]\.wait\(.*?\);\n", "", "."),
+    "nothing passes the turn on": (r"turn\[1\]\.arrive\(\);", ";", r"deadlock: turn\[1\] never came"),
     "a stage is freed while it is read": (r"tl::wait_wgmma<1>\(\);\n\s*if \(0 < (\w+)\) \{", r"if (1) {", "."),
     "a stage is not freed": (r"(empty\[[^;]*)\.arrive\(\);", r";", "deadlock: .* never came"),
     "a load is announced too small": (r"arrive_and_expect_tx\(16384\)", "arrive_and_expect_tx(8192)", "."),
@@ -110,7 +110,7 @@ BROKEN = {
 
 
 BROKEN_SPLIT = {
-    "nobody waits for the other's sums": (r"arrived\[0\]\.wait\(0\);", ";", "a tile has .* products"),
+    "nothing waits for the other's sums": (r"arrived\[0\]\.wait\(0\);", ";", "a tile has .* products"),
     "both multiply the same steps": (r"\(\(\(int\)blockIdx\.x\) & 1\) \* 64", "0", "a tile has .* different k"),
     "sums go to the sender": (r"(tma_store_cluster\(.*?\(int\)\(.*?) \+ 1\)", r"\1 + 0)", "."),
 }

@@ -175,7 +175,7 @@ def less_overhead(case: Case) -> Iterator[Idea]:
     if case.config.get("persistent") is False:
         yield Idea(
             "persistent",
-            "a persistent grid, whose producer loads the next tile while the consumers store the last one",
+            "a persistent grid: its producer loads the next tile while the consumers store the last one",
             f"the tensor pipe is busy {tensor:.0f}% of the time and SMs are active {active:.0f}%",
             config={"persistent": True},
         )

@@ -92,7 +92,7 @@ def draft(problem: Problem, gpu: Gpu) -> Draft | None:
     config = _CONSUMERS | {"block_N": 192, "block_K": 128 // width, "epilogue": "direct"}
     return Draft(
         "warp_specialized",
-        "Warp specialization by hand on 128x192 tiles, whose sums are scaled in registers.",
+        "Warp specialization by hand on 128x192 tiles; their sums are scaled in registers.",
         NAME,
         config | {"promote_steps": 4 if width == 1 else 0},
     )

@@ -1,4 +1,4 @@
-"""A play-off: who is behind for sure loses the first rank, as long as all is as it was."""
+"""A play-off: an iteration that is behind for sure loses the first rank, as long as all is as it was."""
 
 import math
 

@@ -33,7 +33,7 @@ def test_a_row_is_plausible(gpu: Gpu) -> None:
 
 
 def test_float32_may_be_as_fast_as_three_products_of_tf32() -> None:
-    """Half of bfloat16's rate, divided by three: 52 TFLOPS of an A100, whose CUDA cores have 19.5."""
+    """Half of bfloat16's rate, divided by three: 52 TFLOPS of an A100; its CUDA cores have 19.5."""
     a100, problem = gpus.find("a100"), parse_shape_key("matmul_f32fp32_4096x4096x4096")
     assert problem.flops / (a100.floor_ms(problem) * 1e9) == pytest.approx(52)
 

@@ -240,7 +240,7 @@ def test_no_image(host: Host, image: Image) -> None:
 
 @pytest.fixture
 def small(work: Path) -> Iterator[Engine]:
-    """An engine whose disk is nearly full."""
+    """An engine with a disk that is nearly full."""
     folder = work / "small"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], check=True)

@@ -72,7 +72,7 @@ def test_whoever_measures_makes_the_rounds_and_launches_of_a_bench(
     assert settings.rounds_per_placement == benched.rounds_per_placement
     assert settings.min_launches == benched.min_launches
     assert settings.min_placements == benched.min_placements
-    assert measure is of_a_play_off or settings == benched  # whose budget is its own
+    assert measure is of_a_play_off or settings == benched  # a play-off has a budget of its own
 
 
 def test_a_bench_makes_what_the_documentation_says() -> None:

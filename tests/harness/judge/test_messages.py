@@ -88,7 +88,7 @@ def test_a_time_that_is_none_puts_a_side_out(pair: Pair, elapsed_ms: float) -> N
 
 
 def _ended_process() -> int:
-    """A PID that signals reach nobody by."""
+    """A PID of no process, so that signals go nowhere."""
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -97,7 +97,7 @@ def _ended_process() -> int:
 
 
 class Leaving(ServedSide):
-    """A side whose process is gone as soon as it has answered."""
+    """A side with a process that is gone as soon as it has answered."""
 
     def stop(self) -> None:
         os.waitpid(self.pid, 0)

@@ -9,7 +9,7 @@ RULE = NarrowOrSpent(target_half_width=0.01, budget_s=1.0, min_placements=4, min
 
 
 def progress(placements: int, spread: float = 0.0, launches: int = 5, seconds: float = 0.1) -> Progress:
-    """Two rounds a placement, whose ratios lie ``spread`` apart."""
+    """Two rounds a placement; their ratios lie ``spread`` apart."""
     ratios = [1.0 + spread * (number % 2) for number in range(2 * placements)]
     blocks = [BlockPair(number // 2, ratio, 1.0) for number, ratio in enumerate(ratios)]
     return Progress(blocks, placements, launches, seconds)

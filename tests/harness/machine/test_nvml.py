@@ -12,7 +12,7 @@ POWER_CAP, THERMAL, IDLE = 0x4, 0x40, 0x1
 
 
 class Driver:
-    """A chip whose clock falls under a power cap, and which stops answering after ``answers`` samples."""
+    """A chip with a clock that falls under a power cap, and which stops answering after ``answers`` samples."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: int) -> None:
         self.clocks_mhz = iter([1980, 1980, 1400, 1300, *[1300] * 1000][:answers])

@@ -1,4 +1,4 @@
-"""The order of a run: stages that need no device run ahead, no further than the window, and nobody is overtaken."""
+"""The order of a run: stages that need no device run ahead, no further than the window, and none is overtaken."""
 
 import os
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ PROBLEM = parse_shape_key("matmul_bf16fp32_4096x4096x4096")
 
 
 class Trivial:
-    """A candidate whose stages take no time: what is left is the order."""
+    """A candidate with stages that take no time: what is left is the order."""
 
     contestant = None
 

@@ -1,6 +1,6 @@
 // Stands in for CUDA and TileLang's device templates, so that a warp-specialised kernel's text runs on a CPU as what it is
 // besides arithmetic: a protocol. One host thread plays the first thread of each warp group. Half of the loads arrive soon,
-// the others not before somebody waits for them, so what nobody waits for is missed. A WGMMA reads its stages as late as it
+// the others not before something waits for them, so a load without a wait is missed. A WGMMA reads its stages as late as it
 // may (when its batch is waited for), and what it reads is the coordinates of the load that lies there. A tile is right if each k was added to it once, from its own rows and columns. What a block
 // sends to another of its cluster are the products behind its sums; they are added when their barrier is waited for.
 #pragma once
@@ -76,7 +76,7 @@ class Barrier {
   }
   void until_awaited(int phase) {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, 2 * PATIENCE, [&] { return awaited_ >= phase; })) fail("nobody waits for " + name);
+    if (!changed_.wait_for(lock, 2 * PATIENCE, [&] { return awaited_ >= phase; })) fail("nothing waits for " + name);
   }
   std::string name;
 

@@ -1,4 +1,4 @@
-"""A tile is transposed through shared memory whose rows begin in the same bank."""
+"""A tile is transposed through shared memory; its rows begin in the same bank."""
 
 import tilelang.language as T
 

@@ -1,4 +1,4 @@
-"""It launches on a stream that nobody waits for."""
+"""It launches on a stream that is never waited for."""
 
 import torch
 

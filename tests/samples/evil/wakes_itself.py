@@ -1,4 +1,4 @@
-"""It asks the kernel for a timer whose SIGCONT wakes its stopped process, and its thread takes the core of the baseline."""
+"""It asks the kernel for a timer: its SIGCONT wakes the stopped process, and its thread takes the core of the baseline."""
 
 import ctypes
 import signal

@@ -1,4 +1,4 @@
-"""An eager @tilelang.jit function, whose sizes are those of its tensors."""
+"""An eager @tilelang.jit function; its sizes are those of its tensors."""
 
 import tilelang
 import tilelang.cpu.language as T

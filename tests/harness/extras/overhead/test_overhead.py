@@ -46,7 +46,13 @@ def test_the_kernels_for_a_gpu_lower_without_one() -> None:
 
 @pytest.mark.slow
 def test_on_a_cpu_the_order_is_what_it_must_be(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The order by functions called, which is the same in each run; a real clock's depends on what else runs."""
     made = Checkout.create(tmp_path_factory.mktemp("overhead") / "checkout")
+    for name in ("ways", "front"):
+        path = made.root / f"harness/extras/overhead/{name}.py"
+        clock = "from tests.harness.extras.overhead import call_clock as time"
+        assert path.read_text().count("\nimport time\n") == 1
+        path.write_text(path.read_text().replace("import time\n", f"{clock}\n"))
     try:
         done = made.run("overhead", "--gpu", "cpu", "--json")
         assert done.returncode == 0, done.stderr
@@ -54,14 +60,14 @@ def test_on_a_cpu_the_order_is_what_it_must_be(tmp_path_factory: pytest.TempPath
         torch_us = figures[TORCH, ""]["us"]
         compiled_us = figures["tilelang.compile", "cython"]["us"]
         eager_us = figures["eager @tilelang.jit", "cython"]["us"]
-        assert 0 < torch_us < compiled_us < eager_us
+        lazy_us = figures["lazy @tilelang.jit", "cython"]["us"]
+        assert 0 < torch_us < compiled_us < lazy_us < eager_us
         assert "Invalid execution backend 'nvrtc'" in figures["tilelang.compile", "nvrtc"]["reason"]
         assert figures["tilelang.compile", "auto"]["backend"] == "cython"
         into, returning, linear = (figures[spelling, ""] for spelling in front.SPELLINGS)
-        assert 0 < into["us"] < compiled_us
-        assert 0 < returning["us"] < compiled_us
         assert linear["reason"] is None
-        assert into["first_ms"] > 3 * returning["first_ms"] > 0  # the latter from the disk
+        assert torch_us < min(into["us"], returning["us"]) and max(into["us"], returning["us"]) < eager_us
+        assert min(into["first_ms"], linear["first_ms"]) > returning["first_ms"] > 0  # the latter from the disk
         assert not made.leftovers()
     finally:
         made.end()

@@ -106,7 +106,7 @@ def test_without_shares_there_is_no_verdict() -> None:
 
 
 def test_the_hmma_metric_decides_nothing() -> None:
-    """It shows 1.4% of a kernel whose tensor pipe is busy 91% of the time."""
+    """It shows 1.4% of a kernel that keeps the tensor pipe busy 91% of the time."""
     assert not any("op_hmma" in source.metric for source in FIGURES.values())
 
 

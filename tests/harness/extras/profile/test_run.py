@@ -59,7 +59,7 @@ def benched(benched_once: Checkout, tmp_path: Path) -> Iterator[Checkout]:
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """In place of ncu: every iteration has one idea and is bound by memory; who was profiled is listed."""
+    """In place of ncu: every iteration has one idea and is bound by memory; the profiled ones are listed."""
     profiled: list[str] = []
 
     def count(session: Session, iteration: Iteration, ncu: Ncu) -> ProfileRecord:

@@ -131,7 +131,7 @@ def test_a_report_of_another_kernel_is_refused(
 
 @pytest.mark.slow
 def test_the_program_runs_under_it_for_real(checkout: Checkout, fake: Fake, tmp_path: Path) -> None:
-    """On the CPU key, whose kernels have no names to expect: built, verified, launched, then refused for its name."""
+    """On the CPU key, where kernels have no names to expect: built, verified, launched, then refused for its name."""
     fake("runs")
     gpu = find("cpu")
     iteration = checkout.tree.parse(checkout.write("iter001_tiles", SCALAR.format(block=16)))
