@@ -3,56 +3,82 @@
 import csv
 import io
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from harness.boards.leaderboard import Board, BoardRow
 from harness.errors import InfrastructureError, UsageError, explained
 from harness.evidence.report import main_kernel
+from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.operators import OPERATORS
 from harness.records.results import Record, worst_error
 
 FORMATS: Final = ("csv", "json", "parquet")
 
 _Value = str | int | float | bool | None
+_DIMS: Final = tuple(dict.fromkeys(name for operator in OPERATORS.values() for name in operator.dims))
 
 
-def _measured(name: str) -> Callable[[Record], _Value]:
-    return lambda record: getattr(record.measurement, name, None)
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    """A record; ``row`` and ``board`` say where the leaderboard shows it, and are None where it does not."""
+
+    record: Record
+    problem: Problem
+    row: BoardRow | None
+    board: int | None
 
 
-def _telemetry(name: str) -> Callable[[Record], _Value]:
-    def value(record: Record) -> _Value:
-        found: Any = getattr(record.measurement and record.measurement.telemetry, name, None)
-        return ", ".join(found) if isinstance(found, tuple) else found
-
-    return value
+_Read = Callable[[_Exported], _Value]
 
 
-def _kernel(name: str) -> Callable[[Record], _Value]:
-    return lambda record: getattr(main_kernel(record.build), name, None)
+def _of(name: str) -> _Read:
+    """A field of the record, or of a part of it, such as ``measurement.ratio``."""
 
-
-def _worst(name: str) -> Callable[[Record], _Value]:
-    return lambda record: worst_error(record.verification, name)
-
-
-def _of(name: str) -> Callable[[Record], _Value]:
-    def value(record: Record) -> _Value:
-        found = getattr(record, name)
-        return found if found is None or isinstance(found, int | float) else str(found)
+    def value(each: _Exported) -> _Value:
+        found: Any = each.record
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return _plain(found)
 
     return value
 
 
-def _environment(name: str) -> Callable[[Record], _Value]:
-    return lambda record: getattr(record.environment, name)
+def _kernel(name: str) -> _Read:
+    return lambda each: getattr(main_kernel(each.record.build), name, None)
+
+
+def _worst(name: str) -> _Read:
+    return lambda each: worst_error(each.record.verification, name)
+
+
+def _of_problem(name: str) -> _Read:
+    return lambda each: getattr(each.problem, name)
+
+
+def _dimension(name: str) -> _Read:
+    return lambda each: dict(zip(OPERATORS[each.problem.operator].dims, each.problem.dims, strict=True)).get(name)
+
+
+def _of_row(name: str) -> _Read:
+    return lambda each: _plain(getattr(each.row, name, None))
+
+
+def _plain(value: Any) -> _Value:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return value if value is None or isinstance(value, int | float) else str(value)
 
 
 # Column -> (type, what it holds, how it is read); docs/reference/export.md is this table.
-COLUMNS: Final[dict[str, tuple[type, str, Callable[[Record], _Value]]]] = {
-    "record": (str, "short id of the record", lambda record: record.id),
+COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
+    "record": (str, "short id of the record", lambda each: each.record.id),
     "recorded_at": (str, "when, ISO 8601 in UTC", _of("recorded_at")),
     "gpu": (str, "GPU key", _of("gpu")),
     "shape_key": (str, "the problem", _of("shape_key")),
@@ -66,47 +92,67 @@ COLUMNS: Final[dict[str, tuple[type, str, Callable[[Record], _Value]]]] = {
     "stage": (str, "the last stage that ran", _of("stage")),
     "cause": (str, "why it did not pass", _of("cause")),
     "reason": (str, "the same in words", _of("reason")),
-    "ratio": (float, "the library's time over the kernel's, median over rounds", _measured("ratio")),
-    "ratio_low": (float, "lower end of its 95% interval", _measured("ratio_low")),
-    "ratio_high": (float, "upper end of its 95% interval", _measured("ratio_high")),
-    "stable": (bool, "whether the interval became narrow enough", _measured("stable")),
-    "time_ms": (float, "one launch, milliseconds, median", _measured("time_ms")),
-    "tflops": (float, "10^12 floating-point operations a second", _measured("tflops")),
-    "baseline": (str, "the library's call", _measured("baseline")),
-    "baseline_ms": (float, "one call of the library, milliseconds, median", _measured("baseline_ms")),
-    "baseline_tflops": (float, "10^12 floating-point operations a second", _measured("baseline_tflops")),
-    "timer": (str, "events, graph or host", _measured("timer")),
-    "rounds": (int, "pairs of blocks", _measured("rounds")),
-    "placements": (int, "placements of the buffers", _measured("placements")),
-    "launches_per_block": (int, "launches of the kernel in one block", _measured("launches")),
-    "device_s": (float, "time that measuring took, seconds", _measured("seconds")),
+    "ratio": (float, "the library's time over the kernel's, median over rounds", _of("measurement.ratio")),
+    "ratio_low": (float, "lower end of its 95% interval", _of("measurement.ratio_low")),
+    "ratio_high": (float, "upper end of its 95% interval", _of("measurement.ratio_high")),
+    "stable": (bool, "whether the interval became narrow enough", _of("measurement.stable")),
+    "time_ms": (float, "one launch, milliseconds, median", _of("measurement.time_ms")),
+    "tflops": (float, "10^12 floating-point operations a second", _of("measurement.tflops")),
+    "baseline": (str, "the library's call", _of("measurement.baseline")),
+    "baseline_ms": (float, "one call of the library, milliseconds, median", _of("measurement.baseline_ms")),
+    "baseline_tflops": (float, "10^12 floating-point operations a second", _of("measurement.baseline_tflops")),
+    "timer": (str, "events, graph or host", _of("measurement.timer")),
+    "rounds": (int, "pairs of blocks", _of("measurement.rounds")),
+    "placements": (int, "placements of the buffers", _of("measurement.placements")),
+    "launches_per_block": (int, "launches of the kernel in one block", _of("measurement.launches")),
+    "device_s": (float, "time that measuring took, seconds", _of("measurement.seconds")),
     "max_abs_err": (float, "largest absolute error of all trials", _worst("max_abs_err")),
     "rel_err": (float, "largest norm-wise relative error of all trials", _worst("rel_err")),
-    "sm_clock_mhz": (float, "SM clock while it was measured, MHz, median", _telemetry("sm_clock_mhz")),
-    "power_w": (float, "power, watts, median", _telemetry("power_w")),
-    "temperature_c": (float, "temperature, degrees Celsius, largest", _telemetry("temperature_c")),
-    "throttle": (str, "reasons for which the clock was lowered", _telemetry("throttle")),
+    "sm_clock_mhz": (float, "SM clock while it was measured, MHz, median", _of("measurement.telemetry.sm_clock_mhz")),
+    "power_w": (float, "power, watts, median", _of("measurement.telemetry.power_w")),
+    "temperature_c": (float, "temperature, degrees Celsius, largest", _of("measurement.telemetry.temperature_c")),
+    "throttle": (str, "reasons for which the clock was lowered", _of("measurement.telemetry.throttle")),
     "registers_per_thread": (int, "of the kernel that computes", _kernel("registers")),
     "spill_bytes_per_thread": (int, "stores and loads of spilled registers, bytes", _kernel("spill_bytes")),
     "shared_bytes_per_block": (int, "static and dynamic shared memory, bytes", _kernel("shared_bytes")),
     "threads_per_block": (int, "threads of a block", _kernel("threads")),
     "blocks_per_sm": (int, "blocks that an SM holds at once", _kernel("blocks_per_sm")),
-    "device": (str, "the GPU's or CPU's name", _environment("device")),
-    "device_uuid": (str, "which chip", _environment("device_uuid")),
-    "driver": (str, "version of the NVIDIA driver", _environment("driver")),
-    "torch": (str, "version", _environment("torch")),
-    "tilelang": (str, "version", _environment("tilelang")),
-    "image": (str, "the container's image, if any", _environment("image")),
-    "forced": (bool, "whether the key is not the device's", _environment("forced")),
+    "device": (str, "the GPU's or CPU's name", _of("environment.device")),
+    "device_uuid": (str, "which chip", _of("environment.device_uuid")),
+    "driver": (str, "version of the NVIDIA driver", _of("environment.driver")),
+    "torch": (str, "version", _of("environment.torch")),
+    "tilelang": (str, "version", _of("environment.tilelang")),
+    "image": (str, "the container's image, if any", _of("environment.image")),
+    "forced": (bool, "whether the key is not the device's", _of("environment.forced")),
     "source_sha256": (str, "hash of the iteration's file", _of("source_sha256")),
     "families_sha256": (str, "hash of what it imports", _of("families_sha256")),
-    "judge_sha256": (str, "hash of the judge", _environment("judge_sha256")),
+    "judge_sha256": (str, "hash of the judge", _of("environment.judge_sha256")),
+    "operator": (str, "the problem's operator", _of_problem("operator")),
+    "input_dtype": (str, "dtype of the inputs", _of_problem("input")),
+    "output_dtype": (str, "dtype of the output", _of_problem("output")),
+    **{f"dim_{name}": (int, f"the problem's dimension {name}, if it has one", _dimension(name)) for name in _DIMS},
+    "flops": (int, "floating-point operations of one launch", _of_problem("flops")),
+    "bytes": (int, "each input once and the output once", _of_problem("bytes")),
+    "board": (int, "0: on the problem's newest board, 1: the one before; empty: on none", lambda each: each.board),
+    "rank": (int, "its rank on that board", _of_row("rank")),
+    "decision": (str, "KEEP: it leads, or was a step of its ladder; else DISCARD", _of_row("decision")),
+    "stale": (str, "what has changed since: source, family, judge", _of_row("stale")),
+    "bound": (str, "what bounds it, by its profile", _of_row("bound")),
+    "gbs": (float, "the problem's bytes over the time, 10^9 bytes a second", _of_row("gbs")),
+    "of_copy": (float, "that over the bandwidth of a copy, if memory-bound", _of_row("of_copy")),
+    "behind": (float, "the leader's ratio over its own, if a play-off decided", _of_row("behind")),
 }
 
 
-def rows(records: list[Record]) -> list[dict[str, _Value]]:
-    """One row per record, in their order."""
-    return [{name: read(record) for name, (_, _, read) in COLUMNS.items()} for record in records]
+def rows(records: Iterable[Record], boards: Iterable[Board] = ()) -> list[dict[str, _Value]]:
+    """One row per record, in their order, each with its place on the boards of its GPU."""
+    number = Counter[str]()
+    shown: dict[str | None, tuple[BoardRow, int]] = {}
+    for board in boards:
+        shown |= {row.record: (row, number[board.problem]) for row in board.rows}
+        number[board.problem] += 1
+    exported = (_Exported(each, parse_shape_key(each.shape_key), *shown.get(each.id, (None, None))) for each in records)
+    return [{name: read(each) for name, (_, _, read) in COLUMNS.items()} for each in exported]
 
 
 def chosen(named: str | None, output: Path | None) -> str:
@@ -128,6 +174,7 @@ def write(table: list[dict[str, _Value]], form: str, output: Path | None) -> Non
         sys.stdout.buffer.flush()
         return
     try:
+        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(content)
     except OSError as error:
         raise InfrastructureError(f"{output} cannot be written: {explained(error)}") from error
@@ -157,7 +204,8 @@ def _parquet(table: list[dict[str, _Value]]) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UsageError("Parquet needs pyarrow: pip install 'tilebench[parquet]'") from None
+        pin = next(each.partition(";")[0] for each in requires("tilebench") or () if each.startswith("pyarrow"))
+        raise UsageError(f"Parquet needs pyarrow: {sys.executable} -m pip install '{pin.strip()}'") from None
     types: dict[type, Any] = {str: pyarrow.string(), int: pyarrow.int64(), bool: pyarrow.bool_()}
     types[float] = pyarrow.float64()
     schema = pyarrow.schema([(name, types[kind]) for name, (kind, _, _) in COLUMNS.items()])

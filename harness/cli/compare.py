@@ -128,13 +128,15 @@ def export(
         str | None, Parameter(help="csv, json or parquet; by default what the file's name says, else csv.")
     ] = None,
 ) -> ExitCode:
-    """Write every record as one row, with units in the names of the columns."""
+    """Write every record as one row with its place on the leaderboard, and with units in the names of the columns."""
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
-    found, _ = _of_key(tree, key, str(tree.folder(key) / "logs"))
+    found, said = _of_key(tree, key, str(tree.folder(key) / "logs"))
     records = chosen.selection.taken(found)
+    boards, problems = leaderboard.boards(tree, key, chosen.selection)
+    reported(each for each in problems if each not in said)
     format = format or ("json" if chosen.json and output is None else None)
-    exports.write(exports.rows(records), exports.chosen(format, output), output)
+    exports.write(exports.rows(records, boards), exports.chosen(format, output), output)
     if output is not None:
         console.print(f"{len(records)} records in {output}", markup=False)
     return ExitCode.PASSED

@@ -33,8 +33,8 @@ def test_every_format_says_the_same(tree: Tree) -> None:
     assert printed.returncode == 0, printed.stderr
     by_csv = list(csv.DictReader(io.StringIO(printed.stdout)))
     by_json = json.loads(checkout.run("export", "--gpu", "cpu", "--format", "json").stdout)
-    assert checkout.run("export", "--gpu", "cpu", "--output", "records.parquet").returncode == 0
-    by_parquet = pyarrow.parquet.read_table(tree.root / "records.parquet").to_pylist()
+    assert checkout.run("export", "--gpu", "cpu", "--output", "a/folder/records.parquet").returncode == 0
+    by_parquet = pyarrow.parquet.read_table(tree.root / "a/folder/records.parquet").to_pylist()
     assert by_json == by_parquet
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in by_json] == by_csv
     assert [row["iteration"] for row in by_json] == ["iter001_idea", "iter002_more"]
