@@ -12,6 +12,7 @@ from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.pipeline import verify
 from harness.judge.sustaining import SustainedSettings, sustain
+from harness.judge.verdicts import verdict
 from harness.machine.progress import Reporter
 from harness.records.base import Cause, Environment, Status, identity
 from harness.records.environment import describing
@@ -148,12 +149,10 @@ def _record(
     rejection = outcome if isinstance(outcome, Rejection) else None
     return SustainedRecord(
         **identity(candidate.iteration),
-        status=rejection.cause.status if rejection else Status.PASSED,
+        **verdict(rejection),
         source_sha256=candidate.source_sha256,
         families_sha256=candidate.families_sha256,
         environment=environment,
-        cause=rejection.cause if rejection else None,
-        reason=rejection.reason if rejection else None,
         measurement=None if isinstance(outcome, Rejection) else outcome,
     )
 

@@ -10,6 +10,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.evidence import toolchain
 from harness.evidence.evidence import ANALYSIS
 from harness.judge.candidate import Candidate, Rejection
+from harness.judge.verdicts import verdict
 from harness.records.base import Cause, Stage, Status, identity
 from harness.records.builds import Build, BuildRecord
 from harness.records.results import Record
@@ -84,9 +85,7 @@ def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> Bu
         taken = sum(each.attempt is not None for each in read(path, BuildRecord)[0])
         return BuildRecord(
             **identity(iteration),
-            status=Status.PASSED if rejection is None else rejection.cause.status,
-            cause=rejection.cause if rejection else None,
-            reason=rejection.reason if rejection else None,
+            **verdict(rejection),
             attempt=f"attempt{taken + 1:04d}" if rejection else None,
             judge_sha256=candidate.judge_sha256,
             build=candidate.build,

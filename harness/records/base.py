@@ -53,18 +53,6 @@ class Cause(StrEnum):
     OUT_OF_DISK = "out_of_disk"
     REFEREE = "referee"  # the machine or the harness failed: a later run tries again
 
-    @property
-    def status(self) -> Status:
-        return Status.FAILED if self in _NOT_JUDGED else Status.REJECTED
-
-
-_NOT_JUDGED: Final = frozenset(
-    {
-        *(Cause.LOAD, Cause.COMPILE, Cause.DOES_NOT_FIT, Cause.ATTEMPTS, Cause.RUNTIME, Cause.CRASH),
-        *(Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK, Cause.REFEREE),
-    }
-)
-
 
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a record was made.

@@ -16,6 +16,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
 from harness.judge.processes import start_forkserver
+from harness.judge.verdicts import verdict
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter
@@ -217,9 +218,7 @@ def _record(candidate: Candidate, rejection: Rejection | None, environment: Envi
     terms = candidate.terms
     return Record(
         **identity(candidate.iteration),
-        status=Status.PASSED if rejection is None else rejection.cause.status,
-        cause=None if rejection is None else rejection.cause,
-        reason=None if rejection is None else rejection.reason,
+        **verdict(rejection),
         stage=candidate.stage,
         source_sha256=candidate.source_sha256,
         families_sha256=candidate.families_sha256,

@@ -17,6 +17,7 @@ from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256
 from harness.judge.facts.problem import Problem
+from harness.judge.verdicts import status_of
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
 from harness.records.base import SCHEMA, Cause, Environment, Status, now
@@ -113,7 +114,7 @@ class Search:
             **self._stamp(race, entry),
             rung=rung,
             origin=entry.origin,
-            status=cause.status if cause else Status.PASSED,
+            status=status_of(cause),
             cause=cause,
             reason=reason or None,
             **found,

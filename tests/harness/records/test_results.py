@@ -168,25 +168,3 @@ def test_a_record_answers_a_run_that_wants_no_more(path: Path) -> None:
 
 def test_the_id_is_of_the_content() -> None:
     assert record().id == record().id != record(number=2).id
-
-
-@pytest.mark.parametrize("cause", Cause)
-def test_a_cause_is_a_rejection_or_a_failure(cause: Cause) -> None:
-    judged = {
-        "contract", "wrong_problem", "wrong_result", "input_changed", "foreign_kernel", "clock", "sabotage", "roofline",
-        "source_changed",
-    }  # fmt: skip
-    failed = {
-        "load",
-        "compile",
-        "does_not_fit",
-        "attempts",
-        "runtime",
-        "crash",
-        "timeout",
-        "out_of_memory",
-        "out_of_disk",
-        "referee",
-    }
-    assert cause in judged | failed, "a new cause: is it the iteration's fault?"
-    assert cause.status is (Status.FAILED if cause in failed else Status.REJECTED)

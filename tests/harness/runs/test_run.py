@@ -14,6 +14,7 @@ from harness.iteration import Problem
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Settings
 from harness.judge.facts.problem import parse_shape_key
+from harness.judge.verdicts import status_of
 from harness.machine.progress import Quiet
 from harness.records.base import Cause, Stage
 from harness.records.results import Record
@@ -91,7 +92,7 @@ def test_who_may_only_have_woken_late_is_measured_once_more(
     gpu: str, cause: Cause, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped processes of a GPU differ in waking up; a CPU's are measured several times as it is."""
-    outcomes = [record(status=cause.status, cause=cause), record()]
+    outcomes = [record(status=status_of(cause), cause=cause), record()]
 
     def carry_out(plan: Any, iterations: list[Any], *rest: Any) -> Iterator[tuple[Any, Record, bool]]:
         yield iterations[0], outcomes.pop(0), False

@@ -17,8 +17,9 @@ from harness.extras.tune.search import History, Search, TunePlan, write_candidat
 from harness.extras.tune.survey import SpaceEntry, Surveyed
 from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
+from harness.judge.verdicts import status_of
 from harness.machine.progress import Reporter
-from harness.records.base import Cause, Stage, Status
+from harness.records.base import Cause, Stage
 from harness.records.results import Record
 from harness.records.store import read
 from harness.runs.run import Plan
@@ -52,7 +53,7 @@ def judge(outcomes: Sequence[Cause | None]) -> Callable[..., None]:
                 record(
                     shape_key=PROBLEM.shape_key,
                     model=iteration.model,
-                    status=Status.PASSED if cause is None else cause.status,
+                    status=status_of(cause),
                     stage=Stage.BENCH,
                     cause=cause,
                     reason="the reason" if cause else None,
