@@ -4,20 +4,19 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from tabulate import tabulate
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_seconds
 from harness.cli.reply import Reply
-from harness.errors import ExitCode, UsageError, printable
+from harness.errors import ExitCode, UsageError
 from harness.extras.foreign import board
 from harness.extras.foreign.audit import audit as carry_out
-from harness.extras.foreign.audit import summary
 from harness.extras.foreign.bench import ForeignPlan, bench
 from harness.extras.foreign.board import ForeignBoard
-from harness.extras.foreign.finding import AuditFinding
+from harness.extras.foreign.finding import SHOWN, AuditFinding, text
+from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
 from harness.machine.table import check_format
 from harness.records.base import Cause, Status
@@ -25,16 +24,21 @@ from harness.records.base import Cause, Status
 
 @app.command
 def audit(
-    tree: Annotated[Path, Parameter(help="A folder with srcs/<shape_key>/<model>/ somewhere below it.")],
-    /,
-    *,
+    *paths: Annotated[Path, Parameter(help="Scripts, or folders with scripts and their figures.")],
+    shape: Annotated[str | None, Parameter(help="The problem of scripts outside srcs/<shape_key>/.")] = None,
+    all: Annotated[bool, Parameter(negative="", help="Show every finding, not the first ten of each kind.")] = False,
     json: Json = False,
 ) -> Reply[list[AuditFinding]]:
-    """Read a tree of tuning scripts, sources and results, and say what is wrong with it; runs nothing."""
-    if not tree.is_dir():
-        raise UsageError(f"{tree} is not a folder")
-    findings = carry_out(tree)
-    return Reply(findings, lambda: _audited(findings), ExitCode.REJECTED if findings else ExitCode.PASSED)
+    """Read tuning scripts and their results, and say what is wrong with them; runs nothing."""
+    for path in paths or (Path(),):
+        if not path.exists():
+            raise UsageError(f"{path} is neither a file nor a folder")
+    findings = carry_out(paths or (Path(),), parse_shape_key(shape) if shape else None)
+    return Reply(
+        findings,
+        lambda: text(findings, most=None if all else SHOWN) if findings else "nothing found",
+        ExitCode.REJECTED if findings else ExitCode.PASSED,
+    )
 
 
 @app.command
@@ -73,11 +77,3 @@ def foreign(
     if any(record.cause is Cause.REFEREE for record in records):
         code = ExitCode.INFRASTRUCTURE
     return Reply(boards, lambda: "\n".join(board.table(each, format) for each in boards), code)
-
-
-def _audited(findings: list[AuditFinding]) -> str:
-    if not findings:
-        return "nothing found"
-    lines = [printable(str(finding)) for finding in findings]
-    headers = ("what", "findings", "files", "why it matters")
-    return "\n".join([*lines, "", tabulate(summary(findings), headers=headers)])

@@ -1,52 +1,49 @@
-"""The audit of a tree ``…/{srcs,perf,logs}/<shape_key>/<model>/``: it reads every script and figure, and runs none."""
+"""The audit of scripts, and of a ladder ``…/{srcs,perf,logs}/<shape_key>/<model>/`` their figures too: it runs none."""
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from harness.catalog.names import loose_number, ordinal
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.foreign import results, source
-from harness.extras.foreign.finding import WHY, AuditFinding, Kind
+from harness.extras.foreign.finding import AuditFinding, Kind
 from harness.extras.foreign.results import ClaimedFigure
-from harness.extras.foreign.scripts import figures_of
+from harness.extras.foreign.scripts import figures_of, is_in_ladder, python_files
 from harness.extras.foreign.source import ParsedScript
 from harness.extras.profile import report
+from harness.judge.facts.problem import Problem
 
 DISAGREE: Final = 1.10  # quotient of two figures of one program; a chip's temperature alone makes half of the excess
 Figures = Mapping[int, list[ClaimedFigure]]  # by the number of the iteration
 
 
-def audit(root: Path) -> list[AuditFinding]:
-    """All findings, folder by folder; raises UsageError where there is no such tree."""
-    folders = sorted({path.parent for path in root.rglob("*.py") if "srcs" in path.relative_to(root).parts})
-    measured = {
-        figures_of(path.parent, "srcs")
-        for part in ("perf", "logs")
-        for path in root.rglob(f"{part}/*/*/*")
-        if path.suffix in (".txt", ".tsv", ".csv", ".jsonl")
-    }
-    folders += sorted(measured - set(folders))
+def audit(roots: Sequence[Path], problem: Problem | None = None) -> list[AuditFinding]:
+    """All findings, folder by folder; ``problem`` is that of scripts in no ladder, else guessed from their tensors.
+
+    Raises UsageError where there is neither a script nor a figure.
+    """
+    folders: dict[Path, set[Path]] = defaultdict(set)
+    for root in roots:
+        for path in python_files(root):
+            folders[path.parent].add(path)
+        for part in ("perf", "logs") if root.is_dir() else ():
+            for path in root.rglob(f"{part}/*/*/*"):
+                if path.suffix in (".txt", ".tsv", ".csv", ".jsonl"):
+                    _ = folders[figures_of(path.parent, "srcs")]
     if not folders:
-        raise UsageError(f"{root} holds no scripts under a folder srcs/<shape_key>/<model>/, and no results of such")
-    return [finding for folder in folders for finding in _of_folder(folder)]
+        raise UsageError(f"{', '.join(map(str, roots))}: no Python script there, and no results of scripts")
+    return [finding for folder in sorted(folders) for finding in _of_folder(folder, folders[folder], problem)]
 
 
-def summary(findings: list[AuditFinding]) -> list[tuple[str, int, int, str]]:
-    """By kind, the most frequent first: the number of findings, of files, and why it matters."""
-    counted = Counter(finding.kind for finding in findings)
-    files = {kind: len({each.path for each in findings if each.kind is kind}) for kind in counted}
-    return [(kind.value, count, files[kind], WHY[kind]) for kind, count in counted.most_common()]
-
-
-def _of_folder(folder: Path) -> Iterator[AuditFinding]:
-    """The findings of one problem's scripts of one model, and of their figures."""
+def _of_folder(folder: Path, paths: Iterable[Path], problem: Problem | None) -> Iterator[AuditFinding]:
+    """The findings of a folder's scripts; in a ladder also of their figures and of how they are alike."""
     scripts: list[ParsedScript] = []
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(paths):
         try:
-            script = source.parse(path, folder.parent.name)
+            script = source.parse(path, None if is_in_ladder(path) else problem)
             found = list(source.examine(script))
         except (RecursionError, MemoryError):
             yield AuditFinding(Kind.UNREADABLE, path, 0, "its source is nested too deeply")
@@ -55,6 +52,8 @@ def _of_folder(folder: Path) -> Iterator[AuditFinding]:
         else:
             scripts.append(script)
             yield from found
+    if not is_in_ladder(folder / "any.py"):
+        return
     figures: dict[int, list[ClaimedFigure]] = defaultdict(list)
     for part in ("perf", "logs"):
         claimed, unreadable = results.read(figures_of(folder, part))

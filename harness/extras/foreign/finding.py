@@ -1,10 +1,21 @@
 """The findings of an audit, and why each kind matters."""
 
+import os
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from tabulate import tabulate
+
+from harness.errors import printable
+
+WIDTH: Final = 80
+SHOWN: Final = 10  # findings of one kind; the others are counted
 
 
 class Kind(StrEnum):
@@ -19,6 +30,18 @@ class Kind(StrEnum):
     DISAGREES = "repeats disagree"
     NO_SOURCE = "no source"
     WRONG_KERNEL = "wrong kernel"
+    UNSYNCHRONISED = "no synchronisation"
+    COLD = "no warm-up"
+    COMPILATION = "compilation timed"
+    CACHED = "inputs in cache"
+    CONSTANT = "constant inputs"
+    BASELINE = "unequal baseline"
+    MINIMUM = "best of many"
+    FLOPS = "wrong operations"
+    ITSELF = "compared with itself"
+    BLIND = "blind comparison"
+    UNUSED = "verdict unused"
+    UNPROVED = "unproved pass"
 
 
 WHY: Final = {
@@ -33,6 +56,18 @@ WHY: Final = {
     Kind.DISAGREES: "the same program has several figures, and the best of them is luck",
     Kind.NO_SOURCE: "the figure cannot be checked",
     Kind.WRONG_KERNEL: "the profile is of another kernel",
+    Kind.UNSYNCHRONISED: "a launch returns before the kernel ends, so the time is the host's",
+    Kind.COLD: "the first call also compiles, loads and raises the clocks",
+    Kind.COMPILATION: "the time is the compiler's, not the kernel's",
+    Kind.CACHED: "no input comes from memory, as it does where a kernel is used",
+    Kind.CONSTANT: "equal values need less power, so the clocks are higher than with real data",
+    Kind.BASELINE: "the baseline does other work than the kernel, so the ratio means nothing",
+    Kind.MINIMUM: "the fastest of many runs is luck; a median can be repeated",
+    Kind.FLOPS: "the rate is off by that factor",
+    Kind.ITSELF: "a comparison that cannot fail",
+    Kind.BLIND: "on equal values a kernel with wrong indices passes too",
+    Kind.UNUSED: "a wrong result is found, and nothing follows",
+    Kind.UNPROVED: "it says that it passed, and nobody looked",
 }
 
 
@@ -50,3 +85,46 @@ class AuditFinding(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.kind}: {self.what}"
+
+
+def summary(findings: Sequence[AuditFinding]) -> list[tuple[str, int, int, str]]:
+    """By kind, the most frequent first: the number of findings, of files, and why it matters."""
+    counted = Counter(finding.kind for finding in findings)
+    files = {kind: len({each.path for each in findings if each.kind is kind}) for kind in counted}
+    return [(kind.value, count, files[kind], WHY[kind]) for kind, count in counted.most_common()]
+
+
+def text(findings: Sequence[AuditFinding], *, most: int | None = SHOWN) -> str:
+    """The counts, then the findings by kind, at most ``most`` of each; no line is wider than 80 columns."""
+    counts = tabulate(
+        summary(findings), ("what", "findings", "files", "why it matters"), maxcolwidths=[20, None, None, 36]
+    )
+    order = {kind: place for place, (kind, *_) in enumerate(summary(findings))}
+    ordered = sorted(findings, key=lambda each: order[each.kind.value])
+    parts = [counts]
+    for kind, group in groupby(ordered, lambda each: each.kind):
+        of_kind = list(group)
+        left = len(of_kind) - len(of_kind[:most])
+        more = [f"  and {left} more; --all shows them"] if left else []
+        parts.append("\n".join([f"{kind}:", *_lines(of_kind[:most]), *more]))
+    return "\n\n".join(parts)
+
+
+def _lines(findings: Iterable[AuditFinding]) -> Iterator[str]:
+    """Each folder once, and below it a line for each finding."""
+    for folder, group in groupby(findings, lambda each: each.path.parent):
+        yield from _wrapped(f"{_short(folder)}/", "  ")
+        for each in group:
+            yield from _wrapped(f"{Path(each.where).name}: {each.what}", "    ")
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        printable(line), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+    )
+
+
+def _short(folder: Path) -> str:
+    """The path from here, where it is below here."""
+    relative = os.path.relpath(folder)
+    return str(folder) if relative.startswith("..") else relative

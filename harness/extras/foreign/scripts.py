@@ -47,6 +47,23 @@ class ForeignScript:
         return f"{self.shape_key} {self.model} {self.name}"
 
 
+def is_in_ladder(path: Path) -> bool:
+    """Whether a script lies in ``srcs/<shape_key>/<model>/``, so that its figures rank beside those of others."""
+    return len(path.absolute().parents) > 2 and path.absolute().parents[2].name == "srcs"
+
+
+def python_files(path: Path) -> list[Path]:
+    """A file, or all Python below a folder, but no hidden folders, caches and installed packages."""
+    if path.is_file():
+        return [path]
+    found = (each for each in sorted(path.rglob("*.py")) if not any(map(_is_passed_over, each.relative_to(path).parts)))
+    return [each for each in found if each.is_file()]
+
+
+def _is_passed_over(part: str) -> bool:
+    return part.startswith(".") or part in ("__pycache__", "site-packages", "node_modules")
+
+
 def figures_of(folder: Path, part: str) -> Path:
     """The folder with ``part``, such as perf or logs, of the scripts in a folder."""
     return folder.parents[2] / part / folder.parent.name / folder.name

@@ -1,4 +1,4 @@
-"""One script, read without running it: its tolerance, inputs, timer, dtypes, library calls and tuning."""
+"""One script, read without running it: what a script of a ladder must not hold, and what no script should."""
 
 import ast
 import math
@@ -9,32 +9,38 @@ from pathlib import Path
 from typing import Final
 
 from harness.extras.foreign.finding import AuditFinding, Kind
-from harness.extras.foreign.scripts import problem_of
+from harness.extras.foreign.guess import guessed
+from harness.extras.foreign.reading import Reading
+from harness.extras.foreign.scripts import is_in_ladder, problem_of
+from harness.extras.foreign.sins import ERROR, Sins
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
 from harness.judge.facts.problem import DTYPES, Problem
 from harness.judge.limits import MAX_ABS_LIMIT
 
-# A bound on an error is a number that is compared with something named like an error.
-_ERROR: Final = re.compile(r"err|diff|delta|dist", re.IGNORECASE)
 _BOUNDS: Final = frozenset({"atol", "rtol", "tol", "tolerance", "max_abs_tol", "threshold"})
 _RANDOM: Final = frozenset({"randn", "rand", "randint", "randn_like", "rand_like", "normal_", "uniform_", "random_"})
 _TIMERS: Final = frozenset({"perf_counter", "perf_counter_ns", "do_bench", "get_profiler", "elapsed_time", "Timer"})
 _TUNERS: Final = frozenset({"autotune", "AutoTuner", "carver"})
 _FLOATS: Final = re.compile(r"(bfloat16|float16|float32|float8_e4m3\w*|e4m3\w*)$")
 _REFERENCE: Final = re.compile(r"ref|verify|check|bench|baseline|expected|golden|test|main", re.IGNORECASE)
+_LARGEST_TOLERANCE: Final = 5 * max(MAX_ABS_LIMIT.values())  # of a script that promised no contract
+_COUNTS: Final = re.compile(r"count|num|_n\b|n_|percent|pct|mismatch|code|status", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedScript:
-    """A parsed script under ``srcs/<shape_key>/<model>/``; the problem is None where the folder names none.
+    """A parsed script. ``problem`` is that of its folder ``srcs/<shape_key>/<model>/``, or of the caller, or a guess.
 
-    ``essence`` is the program without docstrings, comments and layout: equal for scripts that do the same.
+    ``essence`` is the program without docstrings, comments and layout: equal for scripts that do the same. ``ladder``
+    tells that its figures rank beside those of others, and ``promised`` that ``problem`` is no guess.
     """
 
     path: Path
     module: ast.Module
     problem: Problem | None
     essence: str
+    ladder: bool
+    promised: bool
 
     @property
     def kernels(self) -> set[str]:
@@ -43,15 +49,25 @@ class ParsedScript:
         return {"main_kernel"} | {f"{name}_kernel" for name in functions} | functions
 
 
-def parse(path: Path, shape_key: str) -> ParsedScript:
+def parse(path: Path, problem: Problem | None) -> ParsedScript:
     """Raises SyntaxError, ValueError, OSError, RecursionError or MemoryError for a file that is no readable Python."""
     text = path.read_text(encoding="utf-8")
-    return ParsedScript(path, ast.parse(text), problem_of(shape_key)[0], ast.dump(_without_docstrings(ast.parse(text))))
+    module, ladder = ast.parse(text), is_in_ladder(path)
+    if problem is None and ladder:
+        problem = problem_of(path.parent.parent.name)[0]
+    known = problem or guessed(Reading(module))
+    essence = ast.dump(_without_docstrings(ast.parse(text)))
+    return ParsedScript(path, module, known, essence, ladder, promised=ladder or problem is not None)
 
 
 def examine(script: ParsedScript) -> Iterator[AuditFinding]:
     """All that is wrong with one script, each thing once, by line; raises RecursionError."""
-    found = [*_tolerances(script), *_calls(script), *_dtypes(script)]
+    sins = Sins(Reading(script.module), script.problem, script.essence).all()
+    found = [*_tolerances(script), *(AuditFinding(kind, script.path, line, what) for kind, line, what in sins)]
+    if script.promised:
+        found += _dtypes(script)
+    if script.ladder:
+        found += _calls(script)
     first: dict[tuple[Kind, str], AuditFinding] = {}
     for finding in sorted(found, key=lambda each: each.line):
         first.setdefault((finding.kind, finding.what), finding)
@@ -59,11 +75,13 @@ def examine(script: ParsedScript) -> Iterator[AuditFinding]:
 
 
 def _tolerances(script: ParsedScript) -> Iterator[AuditFinding]:
-    limit = MAX_ABS_LIMIT[script.problem.output] if script.problem else max(MAX_ABS_LIMIT.values())
+    limit = _LARGEST_TOLERANCE
+    if script.promised:
+        limit = MAX_ABS_LIMIT[script.problem.output] if script.problem else max(MAX_ABS_LIMIT.values())
     for node, name in _bounds(script.module):
         value = _number(node)
-        if value is not None and value > limit:
-            what = f"{name}={value:g}, the contract's is {limit:g}"
+        if value is not None and value > limit and (script.promised or name != "threshold"):
+            what = f"{name}={value:g}, the contract's is {limit:g}" if script.promised else f"{name}={value:g}"
             yield AuditFinding(Kind.TOLERANCE, script.path, node.lineno, what)
 
 
@@ -79,7 +97,7 @@ def _bounds(module: ast.Module) -> Iterator[tuple[ast.expr, str]]:
             sides = (node.left, node.comparators[0])
             names = [ast.unparse(side) for side in sides if _number(side) is None]
             numbers = [side for side in sides if _number(side) is not None]
-            if len(names) == len(numbers) == 1 and _ERROR.search(names[0]):
+            if len(names) == len(numbers) == 1 and ERROR.search(names[0]) and not _COUNTS.search(names[0]):
                 yield numbers[0], names[0]
 
 

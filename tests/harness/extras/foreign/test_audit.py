@@ -9,9 +9,10 @@ import pytest
 from harness.cli.reply import emit
 from harness.errors import ExitCode
 from harness.extras.foreign import results
-from harness.extras.foreign.audit import audit, summary
-from harness.extras.foreign.finding import WHY, AuditFinding, Kind
-from tests.harness.checkout import ROOT, Checkout, one_line
+from harness.extras.foreign.audit import audit as audit_all
+from harness.extras.foreign.finding import WHY, AuditFinding, Kind, summary, text
+from harness.judge.facts.problem import parse_shape_key
+from tests.harness.checkout import ROOT, SAMPLES, Checkout, one_line
 from tests.harness.envelopes import answer
 
 SHAPE, MODEL = "matmul_bf16fp32_1024x1024x1024", "somebody"
@@ -60,6 +61,12 @@ def bench():
     print("time_ms:", time.perf_counter() - started)
 '''
 HEADER = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n'
+SINS = sorted((SAMPLES / "audit" / "sins").glob("*.py"))
+CLEAN = sorted((SAMPLES / "audit" / "clean").glob("*.py"))
+
+
+def audit(*roots: Path) -> list[AuditFinding]:
+    return audit_all(roots)
 
 
 class Tree:
@@ -231,19 +238,102 @@ def test_every_kind_says_why_it_matters(tree: Tree) -> None:
     assert counted["tolerance"] == (2, 1)
 
 
+@pytest.mark.parametrize("script", SINS, ids=lambda path: path.stem)
+def test_each_sin_is_named(script: Path) -> None:
+    """The name of the sample is the kind of its finding."""
+    kinds = {finding.kind.value.replace("-", "_").replace(" ", "_") for finding in audit(script)}
+    assert script.stem in kinds
+    assert kinds <= {script.stem, "no_warm_up"}  # who times a compilation times the first call too
+
+
+def test_the_sins_are_of_different_kinds() -> None:
+    assert len(SINS) >= 12
+
+
+@pytest.mark.parametrize("script", CLEAN, ids=lambda path: path.stem)
+def test_a_clean_script_has_no_findings(script: Path) -> None:
+    assert [str(finding) for finding in audit(script)] == []
+
+
+def test_there_are_ten_clean_ones() -> None:
+    assert len(CLEAN) >= 10
+
+
+LOOSE = """
+import time
+import torch
+from mine import kernel
+
+N = 1 << 10
+a, b = (torch.randn(size, device="cuda", dtype=torch.float16) for size in ((N, 2 * N), (2 * N, N)))
+torch.testing.assert_close(kernel(a, b), {reference}, rtol=1e-3, atol={atol})
+{timed}
+"""
+TIMED = """
+torch.cuda.synchronize()
+t0 = time.perf_counter()
+for _ in range(10):
+    kernel({operands})
+torch.cuda.synchronize()
+print(time.perf_counter() - t0)
+"""
+
+
+@pytest.fixture
+def loose(tmp_path: Path) -> Path:
+    return tmp_path / "some folder" / "try.py"
+
+
+def kinds(path: Path, text: str, shape: str | None = None) -> list[Kind]:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return [each.kind for each in audit_all([path], parse_shape_key(shape) if shape else None)]
+
+
+def test_a_shape_holds_a_loose_script_to_its_contract(loose: Path) -> None:
+    script = LOOSE.format(reference="a @ b", atol=0.04, timed="")
+    assert kinds(loose, script) == []
+    assert kinds(loose, script, "matmul_fp16fp32_1024x1024x2048") == [Kind.TOLERANCE]
+    assert kinds(loose, script, "matmul_bf16fp32_1024x1024x2048") == [Kind.DTYPE, Kind.TOLERANCE]
+
+
+def test_tensors_that_the_call_does_not_show_are_guessed(loose: Path) -> None:
+    """The reference shows what the kernel takes, here 8 MiB in all, and more than the cache where N is larger."""
+    script = LOOSE.format(reference="torch.matmul(a, b)", atol=1e-3, timed=TIMED)
+    assert kinds(loose, script.format(operands="*args")) == []
+    assert kinds(loose, script.format(operands="x, y").replace("from mine", "from mine import x, y\nfrom mine")) == [
+        Kind.CACHED
+    ]
+    large = script.format(operands="a, b").replace("1 << 10", "1 << 13")
+    assert kinds(loose, large) == []
+
+
 def test_the_command(tree: Tree) -> None:
     checkout = Checkout(tree.root)
     clean = checkout.run("audit", ".")
     assert (clean.returncode, clean.stdout) == (0, "nothing found\n")
-    path = tree.put("srcs", "iter002_own.py", OWN_JUDGE)
+    tree.put("srcs", "iter002_own.py", OWN_JUDGE)
     done = checkout.run("audit", str(tree.root))
     assert done.returncode == 1
-    assert f"{path}:19: own inputs: torch.randn" in done.stdout
-    assert "why it matters" in done.stdout
-    assert len(answer(checkout.run("audit", ".", "--json").stdout)) == 6
-    assert "is not a folder" in one_line(checkout.run("audit", "nowhere").stderr)
+    assert done.stdout.index("why it matters") < done.stdout.index("iter002_own.py:19: torch.randn")
+    assert "  h100/tilelang/srcs/" in done.stdout
+    assert len(answer(checkout.run("audit", "--json").stdout)) == 6
+    assert "is neither a file nor a folder" in one_line(checkout.run("audit", "nowhere").stderr)
     (tree.root / "empty").mkdir()
-    assert "holds no scripts" in one_line(checkout.run("audit", "empty").stderr)
+    assert "no Python script there" in one_line(checkout.run("audit", "empty").stderr)
+
+
+def test_many_findings_are_counted_and_no_line_is_wider_than_a_terminal(tree: Tree) -> None:
+    for number in range(2, 40):
+        tree.put("srcs", f"iter{number:03d}_{'long_' * 12}name.py", f"check(atol={number}, rtol={number})\n")
+    findings = audit(tree.root)
+    shown = text(findings)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.count("atol=") + shown.count("rtol=") == 10
+    assert "and 66 more; --all shows them" in shown
+    everything = text(findings, most=None)
+    assert everything.count("atol=") + everything.count("rtol=") == 76
+    assert max(map(len, everything.splitlines())) <= 80
 
 
 def test_names_that_are_not_utf_8(tree: Tree) -> None:

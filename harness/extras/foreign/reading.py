@@ -1,0 +1,487 @@
+"""A script read without running it: values of names, tensors that it makes, and functions that it calls."""
+
+import ast
+import builtins
+import copy
+import math
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, TypeGuard
+
+from harness.judge.contract import TORCH_NAMES, root_name
+
+CONSTANT: Final = frozenset(f"{name}{like}" for name in ("ones", "zeros", "full", "empty") for like in ("", "_like"))
+RANDOM: Final = frozenset(
+    {"randn", "rand", "randint", "randperm", "randn_like", "rand_like", "randint_like", "normal", "bernoulli", "tensor"}
+)
+FILLS: Final = re.compile(r"((xavier_|kaiming_)?(normal|uniform)|random|exponential|trunc_normal|bernoulli|copy)_$")
+DTYPES: Final = {
+    **{name: name for name in ("float16", "bfloat16", "float32", "float64", "int8", "int32", "int64")},
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "float8_e4m3": "float8_e4m3fn",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "e4m3_float8": "float8_e4m3fn",
+}
+DEPTH: Final = 12  # names and calls that are followed one after another
+LARGEST: Final = 1 << 60
+_OPERATIONS: Final = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_KEEP_SHAPE: Final = frozenset(
+    {"cuda", "to", "contiguous", "clone", "detach", "requires_grad_", "type", "cpu", "mul_", "div_", "add_", "clamp_"}
+)
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTensor:
+    """A tensor that a script makes. ``fill`` is None where the source does not tell how it is filled."""
+
+    maker: str
+    fill: str | None
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    transposed: bool = False
+
+    @property
+    def bytes(self) -> int | None:
+        sizes = {"float8_e4m3fn": 1, "int8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+        size = sizes.get(self.dtype or "")
+        return None if self.shape is None or size is None else math.prod(self.shape) * size
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """A module, or a function of it; the bodies of inner functions are scopes of their own."""
+
+    node: ast.Module | ast.FunctionDef
+    outer: "Scope | None" = None
+    owner: str | None = None  # the class of a method
+
+    @property
+    def name(self) -> str | None:
+        return self.node.name if isinstance(self.node, ast.FunctionDef) else None
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of its own, in the order of the source; bodies of lambdas too."""
+        return tuple(
+            sorted(_own(self.node), key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+        )
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, ast.Call))
+
+    @cached_property
+    def assigned(self) -> dict[str, list[ast.expr]]:
+        """What each name is assigned; an element of a tuple where several names are; the first turn of a loop."""
+        found: dict[str, list[ast.expr]] = {}
+        for node in self.nodes:
+            targets: Sequence[ast.expr] = ()
+            value: ast.expr | None = None
+            if isinstance(node, ast.Assign):
+                targets, value = node.targets, node.value
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+                targets, value = [node.target], node.value
+            elif isinstance(node, ast.For | ast.comprehension):
+                targets, value = [node.target], _element(node.iter, 0)
+            for target in targets:
+                _assign(target, value, found)
+        return found
+
+    @property
+    def parameters(self) -> list[str]:
+        if not isinstance(self.node, ast.FunctionDef):
+            return []
+        arguments = self.node.args
+        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        return names[1:] if self.owner is not None and names[:1] == ["self"] else names
+
+    def default(self, name: str) -> ast.expr | None:
+        if not isinstance(self.node, ast.FunctionDef):
+            return None
+        arguments = self.node.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        pairs = [
+            *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        ]
+        return next((default for each, default in pairs if each.arg == name), None)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One parsed script."""
+
+    module: ast.Module
+
+    @cached_property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The module's scope, then those of all functions."""
+        return tuple(_scopes(Scope(self.module)))
+
+    @cached_property
+    def functions(self) -> dict[str, Scope]:
+        return {scope.name: scope for scope in self.scopes if scope.name is not None}
+
+    @cached_property
+    def call_sites(self) -> dict[str, list[tuple[ast.Call, Scope]]]:
+        """Calls by the name of the function."""
+        found: dict[str, list[tuple[ast.Call, Scope]]] = {}
+        for scope in self.scopes:
+            for call in scope.calls:
+                found.setdefault(name_of(call.func), []).append((call, scope))
+        return found
+
+    @cached_property
+    def options(self) -> dict[str, ast.expr]:
+        """The defaults of the command line's options, by attribute."""
+        found = {}
+        for call, _ in self.call_sites.get("add_argument", []):
+            default = next((each.value for each in call.keywords if each.arg == "default"), None)
+            words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if default is not None and words:
+                found[max(words, key=len).lstrip("-").replace("-", "_")] = default
+        return found
+
+    # What a name stands for
+
+    def meanings(self, name: str, scope: Scope) -> list[tuple[ast.expr, Scope]]:
+        """The expressions that a name may stand for, with the scope in which each is read."""
+        here: Scope | None = scope
+        while here is not None:
+            if name in here.assigned:
+                return [(value, here) for value in here.assigned[name]]
+            if name in here.parameters:
+                return [
+                    *self.arguments(here, name),
+                    *((each, here) for each in [here.default(name)] if each is not None),
+                ]
+            here = here.outer
+        return []
+
+    def arguments(self, function: Scope, parameter: str) -> list[tuple[ast.expr, Scope]]:
+        """What a function is given for a parameter: by its calls, by pytest, or by KernelBench's get_inputs."""
+        position = function.parameters.index(parameter)
+        found = []
+        for call, scope in self.call_sites.get(function.name or "", []):
+            value = argument(call, position, parameter)
+            if value is not None:
+                found.append((value, scope))
+        assert isinstance(function.node, ast.FunctionDef)
+        for decorator in function.node.decorator_list:
+            if isinstance(decorator, ast.Call) and name_of(decorator.func) == "parametrize":
+                found += [(value, self.scopes[0]) for value in _parametrized(decorator, parameter)]
+        inputs = self.functions.get("get_inputs")
+        if function.name == "forward" and inputs is not None:
+            found += [(_element(value, position), inputs) for value in returned(inputs)]
+        return found
+
+    def value(self, node: ast.expr, scope: Scope, depth: int = DEPTH) -> Number | str | None:
+        """The number or text of an expression; None where the source alone does not tell."""
+        if depth == 0:
+            return None
+        if isinstance(node, ast.Constant):
+            return (
+                node.value if isinstance(node.value, int | float | str) and not isinstance(node.value, bool) else None
+            )
+        if isinstance(node, ast.Name):
+            values = (self.value(each, where, depth - 1) for each, where in self.meanings(node.id, scope))
+            return next((value for value in values if value is not None), None)
+        if isinstance(node, ast.Attribute) and node.attr in self.options:
+            return self.value(self.options[node.attr], self.scopes[0], depth - 1)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            number = self.value(node.operand, scope, depth - 1)
+            return -number if is_number(number) else None
+        if isinstance(node, ast.Subscript):
+            found = self.element(node, scope, depth - 1)
+            return None if found is None else self.value(*found, depth - 1)
+        if isinstance(node, ast.BinOp):
+            left, right = (self.value(each, scope, depth - 1) for each in (node.left, node.right))
+            return _operated(node.op, left, right) if is_number(left) and is_number(right) else None
+        return None
+
+    def sizes(self, nodes: Sequence[ast.expr], scope: Scope) -> tuple[int, ...] | None:
+        """The sizes that ``torch.randn(M, K)`` or ``torch.ones((M, K))`` is given."""
+        if len(nodes) == 1 and isinstance(nodes[0], ast.Name):
+            meanings = self.meanings(nodes[0].id, scope)
+            if meanings and _is_display(meanings[0][0]):
+                return self.sizes([meanings[0][0]], meanings[0][1])
+        if len(nodes) == 1 and isinstance(nodes[0], ast.Tuple | ast.List):
+            nodes = nodes[0].elts
+        sizes = [self.value(node, scope) for node in nodes]
+        return tuple(size for size in sizes if isinstance(size, int)) if sizes and all(map(_is_size, sizes)) else None
+
+    def dtype(self, node: ast.expr, scope: Scope, depth: int = DEPTH) -> str | None:
+        """The dtype that ``torch.float16``, ``"float16"`` or a name of it means."""
+        if isinstance(node, ast.Attribute):
+            return DTYPES.get(node.attr)
+        if isinstance(node, ast.Constant):
+            return DTYPES.get(node.value) if isinstance(node.value, str) else None
+        if isinstance(node, ast.Name) and depth:
+            found = (self.dtype(each, where, depth - 1) for each, where in self.meanings(node.id, scope))
+            return next((dtype for dtype in found if dtype is not None), None)
+        if isinstance(node, ast.Call) and name_of(node.func) == "getattr" and len(node.args) > 1:
+            return self.dtype(node.args[1], scope, depth - 1) if depth else None
+        return None
+
+    # Tensors
+
+    def tensor(self, node: ast.expr, scope: Scope, depth: int = DEPTH) -> ForeignTensor | None:
+        """The tensor that an expression makes, as far as the source tells; None for all else."""
+        if depth == 0:
+            return None
+        if isinstance(node, ast.Name):
+            return self._named(node.id, scope, depth)
+        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            return _turned(self.tensor(node.value, scope, depth - 1))
+        if isinstance(node, ast.Attribute) and node.attr == "data":
+            return self.tensor(node.value, scope, depth - 1)
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+            sides = [self.tensor(each, scope, depth - 1) for each in (node.left, node.right)]
+            return next((side for side in sides if side is not None and side.fill == "random"), sides[0] or sides[1])
+        if isinstance(node, ast.Subscript):
+            found = self.element(node, scope, depth - 1)
+            return None if found is None else self.tensor(*found, depth - 1)
+        if isinstance(node, ast.Call):
+            return self._called(node, scope, depth)
+        return None
+
+    def element(self, node: ast.Subscript, scope: Scope, depth: int = DEPTH) -> tuple[ast.expr, Scope] | None:
+        """What stands at a place of a tuple or list, whether it is written, assigned, generated or returned."""
+        place, base = self.value(node.slice, scope, depth), node.value
+        if depth <= 0 or not isinstance(place, int):
+            return None
+        if _is_display(base):
+            return (base.elts[place], scope) if -len(base.elts) <= place < len(base.elts) else None
+        if isinstance(base, ast.GeneratorExp | ast.ListComp) and len(base.generators) == 1:
+            turns = base.generators[0]
+            if _is_display(turns.iter) and isinstance(turns.target, ast.Name) and place < len(turns.iter.elts):
+                return _with_name(base.elt, turns.target.id, turns.iter.elts[place]), scope
+            return base.elt, scope
+        meanings: list[tuple[ast.expr, Scope]] = []
+        if isinstance(base, ast.Name):
+            meanings = self.meanings(base.id, scope)
+        elif isinstance(base, ast.Subscript):
+            meanings = [found] if (found := self.element(base, scope, depth - 1)) else []
+        elif isinstance(base, ast.Call) and name_of(base.func) in self.functions:
+            function = self.functions[name_of(base.func)]
+            meanings = [(each, function) for each in returned(function)]
+        for each, where in meanings:
+            found = self.element(ast.Subscript(each, node.slice, ast.Load()), where, depth - 1)
+            if found is not None:
+                return found
+        return None
+
+    def _named(self, name: str, scope: Scope, depth: int) -> ForeignTensor | None:
+        meanings = self.meanings(name, scope)
+        made = [self.tensor(each, where, depth - 1) for each, where in meanings]
+        found = [each for each in made if each is not None]
+        if not found:
+            return None
+        first = next((each for each in found if each.fill == "random"), found[0])
+        if _is_filled(name, scope) or len({each.fill for each in found}) > 1 or len(found) < len(made):
+            return replace(first, fill="random" if first.fill == "random" else None)
+        return first
+
+    def _called(self, call: ast.Call, scope: Scope, depth: int) -> ForeignTensor | None:
+        name = name_of(call.func)
+        keywords = {each.arg: each.value for each in call.keywords if each.arg}
+        if isinstance(call.func, ast.Attribute) and root_name(call.func) in TORCH_NAMES and name in CONSTANT | RANDOM:
+            nodes: Sequence[ast.expr] = call.args
+            if name in ("full", "randint", "normal"):
+                nodes = [each for each in call.args if isinstance(each, ast.Tuple | ast.List)][:1]
+            shape = self.sizes([keywords["size"]] if "size" in keywords else nodes, scope)
+            dtype: str | None = "float32"
+            if name.endswith("_like") and call.args:
+                like = self.tensor(call.args[0], scope, depth - 1)
+                shape, dtype = (like.shape, like.dtype) if like else (None, None)
+            if "dtype" in keywords:
+                dtype = self.dtype(keywords["dtype"], scope)
+            return ForeignTensor(f"torch.{name}", "random" if name in RANDOM else "constant", shape, dtype)
+        if isinstance(call.func, ast.Attribute):
+            base = self.tensor(call.func.value, scope, depth - 1)
+            return None if base is None else self._method(base, name, call, scope)
+        if name in self.functions:
+            function = self.functions[name]
+            for each in returned(function):
+                made = self.tensor(each, function, depth - 1)
+                return replace(made, fill=None) if made is not None and _is_given(each, function) else made
+        return None
+
+    def _method(self, base: ForeignTensor, name: str, call: ast.Call, scope: Scope) -> ForeignTensor:
+        """A tensor after one of its methods."""
+        values = [*call.args, *(each.value for each in call.keywords)]
+        if FILLS.match(name):
+            return replace(base, fill=None if name == "copy_" else "random")
+        if name in ("half", "float", "double", "bfloat16"):
+            return replace(base, dtype=DTYPES.get(name, name))
+        if name in ("t", "transpose"):
+            turned = _turned(base)
+            assert turned is not None
+            return turned
+        if name in ("to", "type"):
+            told = [each for each in values if not isinstance(each, ast.Constant) and "dev" not in ast.unparse(each)]
+            dtypes = [self.dtype(each, scope) for each in values]
+            return replace(base, dtype=next(filter(None, dtypes), None if told else base.dtype))
+        return base if name in _KEEP_SHAPE else replace(base, shape=None)
+
+
+def _with_name(node: ast.expr, name: str, value: ast.expr) -> ast.expr:
+    """An expression with a value in the place of a name."""
+
+    class Replace(ast.NodeTransformer):
+        def visit_Name(self, each: ast.Name) -> ast.expr:
+            return value if each.id == name else each
+
+    result = Replace().visit(copy.deepcopy(node))
+    assert isinstance(result, ast.expr)
+    return result
+
+
+def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    """What a call gives a parameter, by place or by name."""
+    by_name = next((each.value for each in call.keywords if each.arg == name), None)
+    if by_name is not None or any(isinstance(each, ast.Starred) for each in call.args):
+        return by_name
+    return call.args[position] if position < len(call.args) else None
+
+
+def name_of(node: ast.expr) -> str:
+    """The last part of a function's name: ``synchronize`` of ``torch.cuda.synchronize``."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def is_builtin(name: str) -> bool:
+    return hasattr(builtins, name)
+
+
+def is_number(value: object) -> TypeGuard[Number]:
+    return isinstance(value, int | float)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _is_display(node: ast.expr) -> TypeGuard[ast.Tuple | ast.List]:
+    return isinstance(node, ast.Tuple | ast.List)
+
+
+def _operated(operation: ast.operator, left: Number, right: Number) -> Number | None:
+    """Arithmetic of bounded size: a script cannot keep its reader busy."""
+    small = abs(left) <= LARGEST and abs(right) <= LARGEST
+    try:
+        if isinstance(operation, ast.Pow):
+            return left**right if small and abs(right) <= 64 and abs(left) <= 1 << 16 else None
+        if isinstance(operation, ast.LShift):
+            return left << right if isinstance(left, int) and isinstance(right, int) and small and right < 64 else None
+        return _OPERATIONS[type(operation)](left, right) if small and type(operation) in _OPERATIONS else None
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def _turned(tensor: ForeignTensor | None) -> ForeignTensor | None:
+    if tensor is None:
+        return None
+    shape = None if tensor.shape is None else (*tensor.shape[:-2], *reversed(tensor.shape[-2:]))
+    return replace(tensor, shape=shape, transposed=not tensor.transposed)
+
+
+def _is_given(node: ast.expr, scope: Scope) -> bool:
+    """Whether a scope gives a tensor to a call, which may fill it."""
+    given = (each for call in scope.calls for each in call.args if isinstance(each, ast.Name))
+    return isinstance(node, ast.Name) and any(each.id == node.id for each in given)
+
+
+def _is_filled(name: str, scope: Scope) -> bool:
+    """Whether a tensor is filled in place after it is made."""
+    for node in scope.nodes:
+        if isinstance(node, ast.Call) and FILLS.match(name_of(node.func)):
+            places = [*node.args[:1], *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+            if any(isinstance(place, ast.Name) and place.id == name for place in places):
+                return True
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == name:
+            return True
+    return False
+
+
+def _scopes(scope: Scope) -> Iterator[Scope]:
+    yield scope
+    for node in ast.walk(scope.node):
+        if isinstance(node, ast.FunctionDef) and node is not scope.node and _parent_of(node, scope.node):
+            yield from _scopes(Scope(node, scope, _class_of(node, scope.node)))
+
+
+def _parent_of(node: ast.FunctionDef, outer: ast.AST) -> bool:
+    """Whether no other function lies between."""
+    return any(each is node for each in _own_and_functions(outer))
+
+
+def _class_of(node: ast.FunctionDef, outer: ast.AST) -> str | None:
+    classes = (each for each in ast.walk(outer) if isinstance(each, ast.ClassDef))
+    return next((each.name for each in classes if node in each.body), None)
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    return (each for each in _own_and_functions(node) if not isinstance(each, ast.FunctionDef))
+
+
+def _own_and_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below one, but not those inside a function below it."""
+    body = node.body if isinstance(node, ast.FunctionDef) else ast.iter_child_nodes(node)
+    waiting = list(body)
+    while waiting:
+        each = waiting.pop()
+        yield each
+        if not isinstance(each, ast.FunctionDef):
+            waiting += ast.iter_child_nodes(each)
+
+
+def _assign(target: ast.expr, value: ast.expr | None, found: dict[str, list[ast.expr]]) -> None:
+    if value is None:
+        return
+    if isinstance(target, ast.Name):
+        found.setdefault(target.id, []).append(value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        for position, each in enumerate(target.elts):
+            _assign(each, _element(value, position), found)
+
+
+def _element(value: ast.expr, position: int) -> ast.expr:
+    """The element of a display; else an expression that stands for it."""
+    if _is_display(value) and position < len(value.elts):
+        return value.elts[position]
+    return ast.Subscript(value, ast.Constant(position), ast.Load())
+
+
+def returned(function: Scope) -> list[ast.expr]:
+    return [node.value for node in function.nodes if isinstance(node, ast.Return) and node.value is not None]
+
+
+def _parametrized(decorator: ast.Call, parameter: str) -> list[ast.expr]:
+    """The first value of a parameter of ``pytest.mark.parametrize``."""
+    if len(decorator.args) < 2:
+        return []
+    names, values = decorator.args[:2]
+    parts = names.elts if _is_display(names) else [names]
+    words = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    listed = [each.strip() for word in words for each in word.split(",")]
+    if parameter not in listed or not _is_display(values) or not values.elts:
+        return []
+    first = values.elts[0]
+    return [first] if len(listed) == 1 else [_element(first, listed.index(parameter))]

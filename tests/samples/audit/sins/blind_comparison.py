@@ -1,0 +1,45 @@
+"""Zeros in, zeros out: any kernel passes."""
+
+import tilelang
+import tilelang.language as T
+import torch
+
+M = N = K = 4096
+
+
+@tilelang.jit(out_idx=[-1])
+def matmul(M, N, K, block_M=128, block_N=128, block_K=64, dtype="float16", accum_dtype="float32"):
+    @T.prim_func
+    def gemm(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), dtype)):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+            A_shared = T.alloc_shared((block_M, block_K), dtype)
+            B_shared = T.alloc_shared((block_K, block_N), dtype)
+            C_local = T.alloc_fragment((block_M, block_N), accum_dtype)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[k * block_K, bx * block_N], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return gemm
+
+
+def verify(kernel):
+    a = torch.zeros(M, K, device="cuda", dtype=torch.float16)
+    b = torch.zeros(K, N, device="cuda", dtype=torch.float16)
+    c = kernel(a, b)
+    ref = torch.matmul(a, b)
+    torch.testing.assert_close(c, ref, rtol=1e-3, atol=1e-3)
+
+
+def bench(kernel):
+    a = torch.randn(M, K, device="cuda", dtype=torch.float16)
+    b = torch.randn(K, N, device="cuda", dtype=torch.float16)
+    return tilelang.profiler.do_bench(lambda: kernel(a, b))
+
+
+if __name__ == "__main__":
+    kernel = matmul(M, N, K)
+    verify(kernel)
+    print("latency", bench(kernel))
