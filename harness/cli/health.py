@@ -17,8 +17,7 @@ from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras import selftest
 from harness.extras.overhead import measure as calls
-from harness.extras.overhead.measure import HostTime
-from harness.extras.overhead.ways import ways
+from harness.extras.overhead.ways import HostTime, ways
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting

@@ -1,9 +1,9 @@
 """What makes a kernel slow: one rule per cause, each with its source."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from harness.evidence.sass import Code, WarpGroupMma
 from harness.judge.facts import architectures
@@ -48,15 +48,8 @@ class KernelFacts(Footprint):
         return self.code is not None and bool(self.code.tensor)
 
 
-class WarningRule(NamedTuple):
-    """``says`` gives a sentence for each breach; ``source`` is where the rule comes from."""
-
-    name: str
-    says: Callable[[KernelFacts], Iterable[str]]
-    source: str
-
-
 def _spills(facts: KernelFacts) -> Iterator[str]:
+    """``ptxas --verbose``."""
     usage = facts.usage
     if usage is None:
         return
@@ -70,6 +63,7 @@ def _spills(facts: KernelFacts) -> Iterator[str]:
 
 
 def _narrow(facts: KernelFacts) -> Iterator[str]:
+    """Shared memory's 32 banks of 4 bytes a cycle against the tensor cores' rate."""
     if facts.code is None or not facts.compute_bound:
         return
     for mma in sorted(facts.code.warp_group, key=lambda each: each.n):
@@ -89,17 +83,20 @@ def shared_bytes_per_cycle(mma: WarpGroupMma, input_bits: int) -> float:
 
 
 def _older_mma(facts: KernelFacts) -> Iterator[str]:
+    """Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024."""
     row = architectures.find(facts.arch)
     if row and row.mma != MMA_SYNC and facts.code and any(each.startswith(_MMA_SYNC) for each in facts.code.tensor):
         yield f"{MMA_SYNC} instead of {row.mma}: the tensor cores of {facts.arch} do not reach their rate by it"
 
 
 def _no_tensor_cores(facts: KernelFacts) -> Iterator[str]:
+    """The cubin's instructions."""
     if facts.code and not facts.computes and facts.input_bits <= 16:
         yield "no tensor core instruction in the kernel"
 
 
 def _waves(facts: KernelFacts) -> Iterator[str]:
+    """The grid, the SMs of gpus.toml, and the blocks that fit on one."""
     waves = facts.waves
     if waves is None or facts.sms is None or not facts.computes:
         return
@@ -116,28 +113,25 @@ def _waves(facts: KernelFacts) -> Iterator[str]:
 
 
 def _portable(facts: KernelFacts) -> Iterator[str]:
+    """CUDA C++ Programming Guide, "Thread Block Clusters"."""
     blocks = math.prod(facts.launch.cluster)
     if PORTABLE_CLUSTER < blocks <= MAX_CLUSTER:
         yield f"a cluster of {blocks} blocks is not portable, and may not be schedulable"
 
 
-WARNINGS: Final = (
-    WarningRule("spills", _spills, "ptxas --verbose"),
-    WarningRule("ptxas", lambda facts: (f"ptxas: {each}" for each in facts.remarks), "ptxas, its own remarks"),
-    WarningRule("narrow WGMMA", _narrow, "shared memory's 32 banks of 4 bytes a cycle against the tensor cores' rate"),
-    WarningRule(
-        "mma.sync", _older_mma, "Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024"
-    ),
-    WarningRule("tensor cores", _no_tensor_cores, "the cubin's instructions"),
-    WarningRule("waves", _waves, "the grid, the SMs of gpus.toml, and the blocks that fit on one"),
-    WarningRule(
-        "bank conflicts",
-        lambda facts: (f"bank conflicts: {each}" for each in facts.conflicts),
-        "the addresses in the generated source (banks.py)",
-    ),
-    WarningRule("cluster size", _portable, 'CUDA C++ Programming Guide, "Thread Block Clusters"'),
-)
+def _remarks(facts: KernelFacts) -> Iterator[str]:
+    """Ptxas, its own remarks."""
+    yield from (f"ptxas: {each}" for each in facts.remarks)
+
+
+def _conflicts(facts: KernelFacts) -> Iterator[str]:
+    """The addresses in the generated source (banks.py)."""
+    yield from (f"bank conflicts: {each}" for each in facts.conflicts)
+
+
+# In the order of the sentences; each rule's docstring says where it comes from.
+WARNINGS: Final = (_spills, _remarks, _narrow, _older_mma, _no_tensor_cores, _waves, _conflicts, _portable)
 
 
 def warnings(facts: KernelFacts) -> list[str]:
-    return [sentence for rule in WARNINGS for sentence in rule.says(facts)]
+    return [sentence for rule in WARNINGS for sentence in rule(facts)]

@@ -2,12 +2,15 @@
 
 import os
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from harness.catalog.families import imported
-from harness.extras.overhead.case import Call, TimedCall
 from harness.judge.child.brief import Brief
+
+Call = Callable[[], object]
 
 # In this order: the first call of the one finds no kernel on the disk, that of the other finds the first's.
 INTO: Final = "kernels.matmul, out="
@@ -18,6 +21,17 @@ SPELLINGS: Final = (INTO, MATMUL, LINEAR)
 CPU_DIMS: Final = (8, 32, 16)  # as little as a family takes: a core multiplies it in less than 0.1 µs
 GPU_DIMS: Final = (1024, 1024, 1024)  # 5.5 µs on an H200, less than a call costs the host
 LARGEST_ERROR: Final = 0.02  # of the norm; rounding to bfloat16 is 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCall:
+    """A call beside torch's for the same; ``is_right`` checks its value, ``first_ms`` is the first call's wall time."""
+
+    call: Call
+    torch_call: Call
+    is_right: Callable[[object], bool]
+    backend: str = ""
+    first_ms: float | None = None
 
 
 def case(brief: Brief, spelling: str, folder: Path) -> TimedCall:

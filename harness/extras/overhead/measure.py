@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from harness.catalog.tree import Tree
-from harness.extras.overhead.ways import CallTime, NoSuchWay, Way, run_way, ways
+from harness.extras.overhead.ways import HostTime, Way, run_way, ways
 from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
@@ -20,26 +18,6 @@ from harness.runs.run import alone
 
 DEADLINE_S: Final = 120.0
 _ANY_PROBLEM: Final = parse_shape_key("matmul_f32fp32_16x16x16")  # a brief needs one; the child ignores it
-
-
-class HostTime(msgspec.Struct, frozen=True):
-    """One row; µs are None where the way does not exist here, and ``reason`` says why.
-
-    ``torch_us`` is the time of torch's call for the same: an addition, or a product beside the front's.
-    """
-
-    spelling: str
-    requested: str
-    backend: str
-    us: float | None
-    spread_us: float | None
-    torch_us: float | None
-    reason: str | None = None
-    first_ms: float | None = None
-
-    @property
-    def notes(self) -> str:
-        return self.reason or ("" if self.first_ms is None else f"first call {self.first_ms:.0f} ms")
 
 
 def measure(tree: Tree, gpu: Gpu, device: Device | None, reporter: Reporter) -> list[HostTime]:
@@ -83,12 +61,9 @@ def _one(tree: Tree, gpu: Gpu, way: Way, folder: Path) -> HostTime:
     brief = Brief(tree.root, _ANY_PROBLEM, gpu, measuring_core(gpu))
     worker = Worker(way.spelling, run_way, (brief, way, folder), UNLIMITED_BYTES)
     try:
-        said: CallTime | NoSuchWay = worker.hear(CallTime | NoSuchWay, DEADLINE_S)
+        found: HostTime = worker.hear(HostTime, DEADLINE_S)
+        return found
     except Ended as ended:
-        said = NoSuchWay(ended.reason)
+        return HostTime(way.spelling, way.backend, reason=ended.reason)
     finally:
         worker.end()
-    name = way.spelling, way.backend
-    if isinstance(said, NoSuchWay):
-        return HostTime(*name, "", None, None, None, said.reason)
-    return HostTime(*name, said.backend, said.us, said.spread_us, said.torch_us, None, said.first_ms)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.errors import described
 from harness.extras.overhead import front
-from harness.extras.overhead.case import Call, TimedCall
+from harness.extras.overhead.front import Call, TimedCall
 from harness.extras.overhead.kernels import addition
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
@@ -36,20 +36,25 @@ class Way:
     backend: str = ""
 
 
-class CallTime(Message, frozen=True):
-    """Host µs per call of both, medians over alternating blocks; ``spread_us`` is half the interquartile range."""
+class HostTime(Message, frozen=True, tag=False):
+    """Host µs per call, medians over alternating blocks; ``spread_us`` is half the interquartile range.
 
-    us: float
-    spread_us: float
-    torch_us: float
-    backend: str
+    ``torch_us`` is the time of torch's call for the same: an addition, or a product beside the front's. µs are None
+    where the way does not exist here, and ``reason`` says why.
+    """
+
+    spelling: str
+    requested: str
+    backend: str = ""
+    us: float | None = None
+    spread_us: float | None = None
+    torch_us: float | None = None
+    reason: str | None = None
     first_ms: float | None = None
 
-
-class NoSuchWay(Message, frozen=True):
-    """The way does not exist here; TileLang's reason."""
-
-    reason: str
+    @property
+    def notes(self) -> str:
+        return self.reason or ("" if self.first_ms is None else f"first call {self.first_ms:.0f} ms")
 
 
 def ways() -> tuple[Way, ...]:
@@ -64,7 +69,7 @@ def ways() -> tuple[Way, ...]:
 
 def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> None:
     """Body of the process; what TileLang compiles lies in ``folder``."""
-    with child_body(brief, parent, lambda error: NoSuchWay(described(error, 200))):
+    with child_body(brief, parent, lambda error: HostTime(way.spelling, way.backend, reason=described(error, 200))):
         from harness.judge.child.setup import work_in
 
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # the forkserver's; a user's calls do not ask NVML
@@ -72,7 +77,7 @@ def run_way(brief: Brief, way: Way, folder: Path, parent: Connection) -> None:
         send(parent, timed(brief, way, folder))
 
 
-def timed(brief: Brief, way: Way, folder: Path) -> CallTime:
+def timed(brief: Brief, way: Way, folder: Path) -> HostTime:
     """Time blocks of this way and of torch's call, in random order; wait for a GPU only between blocks."""
     import torch
 
@@ -89,7 +94,9 @@ def timed(brief: Brief, way: Way, folder: Path) -> CallTime:
                 taken[each].append(us)
     blocks = sorted(taken[call])
     spread_us = (blocks[3 * len(blocks) // 4] - blocks[len(blocks) // 4]) / 2
-    return CallTime(median(blocks), spread_us, median(taken[torch_call]), case.backend, case.first_ms)
+    torch_us = median(taken[torch_call])
+    name = way.spelling, way.backend
+    return HostTime(*name, case.backend, median(blocks), spread_us, torch_us, first_ms=case.first_ms)
 
 
 def _block_us(call: Call, wait: Call) -> float:

@@ -8,8 +8,8 @@ from tilelang import tvm
 from harness.catalog import gpus
 from harness.extras.overhead import front
 from harness.extras.overhead.kernels import addition
-from harness.extras.overhead.measure import HostTime, table
-from harness.extras.overhead.ways import BACKENDS, LENGTH, SPELLINGS, TORCH, ways
+from harness.extras.overhead.measure import table
+from harness.extras.overhead.ways import BACKENDS, LENGTH, SPELLINGS, TORCH, HostTime, ways
 from harness.judge.child.kernel import target_of
 from tests.harness.checkout import Checkout
 from tests.harness.envelopes import answer
@@ -25,7 +25,7 @@ def test_the_table_says_why_a_figure_lacks() -> None:
     figures = [
         HostTime("kernels.matmul", "", "", 2.0, 0.1, 4.0, None, 1234.5),
         HostTime("tilelang.compile", "auto", "cython", 8.0, 0.1, 1.0),
-        HostTime("tilelang.compile", "nvrtc", "", None, None, None, "not here"),
+        HostTime("tilelang.compile", "nvrtc", reason="not here"),
     ]
     _, _, ours, first, second = table(figures).splitlines()
     assert "0.50" in ours.split() and "first call 1234 ms" in ours
