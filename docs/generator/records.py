@@ -9,6 +9,7 @@ from harness.extras.foreign.record import ForeignRecord
 from harness.extras.tune.record import Pick, TuningTrial
 from harness.operators import OPERATORS
 from harness.records.builds import BuildRecord
+from harness.records.ceilings import CeilingRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
@@ -25,6 +26,7 @@ FILES: Final = {
     "tilelang/logs/<shape_key>/<model>/reproductions.jsonl": (Reproduction, "one record, measured again"),
     "tilelang/logs/<shape_key>/play_offs.jsonl": (PlayOff, "one play-off between the leaders of a problem"),
     "tilelang/baseline/<shape_key>/results.jsonl": (BaselineRecord, "one time of the library's call"),
+    "tilelang/ceilings.jsonl": (CeilingRecord, "one power ceiling of a chip, for one dtype"),
     "foreign/<shape_key>/<model>/results.jsonl": (ForeignRecord, "one outcome of a foreign script"),
 }
 

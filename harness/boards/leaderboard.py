@@ -14,6 +14,8 @@ from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.base import Cause, Environment, Stage, Status
+from harness.records.ceilings import CeilingRecord
+from harness.records.ceilings import newest as ceiling_of
 from harness.records.playoffs import PlayOff, PlayOffEntry
 from harness.records.profiles import ProfileRecord
 from harness.records.profiles import newest as newest_profile
@@ -73,6 +75,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     sustained_power_w: float | None = None
     joules_per_launch: float | None = None
     pj_per_flop: float | None = None
+    of_ceiling: float | None = None  # sustained TFLOPS over what this chip's power limit allows with nothing to move
 
     @property
     def is_baseline(self) -> bool:
@@ -193,7 +196,9 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
             result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
-    figures = (_with_sustained(_with_bounds(board, bounds), alone) for board in result)
+    ceilings, problems = read(tree.ceilings(gpu), CeilingRecord)
+    complaints += problems
+    figures = (_of_ceiling(_with_sustained(_with_bounds(board, bounds), alone), ceilings) for board in result)
     whole = [_kept(_decided(board, decided[board.problem])) for board in figures]
     return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
 
@@ -357,6 +362,20 @@ def _with_sustained(board: Board, found: dict[tuple[str, str, str], list[Sustain
             ),
             row,
         )
+        for row in board.rows
+    )
+    return replace(board, rows=tuple(rows))
+
+
+def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
+    """Add the share of the chip's power ceiling, where both were measured."""
+    found = board.environment and ceiling_of(ceilings, parse_shape_key(board.problem).input, board.environment)
+    if not found:
+        return board
+    rows = (
+        row
+        if row.sustained_tflops is None
+        else msgspec.structs.replace(row, of_ceiling=row.sustained_tflops / found.tflops)
         for row in board.rows
     )
     return replace(board, rows=tuple(rows))

@@ -250,6 +250,8 @@ def _sustained(row: BoardRow) -> str:
         said.append(f"{row.sustained_power_w:.0f} W at {row.sustained_sm_mhz:.0f} MHz")
     if row.pj_per_flop:
         said.append(f"{row.pj_per_flop:.3f} pJ per flop")
+    if row.of_ceiling:
+        said.append(f"{row.of_ceiling:.0%} of this chip's power ceiling")
     return ", ".join(said)
 
 

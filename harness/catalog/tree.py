@@ -199,6 +199,10 @@ class Tree:
     def sustained(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("sustained.jsonl")
 
+    def ceilings(self, gpu: str) -> Path:
+        """The power ceilings of a key's chips."""
+        return self.folder(gpu) / "ceilings.jsonl"
+
     def play_offs(self, gpu: str, shape_key: str) -> Path:
         """One file for all models, since a play-off may compare two."""
         return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"

@@ -1,7 +1,20 @@
 """The command line: one function per verb, one module for related verbs. To import it is to register the verbs."""
 
-from harness.cli import compare, container, foreign, gather, health, notebook, profile, publish, report, stages, tune
+from harness.cli import (
+    ceiling,
+    compare,
+    container,
+    foreign,
+    gather,
+    health,
+    notebook,
+    profile,
+    publish,
+    report,
+    stages,
+    tune,
+)
 from harness.cli.app import main
 
-VERBS = (compare, container, foreign, gather, health, notebook, profile, publish, report, stages, tune)
+VERBS = (ceiling, compare, container, foreign, gather, health, notebook, profile, publish, report, stages, tune)
 __all__ = ["VERBS", "main"]
