@@ -71,10 +71,15 @@ def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
     if _reaches_0(a) or _reaches_0(b):
         return Interval(b.ratio / a.ratio, 0.0, math.inf)
     center = math.log(b.ratio / a.ratio)
-    chip = 0.0 if same_chip else CHIP_HALF_WIDTH + CHIP_HALF_WIDTH_PER_LOG * abs(math.log(a.ratio))
+    chip = chip_half_width(a, same_chip=same_chip)
     below = math.hypot(math.log(b.ratio / b.ratio_low), math.log(a.ratio_high / a.ratio), chip)
     above = math.hypot(math.log(b.ratio_high / b.ratio), math.log(a.ratio / a.ratio_low), chip)
     return Interval(math.exp(center), math.exp(center - below), math.exp(center + above))
+
+
+def chip_half_width(measured: Measurement, *, same_chip: bool) -> float:
+    """How far another chip may move the logarithm of a ratio."""
+    return 0.0 if same_chip else CHIP_HALF_WIDTH + CHIP_HALF_WIDTH_PER_LOG * abs(math.log(measured.ratio))
 
 
 def compare(a: Record, b: Record, margin: float = MARGIN) -> Comparison:

@@ -1,6 +1,7 @@
 """Reproduction: an iteration measured again with its recorded code, and compared with its record."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +21,11 @@ from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.hashes import BASELINES, FAMILIES, JUDGE, OPERATORS
+from harness.judge.statistics import PROCESS_HALF_WIDTH
 from harness.machine import files
 from harness.records.base import SCHEMA, BaseRecord, now
 from harness.records.environment import CONTENTS
-from harness.records.results import Record
+from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 
 PARTS: Final = ("harness", "kernels", "baselines")
@@ -50,8 +53,20 @@ print(source_sha256(path), families_sha256(root, path), judge)
 """
 
 
+class Agreement(StrEnum):
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNDECIDED = "undecided"
+
+
 class Reproduction(BaseRecord, frozen=True):
-    """A record measured again. ``agrees`` if the quotient's interval holds 1; ``source`` says where the code was."""
+    """A record measured again; ``source`` says where the code was.
+
+    ``verdict`` is differs where the quotient's interval leaves out 1. It is agrees where the interval without the
+    spread of chips lies within 0.5% of 1, or on another chip within that and the spread. Else it is undecided, and
+    ``decides_s`` is the budget in seconds that would decide, if one would. Older records have ``agrees`` alone, which
+    said only that the interval holds 1.
+    """
 
     original: str
     source: str
@@ -62,6 +77,8 @@ class Reproduction(BaseRecord, frozen=True):
     low: float | None = None
     high: float | None = None
     why: str | None = None
+    verdict: Agreement | None = None
+    decides_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +128,12 @@ def as_recorded(tree: Tree, record: Record) -> Iterator[RecordedCode]:
         yield RecordedCode(record, root, f"commit {commit[:10]}")
 
 
-def again(found: RecordedCode, *, in_image: bool) -> Record:
-    """Measure it again by its own harness, with its budget. Its messages go to stderr."""
+def again(found: RecordedCode, *, in_image: bool, budget_s: float | None = None) -> Record:
+    """Measure it again by its own harness, by default with its budget. Its messages go to stderr."""
     record = found.record
     assert record.measurement is not None
-    budget_s = max(rules_of(find(record.gpu)).budget_s, round(record.measurement.seconds + 0.5))
+    if budget_s is None:
+        budget_s = max(rules_of(find(record.gpu)).budget_s, round(record.measurement.seconds + 0.5))
     verb = [
         *("bench", "--gpu", record.gpu, "--shape", record.shape_key, "--model", record.model),
         *("--iter", str(record.number), "--budget", f"{budget_s:g}", "--json"),
@@ -142,8 +160,9 @@ def again(found: RecordedCode, *, in_image: bool) -> Record:
 
 
 def judge(found: RecordedCode, measured: Record) -> Reproduction:
-    """Compare the two; they agree if their quotient's interval holds 1."""
+    """Compare the two, and say how sure that is."""
     compared = comparison.compare(found.record, measured)
+    verdict, decides_s = decide(found.record, measured, compared)
     return Reproduction(
         schema=SCHEMA,
         recorded_at=now(),
@@ -151,12 +170,45 @@ def judge(found: RecordedCode, measured: Record) -> Reproduction:
         source=found.source,
         again=measured,
         differences=comparison.differences(found.record, measured),
-        agrees=compared.low is not None and compared.high is not None and compared.low <= 1 <= compared.high,
+        agrees=verdict is Agreement.AGREES,
         quotient=compared.quotient,
         low=compared.low,
         high=compared.high,
         why=compared.why,
+        verdict=verdict,
+        decides_s=decides_s,
     )
+
+
+def decide(
+    original: Record, measured: Record, compared: comparison.Comparison
+) -> tuple[Agreement | None, float | None]:
+    """The verdict, and for an undecided one the budget in seconds that would decide, if the quotient stays.
+
+    The interval narrows with the square root of the budget, down to the difference between two processes. No budget
+    helps where the original's own interval is too wide.
+    """
+    a, b = original.measurement, measured.measurement
+    if a is None or b is None or compared.quotient is None or compared.low is None or compared.high is None:
+        return None, None
+    if not compared.low <= 1 <= compared.high:
+        return Agreement.DIFFERS, None
+    same_chip = original.environment.device_uuid == measured.environment.device_uuid
+    chip = comparison.chip_half_width(a, same_chip=same_chip)
+    ours, theirs, offset = _half_width(a), _half_width(b), abs(math.log(compared.quotient))
+    agreeing = comparison.MARGIN + chip - offset  # as wide as the interval may be
+    if math.hypot(ours, theirs) <= agreeing:
+        return Agreement.AGREES, None
+    enough = max(agreeing, math.sqrt(max(0.0, offset**2 - chip**2)))
+    room = enough**2 - ours**2 - PROCESS_HALF_WIDTH**2
+    if room <= 0:
+        return Agreement.UNDECIDED, None
+    return Agreement.UNDECIDED, math.ceil(b.seconds * (theirs**2 - PROCESS_HALF_WIDTH**2) / room)
+
+
+def _half_width(measured: Measurement) -> float:
+    """The wider half of an interval of the ratio's logarithm."""
+    return max(math.log(measured.ratio / measured.ratio_low), math.log(measured.ratio_high / measured.ratio))
 
 
 def keep(tree: Tree, reproduction: Reproduction) -> Path:
@@ -171,8 +223,14 @@ def line(reproduction: Reproduction) -> str:
     """The verdict for a person."""
     if reproduction.quotient is None:
         return f"not reproduced: {reproduction.why}"
-    change = f"{100 * (reproduction.quotient - 1):+.2f}% [{reproduction.low:.4f}, {reproduction.high:.4f}]"
-    return f"{'agrees' if reproduction.agrees else 'DIFFERS'}: {change}"
+    assert reproduction.low is not None and reproduction.high is not None
+    figures = (100 * (each - 1) for each in (reproduction.quotient, reproduction.low, reproduction.high))
+    said = "{}: {:+.2f}% [{:+.2f}, {:+.2f}]".format(reproduction.verdict, *figures)
+    if reproduction.verdict is not Agreement.UNDECIDED:
+        return said
+    if reproduction.decides_s is None:
+        return f"{said}; the record's own interval is too wide for any budget: bench it again with a larger --budget"
+    return f"{said}; --budget {reproduction.decides_s:g} would decide"
 
 
 def _wanted(record: Record) -> tuple[str, str, str]:

@@ -11,10 +11,11 @@ from harness.boards.reproduction import Reproduction
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli.app import app
-from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_least
+from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_least, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.machine.progress import console, reporting
+from harness.machine.table import paragraph
 from harness.records.playoffs import PlayOff
 from harness.records.results import Record
 from harness.records.store import append
@@ -61,9 +62,12 @@ def reproduce(
     /,
     *,
     in_image: Annotated[bool, Parameter(negative="", help="Measure in the container image that it names.")] = False,
+    budget: Annotated[float | None, Parameter(help="Seconds of device time; by default the record's.")] = None,
     json: Json = False,
 ) -> Reply[Reproduction]:
-    """Measure an iteration again as it was recorded, and say whether the two figures agree."""
+    """Measure an iteration again as it was recorded, and say whether both figures agree, differ, or leave it open."""
+    if budget is not None:
+        check_seconds("budget", budget)
     tree = Tree.here()
     original = reproduction.find_record(tree, record)
     gpus.resolve(original.gpu)  # before anything is checked out
@@ -76,11 +80,13 @@ def reproduce(
     )
     with reproduction.as_recorded(tree, original) as found:
         console.print(f"its code comes from {found.source}", markup=False)
-        verdict = reproduction.judge(found, reproduction.again(found, in_image=in_image))
+        verdict = reproduction.judge(found, reproduction.again(found, in_image=in_image, budget_s=budget))
     kept = reproduction.keep(tree, verdict)
-    lines = [f"differs: {each}" for each in verdict.differences or ("nothing",)]
+    lines = [f"other than then: {each}" for each in verdict.differences or ("nothing",)]
     lines.append(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
-    return Reply(verdict, lambda: "\n".join(lines), ExitCode.PASSED if verdict.agrees else ExitCode.REJECTED)
+    return Reply(
+        verdict, lambda: "\n".join(map(paragraph, lines)), ExitCode.PASSED if verdict.agrees else ExitCode.REJECTED
+    )
 
 
 @app.command(name="play-off")
