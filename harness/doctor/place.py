@@ -1,5 +1,8 @@
 """The container's image, the Docker engine, and the confinement by Linux."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,9 +12,13 @@ from harness.errors import InfrastructureError
 from harness.judge.child import confinement
 from harness.machine.nvml import Device
 from harness.records import environment
+from harness.records.base import Confinement
 
 ENGINE_ANSWER_S: Final = 1
-SIGNALS_SCOPED: Final = 6  # the first version of Landlock that confines signals
+# A process of its own, because namespaces need a process with one thread.
+_LEVEL: Final = (
+    "from harness.judge.child import confinement as c, namespaces; print(c.level(namespaces=namespaces.offered()))"
+)
 
 
 def image(_: list[Device]) -> Iterable[HealthFinding]:
@@ -35,7 +42,10 @@ def docker(present: list[Device]) -> Iterable[HealthFinding]:
 
 def linux_confinement(_: list[Device]) -> Iterable[HealthFinding]:
     """How an iteration is kept from other processes and files; it is judged even if a part is missing."""
-    found = confinement.confinement()
-    whole = confinement.landlock_version() >= SIGNALS_SCOPED and "no seccomp" not in found
-    advice = "judge untrusted code on Linux 6.12 or newer; docs/explanation/trust.md says what this one leaves open"
-    yield HealthFinding("confinement", whole, False, found, advice)
+    command = [sys.executable, "-c", _LEVEL]
+    path = os.pathsep.join(filter(None, sys.path))
+    told = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    level = Confinement(told.stdout.strip())
+    found = f"{level}: {confinement.confinement()}"
+    advice = "judge untrusted code on Linux 6.12 or newer; docs/explanation/trust.md says what this level leaves open"
+    yield HealthFinding("confinement", level is not Confinement.LIMITS, False, found, advice)

@@ -14,7 +14,7 @@ from harness.judge.facts.problem import Problem
 from harness.judge.messages import Seated, Trouble
 from harness.judge.processes import BaselineProcess, Contestant, Ended, Referee
 from harness.machine.nvml import Device
-from harness.records.base import Cause, Stage
+from harness.records.base import Cause, Confinement, Stage
 from harness.records.builds import Build, BuildRecord
 from harness.records.results import Measurement, Trial
 
@@ -85,6 +85,7 @@ class Candidate:
     recorded_build: BuildRecord | None = None
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
+    confinement: Confinement | None = None  # known when its processes have ended
 
     @classmethod
     def enter(
@@ -127,6 +128,8 @@ class Candidate:
 
     def leave(self) -> None:
         """End its processes, whatever became of them."""
+        if self.contestant is not None:
+            self.confinement = self.contestant.confinement
         for side in (self.contestant, self.baseline):
             if side is not None:
                 side.end()

@@ -124,6 +124,7 @@ def _forbidden(module: ast.Module) -> None:
         for alias in node.names
         if alias.asname and alias.name.partition(".")[0] == "torch"
     }
+    own = _own_fields(module)
     for node in ast.walk(module):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
             raise Breach(node.lineno, "the @ operator calls the library; the kernel must compute the product itself")
@@ -132,12 +133,24 @@ def _forbidden(module: ast.Module) -> None:
         if isinstance(node, ast.Attribute):
             if node.attr in FORBIDDEN_NAMES:
                 raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
-            if node.attr in LIBRARY_METHODS or (node.attr in LIBRARY_CALLS and root_name(node) in torch_names):
+            of_torch = root_name(node) in torch_names
+            if (node.attr in LIBRARY_METHODS - own) or (node.attr in LIBRARY_CALLS and of_torch):
                 raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
             for alias in node.names:
                 if alias.name in LIBRARY_CALLS:
                     raise Breach(node.lineno, f"'{alias.name}' of torch calls the library; that belongs to iter000")
+
+
+def _own_fields(module: ast.Module) -> set[str]:
+    """Names of fields and methods of the source's own classes."""
+    return {
+        name
+        for node in ast.walk(module)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        for name in ([each.name] if isinstance(each, ast.FunctionDef) else _targets(each))
+    }
 
 
 def _build(module: ast.Module) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from harness.judge.facts.compilation import Compilation
-from harness.records.base import Cause
+from harness.records.base import Cause, Confinement
 from harness.records.results import BlockPair, Trial
 
 LARGEST_BYTES: Final = 1 << 24
@@ -19,6 +19,16 @@ _LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
     """Base of all messages; its class's name is the tag."""
+
+
+# both sides -> parent
+
+
+class Confined(Message, frozen=True):
+    """The process is set up, and no foreign code has run: its PID as the parent sees it, and how it is confined."""
+
+    pid: int
+    level: Confinement
 
 
 # contestant -> parent

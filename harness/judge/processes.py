@@ -29,13 +29,14 @@ from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Bri
 from harness.judge.child.entry import run_baseline, run_contestant, run_referee
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
-from harness.judge.messages import Meet, Message, Unanswered, receive, send
+from harness.judge.messages import Confined, Meet, Message, Unanswered, receive, send
 from harness.machine import memory
 from harness.machine.files import make_scratch, remove, sweep
 from harness.machine.nvml import Device
-from harness.records.base import Cause
+from harness.records.base import Cause, Confinement
 
 POLL_S: Final = 0.2
+END_DEADLINE_S: Final = 10.0
 LOG_TAIL_BYTES: Final = 2000
 STACK_BYTES: Final = 6000
 STACK_S: Final = 0.2  # how long a process may take to write its stack
@@ -46,6 +47,7 @@ UNLIMITED_BYTES: Final = 1 << 62
 SCRATCH_BYTES: Final = 2 << 30  # of one contestant, or half of the free space if that is less
 SCRATCH_FILES: Final = 10_000
 
+_OWN_DESCRIPTORS: Final = Path("/proc/self/fd")
 # Killed children leak semaphores; this silences the warning of Python's resource tracker.
 LEFT_SEMAPHORES: Final = "ignore:resource_tracker:UserWarning"
 _starting: Final = threading.Lock()
@@ -78,10 +80,23 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     resource_tracker.ensure_running()  # first, since it unblocks what is blocked
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the forkserver ignores it
     try:
-        forkserver.ensure_running()  # here, not by a thread of the pool: it lives as long as its parent thread
+        _ensure_forkserver()  # here, not by a thread of the pool: it lives as long as its parent thread
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sweep(_folder_of_sockets())
+
+
+def _ensure_forkserver() -> None:
+    """Start the forkserver if it does not run, and make a descriptor of this process the only way to it.
+
+    Its socket executes what it is sent. The name goes, and Linux still finds the socket by a descriptor of its file.
+    """
+    forkserver.ensure_running()
+    server: Any = forkserver._forkserver
+    named = Path(server._forkserver_address)
+    if not named.is_relative_to(_OWN_DESCRIPTORS):
+        server._forkserver_address = str(_OWN_DESCRIPTORS / str(os.open(named, os.O_PATH | os.O_CLOEXEC)))
+        named.unlink()
 
 
 class _Popen(popen_forkserver.Popen):
@@ -116,15 +131,18 @@ class Worker:
         self.channel = ours
         self._memory_bytes = memory_bytes
         self._paused = False
+        self._working_pid = 0  # of a process in namespaces, which the forkserver's child only waits for
         self.process = Process(target=body, args=(*args, theirs), daemon=True)
         with _hidden_main():
+            _ensure_forkserver()
             self.process.start()
         theirs.close()
 
     @property
     def pid(self) -> int:
+        """The PID of the process that works, which leads a group of its own."""
         assert self.process.pid is not None
-        return self.process.pid
+        return self._working_pid or self.process.pid
 
     def tell(self, message: Message) -> None:
         try:
@@ -184,23 +202,23 @@ class Worker:
         return self.process.exitcode == EXIT_UNKNOWN
 
     def kill(self) -> None:
-        """Kill the process and its group, from any thread."""
-        self._signal(signal.SIGKILL)
-        with contextlib.suppress(OSError):
+        """Kill the process and its group, from any thread; a keeper of namespaces then ends by itself."""
+        if not self._signal(signal.SIGKILL):
             self.process.kill()
 
     def end(self) -> None:
-        """Kill the process and wait until it is gone."""
+        """Kill the process and wait until it is gone, and all in its namespaces."""
         self.kill()
-        self.process.join(10)
+        self.process.join(END_DEADLINE_S)
+        self.process.kill()
         self.channel.close()
 
     def end_children(self) -> None:
-        """Kill every process that this one started."""
-        with contextlib.suppress(psutil.Error):
-            for child in psutil.Process(self.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    child.kill()
+        """Kill every process that this one started, orphans too: none can leave the group."""
+        for pid in psutil.pids():
+            with contextlib.suppress(OSError):
+                if pid != self.pid and os.getpgid(pid) == self.pid:
+                    os.kill(pid, signal.SIGKILL)
 
     def fate(self) -> str:
         """How the process ended, in words."""
@@ -231,6 +249,7 @@ class SideProcess(Worker):
     """A process that launches blocks on the referee's orders, over a channel of their own."""
 
     side: Literal["baseline", "contestant"]
+    confinement: Confinement | None = None
 
     def __init__(self, body: Callable[..., object], brief: Brief, memory_bytes: int) -> None:
         ours, theirs = socket.socketpair()
@@ -238,8 +257,18 @@ class SideProcess(Worker):
         with contextlib.closing(Connection(theirs.detach())) as channel:
             super().__init__(self.side, body, (brief, channel), memory_bytes)
 
+    def hear(self, kinds: Any, deadline_s: float, beside: Worker | None = None) -> Any:
+        self._await_confinement(deadline_s)
+        return super().hear(kinds, deadline_s, beside)
+
+    def _await_confinement(self, deadline_s: float) -> None:
+        if self.confinement is None:
+            confined: Confined = super().hear(Confined, deadline_s)
+            self._working_pid, self.confinement = confined.pid, confined.level
+
     def introduce(self, referee: "Referee", deadline_s: float) -> None:
         """Give the referee its end of the channel."""
+        self._await_confinement(deadline_s)
         referee.tell(Meet(self.side, self.pid, deadline_s))
         reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
         self._meeting.close()

@@ -54,6 +54,14 @@ class Cause(StrEnum):
     REFEREE = "referee"  # the machine or the harness failed: a later run tries again
 
 
+class Confinement(StrEnum):
+    """How far a contestant was kept from others; each level has all of the next one."""
+
+    NAMESPACES = "namespaces"  # it sees no other process, network or shared memory
+    SYSTEM_CALLS = "system-calls"  # Landlock and seccomp refuse to write elsewhere, to signal and to connect
+    LIMITS = "limits"  # deadlines, memory, files; and what else this Linux has
+
+
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a record was made.
 

@@ -7,7 +7,16 @@ from functools import cached_property
 import msgspec
 
 from harness.machine.nvml import Telemetry
-from harness.records.base import BaseRecord, Cause, Environment, IterationRecord, Stage, Status, content_id
+from harness.records.base import (
+    BaseRecord,
+    Cause,
+    Confinement,
+    Environment,
+    IterationRecord,
+    Stage,
+    Status,
+    content_id,
+)
 from harness.records.builds import Build
 
 
@@ -82,6 +91,7 @@ class Record(IterationRecord, frozen=True, dict=True):
     ``stage`` is the last stage that ran. ``source_sha256`` is of the iteration's file, ``families_sha256`` of all
     modules under kernels/ that it imports. ``attempt`` names a candidate that failed to compile, and so never ran.
     ``traceback`` is of its own process: at most 6,000 characters.
+    ``confinement`` is that of its process; None if none was started, or in an older record.
     """
 
     status: Status
@@ -99,6 +109,7 @@ class Record(IterationRecord, frozen=True, dict=True):
     measurement: Measurement | None = None
     attempt: str | None = None
     traceback: str | None = None
+    confinement: Confinement | None = None
 
     @cached_property
     def id(self) -> str:

@@ -231,6 +231,7 @@ def _record(candidate: Candidate, rejection: Rejection | None, environment: Envi
         measurement=candidate.measurement,
         attempt=attempt,
         traceback=None if rejection is None else rejection.traceback,
+        confinement=candidate.confinement,
     )
 
 

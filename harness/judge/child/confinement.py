@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from harness.records.base import Confinement
+
 _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 22, 24, 38
 _LAST_CAPABILITY: Final = 63
 _CAPABILITY_VERSION_3: Final = 0x20080522
@@ -26,6 +28,7 @@ _REMOVE_AND_MAKE: Final = sum(1 << bit for bit in range(4, 13))
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _TCP: Final = 0b11  # bind, connect: version 4
 _SCOPES: Final = 0b11  # abstract sockets and signals stay within the process and its children: version 6
+TRUNCATION_REFUSED, SIGNALS_SCOPED = 3, 6
 
 # Calls that escape the process group, the core, the stop or the referee's clock, reach another process, or change its
 # priority: their (x86_64, aarch64) numbers. A timer or a message queue can send the SIGCONT that undoes a stop.
@@ -104,11 +107,22 @@ def no_more_processes() -> None:
     )
 
 
+def level(*, namespaces: bool) -> Confinement:
+    """What this machine's Linux holds a confined process to, in or outside of namespaces of its own.
+
+    Landlock refuses to shorten a file since version 3. Signals it refuses since version 6; a PID namespace does so too.
+    """
+    version = landlock_version() if _machine() else 0
+    if namespaces and version >= TRUNCATION_REFUSED:
+        return Confinement.NAMESPACES
+    return Confinement.SYSTEM_CALLS if version >= SIGNALS_SCOPED else Confinement.LIMITS
+
+
 def confinement() -> str:
     """The parts that this machine's Linux offers, in words."""
     version = landlock_version()
     parts = [f"Landlock version {version}" if version else "no Landlock"]
-    if 0 < version < 6:
+    if 0 < version < SIGNALS_SCOPED:
         parts.append("signals not scoped")
     parts.append("seccomp" if _machine() else "no seccomp")
     return ", ".join(parts)
@@ -124,9 +138,9 @@ def _landlock(writable: tuple[Path, ...]) -> None:
     if not version:
         return
     rights = _WRITE_FILE | _REMOVE_AND_MAKE
-    rights |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    attributes = struct.pack("=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    rights |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= TRUNCATION_REFUSED else 0)
+    attributes = struct.pack("=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= SIGNALS_SCOPED else 0)
+    size = 24 if version >= SIGNALS_SCOPED else 16 if version >= 4 else 8
     ruleset = _libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     if ruleset < 0:
         return

@@ -14,12 +14,11 @@ from harness.judge.messages import Inspected
 
 Call = Callable[[], None]
 
-# To make, view, fill or copy a tensor is no computation.
+# To make, fill, copy or convert a tensor is no computation; nor is a view, which torch marks as such.
 PLAIN_OPERATORS: Final = frozenset(
     {
-        "alias", "as_strided", "clone", "copy_", "detach", "empty", "empty_like", "empty_strided", "expand", "fill_",
-        "full", "new_empty", "new_empty_strided", "new_zeros", "permute", "record_stream", "select", "slice", "squeeze",
-        "t", "transpose", "unsqueeze", "view", "_unsafe_view", "_reshape_alias", "zero_", "zeros", "zeros_like",
+        "clone", "copy_", "empty", "empty_like", "empty_strided", "fill_", "full", "new_empty", "new_empty_strided",
+        "new_zeros", "record_stream", "zero_", "zeros", "zeros_like", "_to_copy", "_unsafe_view",
     }
 )  # fmt: skip
 PLAIN_KERNELS: Final = re.compile(r"memcpy|memset|at6native.*(FillFunctor|copy_kernel)")
@@ -28,14 +27,15 @@ _synchronize: Final = torch.cuda.synchronize
 
 
 class _Operators(TorchDispatchMode):
-    """Notes the torch operators that are called."""
+    """Notes the torch operators that are called, without views."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(func.overloadpacket.__name__)
+        if not func.is_view:
+            self.names.add(func.overloadpacket.__name__)
         return func(*args, **(kwargs or {}))
 
 

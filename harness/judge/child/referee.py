@@ -295,6 +295,8 @@ class _Bench:
 
     def _run(self, side: ServedSide, repetitions: int = 1) -> float:
         self._synchronize()
+        for each in self.sides.values():  # from here on the other side must stand still
+            each.note_that_it_stands()
         try:
             elapsed_ms = side.run(repetitions)
             side.spent_ms += self._until_idle_ms()

@@ -8,15 +8,17 @@ import resource
 import signal
 import sys
 import tempfile
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Final
 
 import tilelang
 import torch
 
+from harness.judge.child import namespaces
 from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
-from harness.judge.child.confinement import confine
+from harness.judge.child.confinement import confine, level
+from harness.judge.messages import Confined
 
 MAX_FILE_BYTES: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
@@ -27,7 +29,11 @@ def set_up_child(brief: Brief) -> None:
     os.setsid()
     # A child inherits the end of a pipe that keeps the forkserver alive. A child that hangs must not.
     os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
-    # The forkserver is the parent here, and ends with the run in every case.
+    # And one to the resource tracker, which removes shared memory of any name that it is told.
+    tracker = resource_tracker._resource_tracker
+    os.close(tracker._fd)  # type: ignore[attr-defined]
+    tracker._fd = None  # type: ignore[attr-defined]
+    # The parent here is the forkserver or the keeper of the namespaces; it ends with the run in every case.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -38,15 +44,17 @@ def set_up_child(brief: Brief) -> None:
         os.sched_setaffinity(0, {brief.core})
 
 
-def set_up_side(brief: Brief) -> None:
+def set_up_side(brief: Brief) -> Confined:
     """The set-up of both sides: what confinement costs one, it costs the other."""
+    outer = namespaces.enter() if namespaces.offered() else None
     set_up_child(brief)
     confine((brief.scratch,) if brief.scratch != Path() else ())
+    return Confined(outer or os.getpid(), level(namespaces=outer is not None))
 
 
-def set_up_contestant(brief: Brief) -> None:
+def set_up_contestant(brief: Brief) -> Confined:
     """The set-up for untrusted code: its own folder, its output in a file, no cache that another wrote."""
-    set_up_side(brief)
+    confined = set_up_side(brief)
     work_in(brief.scratch)
     _tell_stack(brief.scratch / STACK_FILE)
     for variable in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
@@ -57,6 +65,7 @@ def set_up_contestant(brief: Brief) -> None:
     random.seed()
     torch.seed()
     tilelang.disable_cache()
+    return confined
 
 
 def _tell_stack(file: Path) -> None:

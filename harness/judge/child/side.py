@@ -28,6 +28,8 @@ from harness.judge.messages import (
 from harness.records.base import Cause
 
 BUSY: Final = 0.3
+RAN_MS: Final = 1.0  # of CPU time while it stood still
+MOST_OFFENCES: Final = 2  # a virtual machine charges a thread that is just being stopped for time of others
 # The causes that a side may give for a failed launch; it cannot blame the referee.
 LAUNCH_FAILURES: Final = (Cause.RUNTIME, Cause.COMPILE, Cause.OUT_OF_MEMORY)
 _CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as clock_getcpuclockid makes it
@@ -59,6 +61,8 @@ class ServedSide:
     launches: int = 1
     spent_ms: float = 0.0
     passed_ms: float = 0.0
+    offences: int = 0
+    _stood_s: float | None = None  # its CPU time, noted after the last stop
 
     def prepare(self, sets: tuple[Set, ...], timer: str, *, writes: bool = False) -> None:
         self._ask(Prepare(sets, timer, writes), Ready)
@@ -86,8 +90,25 @@ class ServedSide:
 
     def stop(self) -> None:
         self._signal(signal.SIGSTOP)
+        self._stood_s = None
+
+    def note_that_it_stands(self) -> None:
+        """Read its CPU time, unless that was done since the last stop; the stop has reached all threads by now."""
+        if self._stood_s is None:
+            self._stood_s = self._cpu_s()
+
+    def _refuse_having_run(self) -> None:
+        """Raise Out if it ran again and again while it should have stood: then something undoes the stops."""
+        now_s = self._cpu_s()
+        if now_s is None or self._stood_s is None:
+            return
+        ran_ms = (now_s - self._stood_s) * 1e3
+        self.offences += ran_ms > RAN_MS
+        if self.offences > MOST_OFFENCES:
+            raise Out(Cause.SABOTAGE, f"its process ran for {ran_ms:.3g} ms while it should have stood still")
 
     def _ask(self, order: Message, kind: Any) -> Any:
+        self._refuse_having_run()
         started, began = self._now(), time.perf_counter()
         try:
             self._signal(signal.SIGCONT)
@@ -118,7 +139,14 @@ class ServedSide:
         """The referee's clock, out of the process's reach: wall time, or on a CPU the CPU time of all its threads."""
         if not self.cpu:
             return time.perf_counter()
+        now_s = self._cpu_s()
+        if now_s is None:
+            raise Out(Cause.CRASH, "the process ended while its kernel ran")
+        return now_s
+
+    def _cpu_s(self) -> float | None:
+        """The CPU time of all its threads; None if it has ended, or where Linux does not tell."""
         try:
             return time.clock_gettime((~self.pid << 3) | _CPUCLOCK_SCHED)
         except OSError:
-            raise Out(Cause.CRASH, "the process ended while its kernel ran") from None
+            return None

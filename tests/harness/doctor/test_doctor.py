@@ -17,9 +17,9 @@ from harness import doctor
 from harness.catalog.tree import Tree
 from harness.doctor import HealthFinding, finding, gpu, packages, place, tools
 from harness.evidence import toolchain
-from harness.judge.child import confinement
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory
+from harness.records.base import Confinement
 from harness.records.environment import IMAGE_VARIABLE
 
 WAIT_S = finding.ANSWER_S
@@ -247,15 +247,19 @@ def test_the_container_is_named_where_this_is_one(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("version", "seccomp", "whole"),
-    [(7, True, True), (6, True, True), (5, True, False), (0, True, False), (7, False, False)],
+    ("level", "whole"),
+    [(Confinement.NAMESPACES, True), (Confinement.SYSTEM_CALLS, True), (Confinement.LIMITS, False)],
 )
-def test_how_linux_confines_is_said(version: int, seccomp: bool, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement, "landlock_version", lambda: version)
-    monkeypatch.setattr(confinement, "_machine", lambda: 1 if seccomp else None)
+def test_how_linux_confines_is_said(level: Confinement, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "_LEVEL", f"print('{level}')")
     (found,) = place.linux_confinement([])
     assert (found.ok, found.needed) == (whole, False)
+    assert found.found.startswith(f"{level}: ")
     assert "docs/explanation/trust.md" in found.advice
+
+
+def test_the_level_is_that_of_a_process_of_its_own() -> None:
+    assert Confinement(examined()["confinement"].found.partition(":")[0]) in Confinement
 
 
 def test_a_machine_without_a_gpu_needs_a_compiler_and_nothing_of_cuda(machine: Path) -> None:

@@ -117,6 +117,22 @@ BREACHES = {
 }  # fmt: skip
 
 
+OWN_FIELDS = {
+    "a field": "class Tiles:\n    mm: int",
+    "a default": "class Tiles:\n    mm = 16",
+    "a method": "class Tiles:\n    def mm(self):\n        return 16",
+}
+
+
+@pytest.mark.parametrize("own", OWN_FIELDS.values(), ids=OWN_FIELDS)
+def test_a_field_of_its_own_may_be_called_like_the_library(folder: Path, own: str) -> None:
+    check(folder, GOOD.replace("WIDTH = 4", f"WIDTH = 4\n\n\n{own}").replace("WIDTH *", "Tiles.mm *"))
+    with pytest.raises(Breach, match=r"'torch\.mm' calls the library"):
+        check(folder, GOOD.replace("WIDTH = 4", f"WIDTH = 4\n\n\n{own}").replace("WIDTH *", "torch.mm *"))
+    with pytest.raises(Breach, match=r"'Tiles\.mm' calls the library"):
+        check(folder, GOOD.replace("WIDTH *", "Tiles.mm *"))
+
+
 @pytest.mark.parametrize(("old", "new", "says"), BREACHES.values(), ids=BREACHES)
 def test_a_rule_broken_once_is_named(folder: Path, old: str, new: str, says: str) -> None:
     assert old in GOOD

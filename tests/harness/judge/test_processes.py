@@ -94,6 +94,38 @@ def test_threads_that_watch_one_process_all_learn_how_it_ended(tmp_path: Path) -
     assert (done.stdout, done.stderr) == ("{3}\n", "")
 
 
+UNREACHABLE = """
+import os, re, socket
+from multiprocessing import forkserver
+from pathlib import Path
+from harness.catalog import gpus
+from harness.judge import processes
+
+def reached(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
+
+if __name__ == "__main__":
+    for _ in range(2):
+        processes.start_forkserver(gpus.find("cpu"), None)
+        server = forkserver._forkserver
+        names = re.findall(r"(\\S*/listener-\\S+)", Path("/proc/net/unix").read_text())
+        mine = [name for name in names if name.startswith(processes._choose_folder_of_sockets())]
+        print(len(mine), any(map(reached, mine)), reached(server._forkserver_address))
+        os.kill(server._forkserver_pid, 9)
+        os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOWAIT)
+"""
+
+
+def test_no_name_leads_to_the_forkserver_nor_to_the_one_after_it(tmp_path: Path) -> None:
+    script = tmp_path / "unreachable.py"
+    script.write_text(UNREACHABLE)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1 False True\n1 False True\n", "")
+
+
 def test_a_killed_process_leaves_no_warning_of_what_its_libraries_held(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED_WITH_A_LOCK)

@@ -19,7 +19,7 @@ def parent_of(pid):
 
 def build(problem):
     forkserver = os.getppid()
-    targets = [parent_of(forkserver), forkserver]
+    targets = [parent_of(forkserver), forkserver] if forkserver else [1]  # in a namespace, process 1 is all there is
     for entry in os.listdir("/proc"):
         try:
             if entry.isdigit() and int(entry) != os.getpid() and parent_of(entry) == forkserver:

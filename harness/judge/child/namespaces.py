@@ -1,0 +1,111 @@
+"""Namespaces: a process that sees no other process, network, shared memory or mount than its own.
+
+A tool such as bubblewrap would start each contestant by ``exec``, and lose the forkserver's seconds of imports.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+_NEW_USER, _NEW_PID, _NEW_NETWORK, _NEW_IPC, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x40000000, 0x08000000, 0x00020000
+_ALL: Final = _NEW_USER | _NEW_PID | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _BIND, _RECURSIVE, _SLAVE = 1, 2, 4, 8, 1 << 12, 1 << 14, 1 << 19
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_MOST_DESCRIPTORS: Final = 1 << 20
+_FAILED: Final = 70
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@cache
+def offered() -> bool:
+    """Whether Linux gives this process all of them; a process of its own tries. Containers often have none."""
+    trial = os.fork()
+    if not trial:
+        with suppress(BaseException):
+            os._exit(_FAILED if enter() is None else 0)
+        os._exit(_FAILED)
+    return os.waitpid(trial, 0)[1] == 0
+
+
+def enter() -> int | None:
+    """Go on in namespaces of its own, as a grandchild of the present parent; None, and no change, if refused.
+
+    Returns this process's new PID as others see it.
+
+    A PID namespace holds only children. So this process stays outside as their keeper: it waits, and ends as the
+    grandchild ends. The first child is the namespace's process 1, and all in the namespace end with it.
+    """
+    user, group = os.getuid(), os.getgid()
+    if _libc.unshare(_ALL):
+        return None
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    ended, lives = os.pipe()
+    first = os.fork()
+    if not first:
+        _end_with_the_keeper(ended)
+    inner = os.fork()
+    if inner:
+        _keep(first, inner, lives)
+    os.close(ended)
+    os.close(lives)
+    outer = int(Path("/proc/self").readlink().name)  # as the present /proc has it
+    _mount()
+    return outer
+
+
+def _end_with_the_keeper(ended: int) -> NoReturn:
+    """The body of process 1. The keeper alone holds the pipe's other end, so it closes when the keeper dies."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # closes its memory to the namespace's other processes
+    _close_all_but(ended)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Linux then removes orphans that end
+    os.read(ended, 1)
+    os._exit(0)
+
+
+def _keep(first: int, inner: int, lives: int) -> NoReturn:
+    """The body of the keeper: it ends as ``inner`` did, when the namespace is empty."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _close_all_but(lives)
+    _, status = os.waitpid(inner, 0)
+    os.close(lives)
+    os.waitpid(first, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with suppress(OSError, ValueError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def _mount() -> None:
+    """A /proc that shows this namespace, and a /dev/shm that is empty and stays so."""
+    closed = _NO_SUID | _NO_DEVICES | _NO_PROGRAMS
+    _checked(_libc.mount(b"none", b"/", None, _SLAVE | _RECURSIVE, None))
+    driver = Path("/proc/driver/nvidia")
+    seen = os.open(driver, os.O_PATH) if driver.is_dir() else None  # a container's shows its own GPUs only
+    _checked(_libc.mount(b"proc", b"/proc", b"proc", closed, None))
+    if seen is not None:
+        _checked(_libc.mount(b"/proc/self/fd/%d" % seen, bytes(driver), None, _BIND | _RECURSIVE, None))
+        os.close(seen)
+    if Path("/dev/shm").is_dir():
+        _checked(_libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", closed | _READ_ONLY, b"size=4k"))
+
+
+def _close_all_but(kept: int) -> None:
+    os.closerange(3, kept)
+    os.closerange(kept + 1, _MOST_DESCRIPTORS)
+
+
+def _checked(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

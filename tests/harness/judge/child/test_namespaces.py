@@ -1,0 +1,124 @@
+"""Namespaces: what a process sees in them, how its end is told, and what becomes of what it started."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.records.base import Confinement
+from tests.harness.checkout import ROOT
+
+NAMESPACES = "from harness.judge.child import confinement, namespaces"
+
+
+def python(body: str) -> "subprocess.CompletedProcess[str]":
+    program = f"import os, signal, socket, sys, time\n{NAMESPACES}\n{textwrap.dedent(body)}"
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def said(body: str) -> str:
+    done = python(body)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def offered() -> bool:
+    return said("print(namespaces.offered())").strip() == "True"
+
+
+pytestmark = pytest.mark.skipif(not offered(), reason="this machine gives no namespaces")
+
+
+def test_it_sees_itself_alone(tmp_path: Path) -> None:
+    shared = Path("/dev/shm") / f"tilebench-{tmp_path.name}"
+    shared.write_text("another's")
+    try:
+        seen = said(
+            f"""
+            namespaces.enter()
+            print(sorted(int(name) for name in os.listdir("/proc") if name.isdigit()), os.getpid(), os.getppid())
+            print([name for _, name in socket.if_nameindex()], os.listdir("/dev/shm"), os.getuid() == {os.getuid()})
+            try:
+                open("/dev/shm/mine", "w")
+            except OSError as error:
+                print(error.strerror)
+            """
+        )
+    finally:
+        shared.unlink()
+    assert seen.splitlines() == ["[1, 2] 2 0", "['lo'] [] True", "Read-only file system"]
+
+
+def test_it_knows_its_pid_as_others_see_it() -> None:
+    told, mine = said("pid = namespaces.enter()\nprint(pid, os.getpid())").split()
+    assert int(told) > 2
+    assert mine == "2"
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("os._exit(0)", 0), ("os._exit(3)", 3), ("os.abort()", -6), ("os.kill(os.getpid(), signal.SIGKILL)", -9)],
+)
+def test_the_keeper_ends_as_it_did(end: str, code: int) -> None:
+    assert python(f"namespaces.enter()\n{end}").returncode == code
+
+
+def test_what_it_left_behind_is_gone_when_the_keeper_is() -> None:
+    body = "namespaces.enter()\nif os.fork():\n    os._exit(0)\nos.setsid()\ntime.sleep(600)"
+    before = set(psutil.pids())
+    assert python(body).returncode == 0
+    left = [each for each in psutil.process_iter() if each.pid not in before and _sleeps(each)]
+    assert left == []
+
+
+def test_it_dies_with_its_keeper() -> None:
+    program = f"import time\n{NAMESPACES}\nprint(namespaces.enter(), flush=True)\ntime.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as keeper:
+        assert keeper.stdout is not None
+        inner = psutil.Process(int(keeper.stdout.readline()))
+        keeper.kill()
+    inner.wait(60)
+
+
+def test_where_linux_gives_none_nothing_changes() -> None:
+    refused = """
+        namespaces.enter()
+        open("/proc/sys/user/max_user_namespaces", "w").write("0")
+        print(namespaces.offered(), namespaces.enter(), os.getpid())
+        """
+    assert said(refused).split() == ["False", "None", "2"]
+
+
+@pytest.mark.parametrize(
+    ("version", "machine", "namespaces", "level"),
+    [
+        (6, "x86_64", True, Confinement.NAMESPACES),
+        (3, "aarch64", True, Confinement.NAMESPACES),
+        (2, "x86_64", True, Confinement.LIMITS),
+        (6, "x86_64", False, Confinement.SYSTEM_CALLS),
+        (5, "x86_64", False, Confinement.LIMITS),
+        (6, None, True, Confinement.LIMITS),
+        (0, "x86_64", True, Confinement.LIMITS),
+    ],
+)
+def test_the_level_is_the_highest_of_which_all_holds(
+    version: int, machine: str | None, namespaces: bool, level: Confinement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.judge.child import confinement
+
+    monkeypatch.setattr(confinement, "landlock_version", lambda: version)
+    monkeypatch.setattr(confinement, "_machine", lambda: machine)
+    assert confinement.level(namespaces=namespaces) is level
+
+
+def _sleeps(process: psutil.Process) -> bool:
+    try:
+        return NAMESPACES in "".join(process.cmdline())
+    except psutil.Error:
+        return False
