@@ -10,6 +10,7 @@ from harness.extras.tune.record import Pick, TuningTrial
 from harness.operators import OPERATORS
 from harness.records.builds import BuildRecord
 from harness.records.ceilings import CeilingRecord
+from harness.records.pairs import PairRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
@@ -24,6 +25,8 @@ FILES: Final = {
     "tilelang/logs/<shape_key>/<model>/tuning.jsonl": (TuningTrial, "one candidate of a search, on one rung"),
     "tilelang/logs/<shape_key>/<model>/picks.jsonl": (Pick, "one winner of a search"),
     "tilelang/logs/<shape_key>/<model>/reproductions.jsonl": (Reproduction, "one record, measured again"),
+    "tilelang/logs/<shape_key>/opponents/results.jsonl": (Record, "one outcome of an opponent"),
+    "tilelang/logs/<shape_key>/pairs.jsonl": (PairRecord, "one leader against an opponent"),
     "tilelang/logs/<shape_key>/play_offs.jsonl": (PlayOff, "one play-off between the leaders of a problem"),
     "tilelang/baseline/<shape_key>/results.jsonl": (BaselineRecord, "one time of the library's call"),
     "tilelang/ceilings.jsonl": (CeilingRecord, "one power ceiling of a chip, for one dtype"),

@@ -17,6 +17,7 @@ from harness.errors import InfrastructureError, UsageError, explained
 from harness.evidence.report import main_kernel
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.operators import OPERATORS
+from harness.records.base import Kind
 from harness.records.results import Record, worst_error
 
 FORMATS: Final = ("csv", "json", "parquet")
@@ -141,6 +142,11 @@ COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
     "gbs": (float, "the problem's bytes over the time, 10^9 bytes a second", _of_row("gbs")),
     "of_copy": (float, "that over the bandwidth of a copy, if memory-bound", _of_row("of_copy")),
     "behind": (float, "the leader's ratio over its own, if a play-off decided", _of_row("behind")),
+    "kind": (str, "iteration or opponent", lambda each: _plain(each.record.kind or Kind.ITERATION)),
+    "vs_best": (float, "the strongest opponent's time over the kernel's, measured as a pair", _of_row("vs_best")),
+    "vs_best_low": (float, "lower end of its 95% interval", _of_row("vs_best_low")),
+    "vs_best_high": (float, "upper end of its 95% interval", _of_row("vs_best_high")),
+    "best_opponent": (str, "that opponent", _of_row("best_opponent")),
 }
 
 
@@ -149,7 +155,7 @@ def rows(records: Iterable[Record], boards: Iterable[Board] = ()) -> list[dict[s
     number = Counter[str]()
     shown: dict[str | None, tuple[BoardRow, int]] = {}
     for board in boards:
-        shown |= {row.record: (row, number[board.problem]) for row in board.rows}
+        shown |= {row.record: (row, number[board.problem]) for row in (*board.rows, *board.opponents)}
         number[board.problem] += 1
     exported = (_Exported(each, parse_shape_key(each.shape_key), *shown.get(each.id, (None, None))) for each in records)
     return [{name: read(each) for name, (_, _, read) in COLUMNS.items()} for each in exported]

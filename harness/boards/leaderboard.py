@@ -8,14 +8,16 @@ from typing import Final
 import msgspec
 
 from harness.catalog import gpus, names
+from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.base import Cause, Environment, Stage, Status
+from harness.records.base import Cause, Environment, Kind, Stage, Status
 from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
+from harness.records.pairs import PairRecord
 from harness.records.playoffs import PlayOff, PlayOffEntry
 from harness.records.profiles import ProfileRecord
 from harness.records.profiles import newest as newest_profile
@@ -76,6 +78,11 @@ class BoardRow(msgspec.Struct, frozen=True):
     joules_per_launch: float | None = None
     pj_per_flop: float | None = None
     of_ceiling: float | None = None  # sustained TFLOPS over what this chip's power limit allows with nothing to move
+    kind: Kind = Kind.ITERATION
+    vs_best: float | None = None  # the strongest opponent's time over its own, measured as a pair
+    vs_best_low: float | None = None
+    vs_best_high: float | None = None
+    best_opponent: str | None = None
 
     @property
     def is_baseline(self) -> bool:
@@ -83,7 +90,9 @@ class BoardRow(msgspec.Struct, frozen=True):
 
     @property
     def kept_as(self) -> str:
-        """``leader`` of its board, a ``step`` of its ladder, or nothing."""
+        """``leader`` of its board, a ``step`` of its ladder, ``opponent``, or nothing."""
+        if self.kind is Kind.OPPONENT:
+            return self.kind
         return "leader" if self.rank == 1 else "step" if self.decision == KEEP else ""
 
     @property
@@ -101,7 +110,10 @@ class BoardRow(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The rows of one problem with the same environment and timer, which may be ranked together."""
+    """The rows of one problem with the same environment and timer, which may be ranked together.
+
+    ``opponents`` are never ranked among ``rows``; the strongest comes first.
+    """
 
     gpu: str
     problem: str
@@ -111,6 +123,7 @@ class Board:
     baseline_rate: Throughput | None
     copy_gbs: float | None  # the copy bandwidth, if the problem is memory-bound
     rows: tuple[BoardRow, ...]
+    opponents: tuple[BoardRow, ...] = ()
 
     @property
     def in_gbs(self) -> bool:
@@ -151,6 +164,11 @@ class Board:
         """
         found = [row.half_width for row in self.rows if row.rank is not None and row.half_width is not None]
         return median(found) if found and gpus.find(self.gpu).is_cpu else None
+
+    @property
+    def best_opponent(self) -> BoardRow | None:
+        """The opponent with the highest ratio to the library; None if none has passed."""
+        return self.opponents[0] if self.opponents and self.opponents[0].status == Status.PASSED else None
 
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
@@ -198,8 +216,10 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
     ceilings, problems = read(tree.ceilings(gpu), CeilingRecord)
     complaints += problems
+    members = Opponents.of(tree.root).members
     figures = (_of_ceiling(_with_sustained(_with_bounds(board, bounds), alone), ceilings) for board in result)
-    whole = [_kept(_decided(board, decided[board.problem])) for board in figures]
+    opposed = (_with_opponents(tree, board, members, complaints) for board in figures)
+    whole = [_kept(_decided(board, decided[board.problem])) for board in opposed]
     return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
 
 
@@ -331,6 +351,43 @@ def _kept(board: Board) -> Board:
     return replace(board, rows=tuple(rows))
 
 
+def _with_opponents(tree: Tree, board: Board, members: Iterable[Opponent], complaints: list[str]) -> Board:
+    """Add the opponents measured in the board's environment, and what its rows reached against the strongest."""
+    if board.environment is None:
+        return board
+    records, unread = read(tree.opponents(board.gpu, board.problem), Record)
+    pairs, unread_pairs = read(tree.pairs(board.gpu, board.problem), PairRecord)
+    complaints += unread + unread_pairs
+    problem, gpu = parse_shape_key(board.problem), gpus.find(board.gpu)
+    found = []
+    for opponent in members:
+        of_it = latest([record for record in records if record.iteration == opponent.name])
+        record = of_it.get(board.environment.rank_key)
+        if record is not None and (record.measurement is None or record.measurement.timer == board.timer):
+            found.append(_row(tree, opponent.entry(problem, gpu), record))
+    found.sort(key=lambda row: (row.status != Status.PASSED, -(row.ratio or 0)))
+    board = replace(board, opponents=tuple(found))
+    if board.best_opponent is None:
+        return board
+    best = board.best_opponent.iteration
+    return replace(board, rows=tuple(_against(row, best, pairs) for row in board.rows))
+
+
+def _against(row: BoardRow, best: str, pairs: list[PairRecord]) -> BoardRow:
+    """Add the newest pair of the row's source, judge and environment with the strongest opponent."""
+    for held in reversed(pairs):
+        same = (held.model, held.iteration, held.opponent) == (row.model, row.iteration, best)
+        measured = held.measurement
+        if not same or measured is None or row.environment is None or row.timer is None:
+            continue
+        if held.applies(row.environment, row.timer) and held.source_sha256 == row.source_sha256:
+            low, high = measured.ratio_low, measured.ratio_high
+            return msgspec.structs.replace(
+                row, best_opponent=best, vs_best=measured.ratio, vs_best_low=low, vs_best_high=high
+            )
+    return row
+
+
 def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
     """The bound of each iteration that has a profile of its present source and families."""
     for iteration in ladder if profiles else ():
@@ -442,6 +499,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         warnings=build.warnings if build else None,
         source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
         record=record.id if record else None,
+        kind=(record and record.kind) or Kind.ITERATION,
         **{name: getattr(measured, name, None) for name in _OF_MEASUREMENT},
         **{name: getattr(record, name, None) for name in _OF_RECORD},
     )

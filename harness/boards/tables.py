@@ -10,7 +10,7 @@ from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
 from harness.catalog import gpus
 from harness.catalog.tree import Selection
 from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
-from harness.records.base import Status
+from harness.records.base import Kind, Status
 from harness.records.playoffs import PlayOff
 from harness.records.throughput import GFLOPS, TFLOPS
 
@@ -33,6 +33,7 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         "ratio": _of_leader(lambda row: figure(row.ratio, ".4f")),
         "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
         "sustained": _of_leader(lambda row: figure(row.sustained_ratio, ".4f")),
+        "vs best": _of_leader(lambda row: figure(row.vs_best, ".4f")),
         "time_ms": _of_leader(lambda row: figure(row.time_ms)),
         "rate": lambda board: board.leader_rate or "",
         "notes": _remarks,
@@ -41,8 +42,8 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         shown,
         columns,
         table_format,
-        right=("ratio", "±", "sustained", "time_ms", "rate"),
-        optional=("rate", "time_ms", "notes", "model", "sustained"),
+        right=("ratio", "±", "sustained", "vs best", "time_ms", "rate"),
+        optional=("rate", "time_ms", "notes", "model", "sustained", "vs best"),
         cut={"leader": SHORTEST, "model": SHORTEST},
     )
     where = Counter(_where(board) for board in shown if board.environment is not None)
@@ -65,21 +66,23 @@ def leaderboard(board: Board, table_format: str = PLAIN) -> str:
         "ratio": lambda row: figure(row.ratio, ".4f"),
         "95% interval": lambda row: interval(row.ratio_low, row.ratio_high),
         "sustained": lambda row: figure(row.sustained_ratio, ".4f"),
+        "vs best": lambda row: figure(row.vs_best, ".4f"),
         "max_abs_err": lambda row: figure(row.max_abs_err, ".2g"),
         "kept as": lambda row: row.kept_as,
         "bound": lambda row: row.bound or "",
     }
     columns |= {} if plain else {"notes": lambda row: "; ".join(_notes(row))}
+    rows = (*board.rows, *board.opponents)
     body = table(
-        board.rows,
+        rows,
         columns,
         table_format,
-        right=("rank", "time_ms", rate, "ratio", "sustained", "max_abs_err"),
-        optional=("max_abs_err", rate, "bound", "time_ms", "model", "kept as", "sustained"),
+        right=("rank", "time_ms", rate, "ratio", "sustained", "vs best", "max_abs_err"),
+        optional=("max_abs_err", rate, "bound", "time_ms", "model", "kept as", "sustained", "vs best"),
         cut={"iteration": 24, "model": 12},
     )
     said = _environment(board)
-    below = footnotes((_short(row, several=several), _notes(row)) for row in board.rows) if plain else ""
+    below = footnotes((_short(row, several=several), _notes(row)) for row in rows) if plain else ""
     return f"{board.problem} on {board.gpu}\n{paragraph(said) if plain else said}\n\n{body}\n" + (
         f"\n{below}\n" if below else ""
     )
@@ -237,6 +240,8 @@ def _notes(row: BoardRow) -> Iterable[str]:
         yield "play-off: first" if row.behind == 1 else f"play-off: {100 * (row.behind - 1):.2f}% behind"
     if row.sustained_ratio is not None:
         yield _sustained(row)
+    if row.best_opponent is not None:
+        yield f"against {row.best_opponent} {figure(row.vs_best, '.4f')} {interval(row.vs_best_low, row.vs_best_high)}"
     if _unstable(row):
         yield "unstable"
     if row.status != Status.PASSED:
@@ -256,7 +261,9 @@ def _sustained(row: BoardRow) -> str:
 
 
 def _short(row: BoardRow, *, several: bool) -> str:
-    """An iteration's number, and its model where there are several."""
+    """An iteration's number, and its model where there are several; an opponent's name."""
+    if row.kind is Kind.OPPONENT:
+        return row.iteration
     number = row.iteration.partition("_")[0]
     return f"{row.model} {number}" if several else number
 

@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.judge.facts.problem import Problem, parse_shape_key
 
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
+OPPONENTS_MODEL: Final = "opponents"  # in the model's place, where records of opponents lie
 _FORM: Final = f"tuning/<gpu>/tilelang/srcs/<shape_key>/<model>/{names.FORM}.py"
 
 
@@ -115,6 +116,8 @@ class Selection:
 def check_model(model: str) -> None:
     if _MODEL.fullmatch(model) is None:
         raise UsageError(f"model '{model}' does not match {_MODEL.pattern}")
+    if model == OPPONENTS_MODEL:
+        raise UsageError(f"model '{model}' is where the records of opponents lie; choose another name")
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,14 @@ class Tree:
     def play_offs(self, gpu: str, shape_key: str) -> Path:
         """One file for all models, since a play-off may compare two."""
         return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"
+
+    def opponents(self, gpu: str, shape_key: str) -> Path:
+        """The outcomes of a problem's opponents."""
+        return self.records(gpu, shape_key, OPPONENTS_MODEL)
+
+    def pairs(self, gpu: str, shape_key: str) -> Path:
+        """The measurements of a problem's leaders against opponents."""
+        return self.folder(gpu) / "logs" / shape_key / "pairs.jsonl"
 
     def all_records(self, gpu: str) -> list[Path]:
         return sorted((self.folder(gpu) / "logs").glob("*/*/results.jsonl"))

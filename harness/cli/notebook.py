@@ -72,5 +72,7 @@ def leaderboards(
     whole = whole or chosen.iter is not None or len({board.problem for board in boards}) == 1
     show = tables.ladders if whole else tables.leaders
     return Reply(
-        tuple(row for board in boards for row in board.rows), lambda: show(boards, table_format), problems=problems
+        tuple(row for board in boards for row in (*board.rows, *board.opponents)),
+        lambda: show(boards, table_format),
+        problems=problems,
     )

@@ -7,9 +7,10 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import sustained, tables
+from harness.boards import pairs, sustained, tables
 from harness.boards.sustained import SustainedResults
 from harness.catalog import gpus
+from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.notebook import leaderboards
@@ -23,6 +24,7 @@ from harness.machine.progress import console, reporting
 from harness.records.base import Stage, Status
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
+from harness.runs.opponents import OpponentPlan, measure
 from harness.runs.run import Plan, Results, run
 
 Regime = Literal["paired", "sustained", "both"]
@@ -92,6 +94,10 @@ def bench(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
     *,
+    opponents: Annotated[
+        bool | None,
+        Parameter(help="Measure what else a user could install, and the leader against the best; not with --iter."),
+    ] = None,
     regime: Annotated[
         Regime, Parameter(help="At equal clocks, or alone at the power limit; the second for the leaders alone.")
     ] = "both",
@@ -101,8 +107,13 @@ def bench(
     traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
+    opposed = opponents or (opponents is None and chosen.iter is None and regime != "sustained")
+    if opposed:
+        Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work
     results = _carry_out(chosen, Stage.BENCH, how, traceback) if regime != "sustained" else Results()
     key = results.records[0].gpu if results.records else chosen.key
+    if opposed:
+        _oppose(chosen, how)
     told = _reply(results)
     if regime == "paired":
         return replace(told, text=lambda: leaderboards(key, chosen).text())
@@ -117,6 +128,18 @@ def bench(
         text=lambda: leaderboards(key, chosen).text(),
         exit_code=max(told.exit_code, held.exit_code),
     )
+
+
+def _oppose(chosen: SelectionOptions, how: MeasureOptions) -> None:
+    """Measure the opponents of the chosen problems, and each leader against the strongest, with progress on stderr."""
+    tree = Tree.here()
+    gpu, device = gpus.resolve(chosen.gpu, force=how.force)
+    iterations, _ = tree.scan(gpu.key, chosen.selection)
+    problems = tuple(dict.fromkeys(each.problem for each in iterations))
+    plan = OpponentPlan(tree, gpu, device, problems, how.settings(gpu), how.again)
+    with reporting(2 * len(problems)) as reporter:
+        measure(plan, reporter)
+        pairs.measure(plan, reporter)
 
 
 def _sustain(chosen: SelectionOptions, how: MeasureOptions, top: int) -> SustainedResults:

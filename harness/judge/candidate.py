@@ -12,7 +12,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Seated, Trouble
-from harness.judge.processes import BaselineProcess, Contestant, Ended, Referee
+from harness.judge.processes import Contestant, Ended, Referee, SideProcess
 from harness.machine.nvml import Device
 from harness.records.base import Cause, Confinement, Stage
 from harness.records.builds import Build, BuildRecord
@@ -26,6 +26,7 @@ class Settings:
     """How a measurement is made. ``target_half_width`` is relative to the ratio; ``budget_s`` is device time.
 
     ``attempts`` is how many sources of one iteration may fail to compile. ``again`` compiles anew what is recorded.
+    ``opponent_deadline_s`` is for an opponent to compile and to tune.
     """
 
     budget_s: float
@@ -37,6 +38,7 @@ class Settings:
     launch_deadline_s: float = 30.0
     attempts: int = 5
     again: bool = False
+    opponent_deadline_s: float = 300.0
 
     @classmethod
     def of(cls, gpu: Gpu, budget_s: float | None = None) -> Self:
@@ -63,7 +65,8 @@ class Rejection(Exception):
 class Candidate:
     """One iteration on its way, with what each stage found so far.
 
-    ``recorded_build`` is the record that its build repeats; a repeated build is not recorded again.
+    ``recorded_build`` is the record that its build repeats; a repeated build is not recorded again. ``against`` is the
+    opponent that runs in the library's place.
     """
 
     iteration: Iteration
@@ -80,7 +83,8 @@ class Candidate:
     stage: Stage = Stage.CONTRACT
     terms: contract.Terms | None = None
     contestant: Contestant | None = None
-    baseline: BaselineProcess | None = None
+    baseline: SideProcess | None = None
+    against: Iteration | None = None
     build: Build | None = None
     recorded_build: BuildRecord | None = None
     verification: tuple[Trial, ...] = ()
@@ -119,6 +123,10 @@ class Candidate:
             families_sha256(self.root, self.iteration.path),
             judge_sha256.__wrapped__(self.root, self.iteration.problem.operator, self.gpu),
         )
+
+    @property
+    def baseline_name(self) -> str:
+        return self.referees.baseline if self.against is None else self.against.name
 
     def abort(self) -> None:
         """End the contestant's process from another thread; the thread that waits for it sees that it ended."""

@@ -71,7 +71,7 @@ def _died(candidate: Candidate) -> str | None:
     if any(side is not None and side.orphaned for side in (contestant, baseline)):
         return "the forkserver, which all processes of a run come from, was killed"
     if baseline is not None and not baseline.alive:
-        return f"the baseline's process {baseline.fate()}"
+        return f"the {baseline.role}'s process {baseline.fate()}"
     if contestant is not None and not contestant.scratch.is_dir():
         return f"its scratch folder under {tempfile.gettempdir()} was removed while it ran"
     return None

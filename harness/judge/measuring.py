@@ -77,7 +77,7 @@ def _measurement(
     baseline_ms = median(block.baseline_ms for block in blocks)
     measurement = Measurement(
         timer=candidate.gpu.timer(problem),
-        baseline=candidate.referees.baseline,
+        baseline=candidate.baseline_name,
         ratio=found.ratio,
         ratio_low=found.low,
         ratio_high=found.high,

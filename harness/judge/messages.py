@@ -104,11 +104,15 @@ class Inspected(Message, frozen=True):
 
 
 class Meet(Message, frozen=True):
-    """A new process of one side; the channel to it follows as a file descriptor."""
+    """A new process of one side; the channel to it follows as a file descriptor.
+
+    ``opponent`` is the name of the opponent that it runs, if it runs one.
+    """
 
     side: Literal["baseline", "contestant"]
     pid: int
     deadline_s: float
+    opponent: str = ""
 
 
 class Verify(Message, frozen=True):

@@ -1,4 +1,7 @@
-"""The four stages, contract, build, verify and bench: each reads what the stage before left in the candidate."""
+"""The four stages, contract, build, verify and bench: each reads what the stage before left in the candidate.
+
+An opponent has three: prepare, verify and bench.
+"""
 
 import math
 import random
@@ -8,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from harness.catalog.opponents import OpponentEntry
 from harness.evidence import evidence, toolchain
 from harness.judge import builds, contract, fault_attribution, plausibility
 from harness.judge.candidate import Candidate, Rejection
@@ -16,7 +20,7 @@ from harness.judge.facts.signature import mismatch
 from harness.judge.measuring import measurements
 from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
 from harness.judge.places import NAMED, UserCode, stacked
-from harness.judge.processes import BaselineProcess, Contestant, Ended
+from harness.judge.processes import BaselineProcess, Contestant, Ended, OpponentProcess
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
 from harness.records.base import Cause, Stage
@@ -69,8 +73,12 @@ def _built(candidate: Candidate) -> Built:
     problem = candidate.iteration.problem
     contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu, candidate.builders)
     candidate.contestant = contestant
+    return _answer(contestant, candidate.settings.build_deadline_s)
+
+
+def _answer(contestant: Contestant, deadline_s: float) -> Built:
     try:
-        built: Built | Broken = contestant.hear(Built | Broken, candidate.settings.build_deadline_s)
+        built: Built | Broken = contestant.hear(Built | Broken, deadline_s)
     except Ended as ended:
         raise Rejection(ended.cause, f"{ended.reason}{last_words(contestant)}") from None
     if isinstance(built, Broken):
@@ -79,6 +87,17 @@ def _built(candidate: Candidate) -> Built:
     if not 0 <= built.seconds < math.inf:
         raise Rejection(Cause.CRASH, f"the contestant says that it built for {built.seconds} s")
     return built
+
+
+def prepare(candidate: Candidate) -> Candidate:
+    """Start an opponent, which compiles and tunes on the device."""
+    candidate.stage = Stage.BUILD
+    candidate.contestant = OpponentProcess(candidate.root, candidate.iteration, candidate.gpu)
+    built = _answer(candidate.contestant, candidate.settings.opponent_deadline_s)
+    candidate.build = Build(round(built.seconds, 3))
+    if built.tensors is not None:
+        _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
+    return candidate
 
 
 def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> Build:
@@ -105,8 +124,8 @@ def verify(candidate: Candidate) -> Candidate:
     candidate.stage = Stage.VERIFY
     assert candidate.contestant is not None, "verify before build"
     referee = candidate.referees.seat(candidate.iteration.problem)
-    # Each contestant gets a new baseline process: two processes of the same age differ by a thousandth less.
-    candidate.baseline = BaselineProcess(candidate.root, candidate.iteration.problem, candidate.gpu)
+    _start_baseline(candidate)
+    assert candidate.baseline is not None
     candidate.contestant.resume()
     try:
         for side in random.sample((candidate.contestant, candidate.baseline), 2):
@@ -118,6 +137,16 @@ def verify(candidate: Candidate) -> Candidate:
     judge_trials(answer.trials)
     candidate.contestant.end_children()  # from here on it can start no others
     return candidate
+
+
+def _start_baseline(candidate: Candidate) -> None:
+    """Each contestant gets a new baseline process: two processes of the same age differ by a thousandth less."""
+    if candidate.against is None:
+        candidate.baseline = BaselineProcess(candidate.root, candidate.iteration.problem, candidate.gpu)
+        return
+    opponent = OpponentProcess(candidate.root, candidate.against, candidate.gpu, "baseline")
+    candidate.baseline = opponent
+    _answer(opponent, candidate.settings.opponent_deadline_s)
 
 
 def bench(candidate: Candidate) -> Candidate:
@@ -185,11 +214,27 @@ def _located(candidate: Candidate, rejection: Rejection) -> Rejection:
 def measured(candidate: Candidate) -> Measurement:
     """Build, verify and bench at once, recording nothing; its processes end. Raises Rejection."""
     try:
-        bench(verify(build(candidate)))
+        _measure(candidate)
     finally:
         candidate.leave()
     assert candidate.measurement is not None
     return candidate.measurement
+
+
+def judged(candidate: Candidate) -> Rejection | None:
+    """``measured``, with the rejection as the outcome. Raises InfrastructureError if every other would fail too."""
+    try:
+        _measure(candidate)
+    except Rejection as rejection:
+        return fault_attribution.attribute(candidate, rejection)
+    finally:
+        candidate.leave()
+    return None
+
+
+def _measure(candidate: Candidate) -> None:
+    first = prepare if isinstance(candidate.iteration, OpponentEntry) else build
+    bench(verify(first(candidate)))
 
 
 def _reject(cause: Cause, complaint: str | None) -> None:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -23,6 +23,7 @@ from typing import Any, Final, Literal
 import msgspec
 import psutil
 
+from harness.catalog.tree import Iteration
 from harness.errors import InfrastructureError
 from harness.judge.child import preloading
 from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
@@ -50,6 +51,7 @@ SCRATCH_FILES: Final = 10_000
 _OWN_DESCRIPTORS: Final = Path("/proc/self/fd")
 # Killed children leak semaphores; this silences the warning of Python's resource tracker.
 LEFT_SEMAPHORES: Final = "ignore:resource_tracker:UserWarning"
+Side = Literal["baseline", "contestant"]
 _starting: Final = threading.Lock()
 _context: Final = multiprocessing.get_context("forkserver")
 
@@ -150,8 +152,8 @@ class Worker:
         except OSError:
             raise self._ended() from None
 
-    def hear(self, kinds: Any, deadline_s: float, beside: "Worker | None" = None) -> Any:
-        """The next message. Raises Ended if none comes in time. ``beside`` is held to its memory limit meanwhile."""
+    def hear(self, kinds: Any, deadline_s: float, beside: "Iterable[Worker]" = ()) -> Any:
+        """The next message. Raises Ended if none comes in time. ``beside`` are held to their limits meanwhile."""
         until = time.monotonic() + deadline_s
         while True:
             left = until - time.monotonic()
@@ -159,9 +161,8 @@ class Worker:
                 raise Ended(Cause.TIMEOUT, f"the {self.role} did not answer within {deadline_s:g} s")
             if wait([self.channel, self.process.sentinel], min(left, POLL_S)):
                 break
-            for worker in (self, beside):
-                if worker is not None:
-                    worker.check()
+            for worker in (self, *beside):
+                worker.check()
         try:
             if not self.channel.poll(0):
                 raise self._ended()
@@ -248,7 +249,8 @@ class Worker:
 class SideProcess(Worker):
     """A process that launches blocks on the referee's orders, over a channel of their own."""
 
-    side: Literal["baseline", "contestant"]
+    side: Side
+    opponent = ""
     confinement: Confinement | None = None
 
     def __init__(self, body: Callable[..., object], brief: Brief, memory_bytes: int) -> None:
@@ -257,7 +259,7 @@ class SideProcess(Worker):
         with contextlib.closing(Connection(theirs.detach())) as channel:
             super().__init__(self.side, body, (brief, channel), memory_bytes)
 
-    def hear(self, kinds: Any, deadline_s: float, beside: Worker | None = None) -> Any:
+    def hear(self, kinds: Any, deadline_s: float, beside: Iterable[Worker] = ()) -> Any:
         self._await_confinement(deadline_s)
         return super().hear(kinds, deadline_s, beside)
 
@@ -269,7 +271,7 @@ class SideProcess(Worker):
     def introduce(self, referee: "Referee", deadline_s: float) -> None:
         """Give the referee its end of the channel."""
         self._await_confinement(deadline_s)
-        referee.tell(Meet(self.side, self.pid, deadline_s))
+        referee.tell(Meet(self.side, self.pid, deadline_s, self.opponent))
         reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
         self._meeting.close()
 
@@ -290,7 +292,7 @@ class BaselineProcess(SideProcess):
 class Contestant(SideProcess):
     """The process of one iteration."""
 
-    side = "contestant"
+    side: Side = "contestant"
     body: Callable[..., object] = staticmethod(run_contestant)
 
     def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
@@ -299,7 +301,7 @@ class Contestant(SideProcess):
         self._output = os.open(self.scratch / OUTPUT_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._stack = os.open(self.scratch / STACK_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
-        brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch)
+        brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch, self.opponent)
         super().__init__(self.body, brief, memory_limit_bytes(builders))
 
     def resume(self) -> None:
@@ -351,6 +353,15 @@ class Contestant(SideProcess):
             with contextlib.suppress(OSError):  # closed by an earlier end
                 os.close(descriptor)
         remove(self.scratch)
+
+
+class OpponentProcess(Contestant):
+    """The process of an opponent, on either side: our code, a stranger's package, and so a contestant's limits."""
+
+    def __init__(self, root: Path, entry: Iteration, gpu: Gpu, side: Side = "contestant") -> None:
+        self.side, self.opponent = side, entry.name
+        super().__init__(root, entry.path, entry.problem, gpu)
+        self.role = f"opponent {entry.name}"
 
 
 class Referee(Worker):

@@ -18,9 +18,10 @@ M = TypeVar("M", bound=Message)
 def ask(candidate: Candidate, referee: Referee, order: Message, kind: type[M]) -> M:
     """Give an order and wait for its answer. Raises Rejection for any other answer."""
     assert candidate.contestant is not None
+    sides = [side for side in (candidate.contestant, candidate.baseline) if side is not None]
     try:
         referee.tell(order)
-        answer = referee.hear(kind | Disqualified | Trouble, ORDER_DEADLINE_S, beside=candidate.contestant)
+        answer = referee.hear(kind | Disqualified | Trouble, ORDER_DEADLINE_S, beside=sides)
     except Ended as ended:
         candidate.referees.leave()  # it is dead, or waits for an answer that never comes
         cause = ended.cause if ended.cause in (Cause.OUT_OF_MEMORY, Cause.OUT_OF_DISK) else Cause.REFEREE

@@ -23,6 +23,13 @@ class Status(StrEnum):
     FAILED = "failed"  # not judged: it did not compile, crashed, hung, or ran out of memory
 
 
+class Kind(StrEnum):
+    """What a row is about."""
+
+    ITERATION = "iteration"
+    OPPONENT = "opponent"
+
+
 class Stage(StrEnum):
     CONTRACT = "contract"
     BUILD = "build"

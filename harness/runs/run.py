@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Misplaced, Tree
 from harness.errors import ExitCode, InfrastructureError, explained
 from harness.evidence import toolchain
@@ -20,7 +21,7 @@ from harness.judge.verdicts import verdict
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter
-from harness.records.base import SCHEMA, Cause, Environment, Stage, Status, identity
+from harness.records.base import SCHEMA, Cause, Environment, Kind, Stage, Status, identity
 from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
 from harness.records.store import append, read
@@ -205,7 +206,7 @@ def _finish(
     finally:
         candidate.leave()
     rejection, attempt = builds.keep(plan.tree, candidate, rejection)
-    record = _record(candidate, rejection, environment, attempt)
+    record = record_of(candidate, rejection, environment, attempt)
     if plan.uses_device:
         iteration = candidate.iteration
         append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
@@ -214,7 +215,9 @@ def _finish(
     return record, reused
 
 
-def _record(candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None) -> Record:
+def record_of(
+    candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None = None
+) -> Record:
     terms = candidate.terms
     return Record(
         **identity(candidate.iteration),
@@ -232,6 +235,7 @@ def _record(candidate: Candidate, rejection: Rejection | None, environment: Envi
         attempt=attempt,
         traceback=None if rejection is None else rejection.traceback,
         confinement=candidate.confinement,
+        kind=Kind.OPPONENT if isinstance(candidate.iteration, OpponentEntry) else None,
     )
 
 

@@ -85,7 +85,9 @@ class Checkout:
     @classmethod
     def create(cls, root: Path) -> "Checkout":
         for part in CODE:
-            shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+            # Without opponents: each would be measured after each ladder. Their own tests add what they need.
+            ignored = shutil.ignore_patterns("__pycache__", "opponents")
+            shutil.copytree(ROOT / part, root / part, ignore=ignored)
         rules = root / "harness/judge/facts/device_rules.py"
         text = rules.read_text()
         for strict, patient in PATIENT.items():

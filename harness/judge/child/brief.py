@@ -15,7 +15,10 @@ STACK_SIGNAL: Final = signal.SIGUSR1
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The instructions of a child. ``path`` and ``scratch`` are the contestant's; ``core`` pins a CPU measurement."""
+    """The instructions of a child. ``core`` pins a CPU measurement.
+
+    ``path`` and ``scratch`` are of a contestant or an opponent; ``opponent`` is the name of an opponent in that file.
+    """
 
     root: Path
     problem: Problem
@@ -23,3 +26,4 @@ class Brief:
     core: int | None
     path: Path = Path()
     scratch: Path = Path()
+    opponent: str = ""

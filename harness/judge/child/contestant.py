@@ -1,7 +1,9 @@
-"""The contestant: the process that loads one iteration, builds its kernel, and launches it on order."""
+"""The contestant: the process that loads one iteration or opponent, builds its kernel, and launches it on order."""
 
 import importlib.util
+import os
 import sys
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter  # bound before the iteration can patch it
@@ -9,12 +11,15 @@ from types import ModuleType
 
 import torch
 
+from harness.catalog.opponents import described_in
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.failure import failed
+from harness.judge.child.inputs import inputs
 from harness.judge.child.kernel import Kernel, build_kernel
 from harness.judge.child.serve import serve
 from harness.judge.child.setup import set_up_contestant
+from harness.judge.facts.problem import Problem
 from harness.judge.messages import Built, send
 from harness.records.base import Cause
 
@@ -31,10 +36,12 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     started = perf_counter()
     cause = Cause.LOAD
     try:
-        module = load(brief.path)
+        build = _opponent(brief) if brief.opponent else load(brief.path).build
         cause = Cause.COMPILE
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
-        kernel = build_kernel(module.build, brief.problem, brief.gpu, device)
+        kernel = build_kernel(build, brief.problem, brief.gpu, device)
+        if brief.opponent:
+            _rehearse(kernel, brief.problem, device)
     except MemoryError as error:
         send(parent, failed(error, Cause.OUT_OF_MEMORY, brief, "out of host memory while building"))
         return None
@@ -43,6 +50,21 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
         return None
     send(parent, Built(perf_counter() - started, kernel.signature, kernel.compilation))
     return kernel
+
+
+def _opponent(brief: Brief) -> Callable[[Problem], object]:
+    """The ``build`` of an opponent, whose package may keep caches in the home folder."""
+    os.environ["HOME"] = str(brief.scratch)
+    return next(each.build for each in described_in(brief.path) if each.name == brief.opponent)
+
+
+def _rehearse(kernel: Kernel, problem: Problem, device: torch.device) -> None:
+    """Launch once on tensors like the referee's: some opponents compile and tune at their first call."""
+    output = torch.empty(problem.output_shape, dtype=getattr(torch, problem.output), device=device)
+    kernel.launch(*inputs(problem, device), output)
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
 
 
 def load(path: Path) -> ModuleType:

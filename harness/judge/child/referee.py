@@ -79,6 +79,7 @@ class _Bench:
         self.rules = rules_of(gpu)
         self.dice = random.Random(os.urandom(16))
         self.sides: dict[str, ServedSide] = {}
+        self.opponent = ""  # in the library's place
         # Each timed launch of a block has its own set of inputs.
         self.capacity = min(_most_launches(problem, gpu), max(1, self.rules.arena_bytes // set_bytes(problem) - 1))
         self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
@@ -90,6 +91,8 @@ class _Bench:
         channel = Connection(reduction.recv_handle(parent))
         if order.side in self.sides:  # from the pair before
             self.sides.pop(order.side).channel.close()
+        if order.side == "baseline":
+            self.opponent = order.opponent
         self.sides[order.side] = ServedSide(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
         with suppress(OSError):  # a side that is gone fails at its first order
             self.arena.send(channel, order.pid)
@@ -132,13 +135,15 @@ class _Bench:
         return Verified(tuple(found))
 
     def _verify_baseline(self, contents: Contents) -> None:
-        """Raise RuntimeError if the library's result is wrong: every ratio is relative to it."""
+        """Raise RuntimeError if the library's result is wrong: every ratio is relative to it. Of an opponent: Out."""
         side = self.sides["baseline"]
         side.prepare(contents.placement, self.gpu.plain_timer, writes=True)
         try:
             wrong = next(filter(None, map(complaint, self._trials(side, contents))), None)
         except Out as out:
             wrong = out.reason
+        if wrong is not None and self.opponent:
+            raise Out(Cause.WRONG_RESULT, f"opponent {self.opponent} is wrong, so there is no ratio: {wrong}")
         if wrong is not None:
             raise RuntimeError(f"the baseline {self.baseline} is wrong, so there is no ratio: {wrong}")
 

@@ -28,13 +28,17 @@ def source_sha256(path: Path) -> str:
 
 
 def families_sha256(root: Path, path: Path) -> str:
-    """Hash of the modules under kernels/ that a file imports, directly or through another."""
+    """Hash of the modules that ``families`` names."""
     return _digest(root, families(root, path))
 
 
 def families(root: Path, path: Path) -> list[Path]:
-    """The modules under kernels/ that a file imports, directly or through another."""
-    return sorted(_closure(root, path, FAMILIES))
+    """The modules under kernels/ that a file imports, directly or through another.
+
+    Of an opponent's file: the modules under baselines/ and harness/operators/.
+    """
+    packages = (BASELINES, OPERATORS) if path.is_relative_to(root / BASELINES) else (FAMILIES,)
+    return sorted(set().union(*(_closure(root, path, package) for package in packages)))
 
 
 @cache

@@ -1,0 +1,127 @@
+"""Pairs: the leader of each problem against its strongest opponent, which runs in the library's place."""
+
+from collections.abc import Iterator, Sequence
+
+from harness.boards import leaderboard
+from harness.boards.leaderboard import Board
+from harness.catalog.opponents import OpponentEntry, Opponents
+from harness.catalog.tree import Iteration, Selection
+from harness.judge import fault_attribution
+from harness.judge.candidate import Candidate, Referees
+from harness.judge.facts.problem import Problem
+from harness.judge.pipeline import judged
+from harness.machine.progress import Reporter
+from harness.records.base import Status, identity
+from harness.records.pairs import PairRecord
+from harness.records.store import append, read
+from harness.runs.opponents import OpponentPlan
+from harness.runs.run import TURNS, alone, prepare
+
+Pair = tuple[Iteration, OpponentEntry]
+
+
+def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:
+    """Measure each pair that is not recorded yet; a wrong opponent, or one that fails, has a line and no ratio."""
+    known = {pair: None if plan.again else reusable(plan, pair) for pair in pairs(plan)}
+    records = [record for record in known.values() if record is not None]
+    waiting = [pair for pair, record in known.items() if record is None]
+    for record in records:
+        reporter.finished(f"{line(record)}  (recorded before)")
+    return records + (_carry_out(plan, waiting, reporter) if waiting else [])
+
+
+def pairs(plan: OpponentPlan) -> Iterator[Pair]:
+    """The leader and the strongest opponent of each problem that has both in this environment."""
+    opponents = Opponents.of(plan.tree.root).members
+    for problem in plan.problems:
+        found, _ = leaderboard.boards(plan.tree, plan.gpu.key, Selection(shape=problem.shape_key))
+        board = _present(plan, found, problem)
+        best = board.best_opponent if board else None
+        opponent = next((each for each in opponents if best and each.name == best.iteration), None)
+        if board is None or opponent is None or opponent.missing or board.rows[0].rank is None:
+            continue
+        leader = board.rows[0]
+        path = plan.tree.sources(plan.gpu.key, problem.shape_key, leader.model) / f"{leader.iteration}.py"
+        yield plan.tree.parse(path), opponent.entry(problem, plan.gpu)
+
+
+def reusable(plan: OpponentPlan, pair: Pair) -> PairRecord | None:
+    """The record that another run of the same pair would only repeat."""
+    leader, opponent = pair
+    same = (
+        record
+        for record in reversed(read(plan.tree.pairs(leader.gpu, leader.shape_key), PairRecord)[0])
+        if (record.model, record.iteration, record.opponent) == (leader.model, leader.name, opponent.name)
+        and _sources(record) == (*leaderboard.hashes(plan.tree, leader), *leaderboard.hashes(plan.tree, opponent))
+        and record.environment == plan.environment(leader.problem)
+    )
+    return fault_attribution.standing(same, plan.gpu)
+
+
+def line(record: PairRecord) -> str:
+    """One pair in one line."""
+    head = f"{record.status:<9} {record.shape_key} {record.model} {record.iteration} against {record.opponent}: "
+    found = record.measurement
+    if record.status is not Status.PASSED or found is None:
+        return f"{head}{record.reason}"
+    return f"{head}{found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
+
+
+def _present(plan: OpponentPlan, boards: Sequence[Board], problem: Problem) -> Board | None:
+    """The board of this machine as it is now."""
+    return next(
+        (
+            board
+            for board in boards
+            if board.environment is not None
+            and board.timer == plan.gpu.timer(problem)
+            and board.environment.rank_key == plan.environment(problem).rank_key
+        ),
+        None,
+    )
+
+
+def _sources(record: PairRecord) -> tuple[str, ...]:
+    own = record.source_sha256, record.families_sha256
+    return (*own, record.opponent_sha256, record.opponent_imports_sha256)
+
+
+def _carry_out(plan: OpponentPlan, waiting: list[Pair], reporter: Reporter) -> list[PairRecord]:
+    records = []
+    with alone(plan.tree, plan.gpu, plan.device):
+        prepare(plan.gpu, plan.device, reporter)
+        referees = Referees(plan.tree.root, plan.gpu)
+        try:
+            for pair in waiting:
+                for turn in range(TURNS):
+                    reporter.doing(f"{pair[0]} against {pair[1].name}")
+                    record = _measured(plan, pair, referees)
+                    append(plan.tree.pairs(record.gpu, record.shape_key), record)
+                    if turn + 1 == TURNS or not fault_attribution.is_retried(record.cause, plan.gpu):
+                        break
+                records.append(record)
+                reporter.finished(line(record))
+        finally:
+            referees.leave()
+    return records
+
+
+def _measured(plan: OpponentPlan, pair: Pair, referees: Referees) -> PairRecord:
+    leader, opponent = pair
+    candidate = Candidate.enter(leader, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+    candidate.against = opponent
+    source, imports = leaderboard.hashes(plan.tree, opponent)
+    rejection = judged(candidate)
+    return PairRecord(
+        **identity(leader),
+        opponent=opponent.name,
+        opponent_sha256=source,
+        opponent_imports_sha256=imports,
+        status=Status.PASSED if rejection is None else rejection.cause.status,
+        source_sha256=candidate.source_sha256,
+        families_sha256=candidate.families_sha256,
+        environment=plan.environment(leader.problem),
+        cause=None if rejection is None else rejection.cause,
+        reason=None if rejection is None else rejection.reason,
+        measurement=None if rejection is not None else candidate.measurement,
+    )

@@ -1,0 +1,125 @@
+"""Opponents: other kernels that a user could install in the library's place, as their files describe them.
+
+Each file in ``baselines/opponents/`` sets ``OPPONENTS``. The parent reads it without importing the package that it
+calls, so such an import stands inside ``build``. Adding an opponent means adding its file.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Final
+
+from harness.catalog.tree import OPPONENTS_MODEL, Iteration
+from harness.errors import UsageError, described
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import BASELINES
+from harness.judge.facts.problem import DTYPES, Problem
+
+FOLDER: Final = f"{BASELINES}/opponents"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opponent:
+    """What a file says of one opponent.
+
+    name           as rows show it
+    what           the kernel, in one line
+    build          what an iteration's ``build`` is: a Program, a prim_func, or a call that takes inputs and output
+    operators      the operators that it takes, each with its input dtypes as shape keys write them
+    architectures  where it runs, as ``gpus.toml`` writes them; ``c`` is a CPU
+    requires       the packages that bring it, pinned; none where TileLang and torch are enough
+    extra          the extra of pyproject.toml with the same pins
+    licence        of the package, by its SPDX identifier
+    source         where the package's source lies
+    copies         whether a launch ends with a copy into the output, because it cannot write there; the copy is timed
+    refuses        why it does not take a problem though ``operators`` has it, else None
+    path           its file
+    """
+
+    name: str
+    what: str
+    build: Callable[[Problem], object]
+    operators: Mapping[str, tuple[str, ...]]
+    architectures: tuple[str, ...]
+    licence: str
+    source: str
+    requires: tuple[str, ...] = ()
+    extra: str = ""
+    copies: bool = False
+    refuses: Callable[[Problem], str | None] = lambda problem: None
+    path: Path = field(default=Path(), compare=False)
+
+    def serves(self, problem: Problem, gpu: Gpu) -> bool:
+        inputs = [DTYPES[token] for token in self.operators.get(problem.operator, ())]
+        return gpu.arch in self.architectures and problem.input in inputs and self.refuses(problem) is None
+
+    @property
+    def missing(self) -> str | None:
+        """The packages that are not here as pinned, with the command that adds them; None if all are."""
+        lacking = [pin for pin in self.requires if not _installed(pin)]
+        if not lacking:
+            return None
+        return f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed; make {self.extra}"
+
+    @property
+    def config(self) -> str:
+        """Its packages, as a row shows them."""
+        return ", ".join((*self.requires, *(("with a copy of the output",) if self.copies else ())))
+
+    def entry(self, problem: Problem, gpu: Gpu) -> "OpponentEntry":
+        return OpponentEntry(self.path, gpu.key, problem, OPPONENTS_MODEL, 0, self.name)
+
+
+@dataclass(frozen=True)
+class OpponentEntry(Iteration):
+    """An opponent as a contestant: like iteration 0 it may launch what others compiled; its name is its own."""
+
+    @property
+    def name(self) -> str:
+        return self.tag
+
+
+@dataclass(frozen=True)
+class Opponents:
+    """The opponents of a tree, by name."""
+
+    members: tuple[Opponent, ...]
+
+    @classmethod
+    def of(cls, root: Path) -> "Opponents":
+        """Read the files of a tree. Raises UsageError for one that cannot be read, and for a name that is taken."""
+        found: dict[str, Opponent] = {}
+        for path in sorted((root / FOLDER).glob("[!_]*.py")):
+            for each in described_in(path):
+                if each.name in found:
+                    raise UsageError(f"{path}: {found[each.name].path.name} describes opponent {each.name} too")
+                found[each.name] = each
+        return cls(tuple(found.values()))
+
+    def serving(self, problem: Problem, gpu: Gpu) -> Iterator[Opponent]:
+        return (each for each in self.members if each.serves(problem, gpu))
+
+
+def described_in(path: Path) -> Sequence[Opponent]:
+    """The opponents of one file. Raises UsageError if it cannot be read."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        found: Any = module.OPPONENTS
+    except Exception as error:  # an opponent's file is a person's code
+        raise UsageError(f"{path}: cannot be read: {described(error)}") from None
+    if not all(isinstance(each, Opponent) for each in found):
+        raise UsageError(f"{path}: OPPONENTS holds something that is no harness.catalog.opponents.Opponent")
+    return [replace(each, path=path) for each in found]
+
+
+def _installed(pin: str) -> bool:
+    name, _, pinned = pin.partition("==")
+    try:
+        return version(name.partition("[")[0]) == pinned
+    except PackageNotFoundError:
+        return False
