@@ -10,6 +10,7 @@ from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import judged
+from harness.judge.verdicts import verdict
 from harness.machine.progress import Reporter
 from harness.records.base import Status, identity
 from harness.records.pairs import PairRecord
@@ -114,14 +115,12 @@ def _measured(plan: OpponentPlan, pair: Pair, referees: Referees) -> PairRecord:
     rejection = judged(candidate)
     return PairRecord(
         **identity(leader),
+        **verdict(rejection),
         opponent=opponent.name,
         opponent_sha256=source,
         opponent_imports_sha256=imports,
-        status=Status.PASSED if rejection is None else rejection.cause.status,
         source_sha256=candidate.source_sha256,
         families_sha256=candidate.families_sha256,
         environment=plan.environment(leader.problem),
-        cause=None if rejection is None else rejection.cause,
-        reason=None if rejection is None else rejection.reason,
         measurement=None if rejection is not None else candidate.measurement,
     )
