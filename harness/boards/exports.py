@@ -17,7 +17,7 @@ from harness.errors import InfrastructureError, UsageError, explained
 from harness.evidence.report import main_kernel
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.operators import OPERATORS
-from harness.records.base import Kind
+from harness.records.base import RowKind
 from harness.records.results import Record, worst_error
 
 FORMATS: Final = ("csv", "json", "parquet")
@@ -142,7 +142,7 @@ COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
     "gbs": (float, "the problem's bytes over the time, 10^9 bytes a second", _of_row("gbs")),
     "of_copy": (float, "that over the bandwidth of a copy, if memory-bound", _of_row("of_copy")),
     "behind": (float, "the leader's ratio over its own, if a play-off decided", _of_row("behind")),
-    "kind": (str, "iteration or opponent", lambda each: _plain(each.record.kind or Kind.ITERATION)),
+    "kind": (str, "iteration or opponent", lambda each: _plain(each.record.kind or RowKind.ITERATION)),
     "vs_best": (float, "the strongest opponent's time over the kernel's, measured as a pair", _of_row("vs_best")),
     "vs_best_low": (float, "lower end of its 95% interval", _of_row("vs_best_low")),
     "vs_best_high": (float, "upper end of its 95% interval", _of_row("vs_best_high")),

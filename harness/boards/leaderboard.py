@@ -14,7 +14,7 @@ from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.base import Cause, Environment, Kind, Stage, Status
+from harness.records.base import Cause, Environment, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
 from harness.records.pairs import PairRecord
@@ -78,7 +78,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     joules_per_launch: float | None = None
     pj_per_flop: float | None = None
     of_ceiling: float | None = None  # sustained TFLOPS over what this chip's power limit allows with nothing to move
-    kind: Kind = Kind.ITERATION
+    kind: RowKind = RowKind.ITERATION
     vs_best: float | None = None  # the strongest opponent's time over its own, measured as a pair
     vs_best_low: float | None = None
     vs_best_high: float | None = None
@@ -91,7 +91,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     @property
     def kept_as(self) -> str:
         """``leader`` of its board, a ``step`` of its ladder, ``opponent``, or nothing."""
-        if self.kind is Kind.OPPONENT:
+        if self.kind is RowKind.OPPONENT:
             return self.kind
         return "leader" if self.rank == 1 else "step" if self.decision == KEEP else ""
 
@@ -499,7 +499,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         warnings=build.warnings if build else None,
         source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
         record=record.id if record else None,
-        kind=(record and record.kind) or Kind.ITERATION,
+        kind=(record and record.kind) or RowKind.ITERATION,
         **{name: getattr(measured, name, None) for name in _OF_MEASUREMENT},
         **{name: getattr(record, name, None) for name in _OF_RECORD},
     )

@@ -10,7 +10,7 @@ from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
 from harness.catalog import gpus
 from harness.catalog.tree import Selection
 from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
-from harness.records.base import Kind, Status
+from harness.records.base import RowKind, Status
 from harness.records.playoffs import PlayOff
 from harness.records.throughput import GFLOPS, TFLOPS
 
@@ -262,7 +262,7 @@ def _sustained(row: BoardRow) -> str:
 
 def _short(row: BoardRow, *, several: bool) -> str:
     """An iteration's number, and its model where there are several; an opponent's name."""
-    if row.kind is Kind.OPPONENT:
+    if row.kind is RowKind.OPPONENT:
         return row.iteration
     number = row.iteration.partition("_")[0]
     return f"{row.model} {number}" if several else number

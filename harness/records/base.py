@@ -23,7 +23,7 @@ class Status(StrEnum):
     FAILED = "failed"  # not judged: it did not compile, crashed, hung, or ran out of memory
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """What a row is about."""
 
     ITERATION = "iteration"

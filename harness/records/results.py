@@ -13,7 +13,7 @@ from harness.records.base import (
     Confinement,
     Environment,
     IterationRecord,
-    Kind,
+    RowKind,
     Stage,
     Status,
     content_id,
@@ -93,8 +93,8 @@ class Record(IterationRecord, frozen=True, dict=True):
     modules under kernels/ that it imports. ``attempt`` names a candidate that failed to compile, and so never ran.
     ``traceback`` is of its own process: at most 6,000 characters.
     ``confinement`` is that of its process; None if none was started, or in an older record.
-    ``kind`` is absent for an iteration. Of an opponent, ``config`` names the packages, ``build`` holds the time of
-    compiling and tuning, and ``families_sha256`` is of what its file imports under baselines/ and harness/operators/.
+    ``kind`` is absent for an iteration. Of an opponent, ``config`` names the packages, and ``build`` holds the time of
+    compiling and tuning. There ``families_sha256`` is of what the file imports under baselines/ and harness/operators/.
     """
 
     status: Status
@@ -113,7 +113,7 @@ class Record(IterationRecord, frozen=True, dict=True):
     attempt: str | None = None
     traceback: str | None = None
     confinement: Confinement | None = None
-    kind: Kind | None = None
+    kind: RowKind | None = None
 
     @cached_property
     def id(self) -> str:

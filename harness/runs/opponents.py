@@ -25,7 +25,7 @@ Work = tuple[Opponent, OpponentEntry]
 
 @dataclass(frozen=True, slots=True)
 class OpponentPlan:
-    """The problems of one GPU key whose opponents are measured; ``again`` repeats what is recorded."""
+    """Problems of one GPU key, for their opponents; ``again`` repeats what is recorded."""
 
     tree: Tree
     gpu: Gpu

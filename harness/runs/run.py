@@ -21,7 +21,7 @@ from harness.judge.verdicts import verdict
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter
-from harness.records.base import SCHEMA, Cause, Environment, Kind, Stage, Status, identity
+from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, Status, identity
 from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
 from harness.records.store import append, read
@@ -235,7 +235,7 @@ def record_of(
         attempt=attempt,
         traceback=None if rejection is None else rejection.traceback,
         confinement=candidate.confinement,
-        kind=Kind.OPPONENT if isinstance(candidate.iteration, OpponentEntry) else None,
+        kind=RowKind.OPPONENT if isinstance(candidate.iteration, OpponentEntry) else None,
     )
 
 

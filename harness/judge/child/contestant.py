@@ -53,7 +53,7 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
 
 
 def _opponent(brief: Brief) -> Callable[[Problem], object]:
-    """The ``build`` of an opponent, whose package may keep caches in the home folder."""
+    """The ``build`` of an opponent; its package may keep caches in the home folder."""
     os.environ["HOME"] = str(brief.scratch)
     return next(each.build for each in described_in(brief.path) if each.name == brief.opponent)
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.boards.pairs import line
 from harness.catalog import opponents
-from harness.records.base import Cause, Kind, Status
+from harness.records.base import Cause, RowKind, Status
 from harness.records.pairs import PairRecord
 from harness.records.results import Record
 from harness.records.store import read
@@ -90,7 +90,7 @@ def pairs(checkout: Checkout) -> list[PairRecord]:
 
 def test_one_that_works_is_verified_and_timed_beside_the_library(benched: Checkout) -> None:
     record = outcomes(benched)["tilelang_stock_cpu"]
-    assert (record.status, record.kind, record.model) == (Status.PASSED, Kind.OPPONENT, "opponents")
+    assert (record.status, record.kind, record.model) == (Status.PASSED, RowKind.OPPONENT, "opponents")
     assert {trial.name for trial in record.verification} == {"random", "exact", "refreshed", "timed"}
     assert record.measurement is not None
     assert record.measurement.baseline == "torch.matmul"
