@@ -50,6 +50,17 @@ $(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null
   $(error $(PYTHON) lacks its venv module; install it, on Debian and Ubuntu with: apt install python3-venv))
 endef
 
+# A misspelt variable would be ignored, and another run would start than was meant.
+SETTINGS := GPU SHAPE MODEL ITER ARGS PYTHON TILEBENCH_IMAGE
+SPACE    := $(subst ,, )
+STRANGE  := $(filter-out $(SETTINGS),$(foreach each,$(subst \$(SPACE),,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(each)))))
+$(if $(STRANGE),$(error tilebench: '$(STRANGE)=' is no setting of this Makefile; it takes, in capitals: $(SETTINGS)))
+
+# make ends with 2 whatever fails, so the line above its own says what the verb ended with.
+define RUN
+sh -c '"$$@"; code=$$?; [ $$code = 0 ] || echo "tilebench: exit code $$code ($$(echo rejected usage infrastructure | cut -d" " -f$$code)); make ends with 2" >&2; exit $$code' -- $(PY) -m harness
+endef
+
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help bench verify tune build profile check check-all next leaderboard report selftest doctor test test-fast test-all fuzz docs lint lint-rules \
@@ -60,43 +71,43 @@ help: ## List the targets
 	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096, MODEL=, ITER=3; ARGS= takes the rest."
 
 bench: $(RUNTIME) ## Verify and time the iterations against the library; print the leaderboard
-	@$(PY) -m harness bench $(CHOICE)
+	@$(RUN) bench $(CHOICE)
 
 verify: $(RUNTIME) ## Prove the iterations right, without timing them
-	@$(PY) -m harness verify $(CHOICE)
+	@$(RUN) verify $(CHOICE)
 
 profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
-	@$(PY) -m harness profile $(CHOICE)
+	@$(RUN) profile $(CHOICE)
 
 tune: $(RUNTIME) ## Search a family's space for SHAPE= under MODEL= and pin the winner as the next iteration
-	@$(PY) -m harness tune $(CHOICE)
+	@$(RUN) tune $(CHOICE)
 
-build: toolchain ## Compile for GPU=h200 and show registers, shared memory, instructions; needs no GPU
-	@$(PY) -m harness build $(CHOICE)
+build: toolchain ## Compile for GPU=h200, show registers and more, append to builds.jsonl under tuning/; needs no GPU
+	@$(RUN) build $(CHOICE)
 
 toolchain: $(RUNTIME)
 	@extra=$$($(PY) -m harness missing-extra --gpu '$(GPU)') && if [ -n "$$extra" ]; then $(TOOLS); fi
 
 check: $(RUNTIME) ## Check the contract on the sources of one GPU key
-	@$(PY) -m harness check $(CHOICE)
+	@$(RUN) check $(CHOICE)
 
 check-all: $(RUNTIME) ## Check the contract on every GPU key under tuning/
 	@for key in $(KEYS); do echo "tuning/$$key"; $(PY) -m harness check --gpu $$key $(ARGS) || exit; done
 
 next: $(RUNTIME) ## Show the state of one ladder, SHAPE= and MODEL=: what leads, what was tried, what to try
-	@$(PY) -m harness next $(CHOICE)
+	@$(RUN) next $(CHOICE)
 
 leaderboard: $(RUNTIME) ## Print the leaderboard from the records
-	@$(PY) -m harness leaderboard $(CHOICE)
+	@$(RUN) leaderboard $(CHOICE)
 
 report: $(RUNTIME) ## Write all records as one HTML file, tuning/<gpu>/report.html
-	@$(PY) -m harness report $(CHOICE)
+	@$(RUN) report $(CHOICE)
 
 selftest: $(RUNTIME) ## Measure the harness: the library against itself
-	@$(PY) -m harness selftest $(CHOICE)
+	@$(RUN) selftest $(CHOICE)
 
 doctor: $(RUNTIME) ## Say what this machine has, what is missing, and what to do about it
-	@$(PY) -m harness doctor $(CHOICE)
+	@$(RUN) doctor $(CHOICE)
 
 test: $(DEV) ## Run the tests; at most 10 minutes on two cores
 	@$(PYTEST) -m 'not slow' $(ARGS)

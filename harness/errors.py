@@ -2,6 +2,8 @@
 
 import errno
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import Final
 
@@ -29,6 +31,13 @@ def explained(error: OSError) -> str:
     """The system's message, and the remedy if it is known."""
     remedy = _REMEDIES.get(error.errno or 0)
     return f"{error.strerror or error}{f'; {remedy}' if remedy else ''}"
+
+
+def meant(word: str | None, known: Iterable[str]) -> str:
+    """``; did you mean X?`` for the known word that is nearest to an unknown one, or nothing."""
+    words = list(known)
+    near = get_close_matches(word, words, n=1) if word and word not in words else []
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def printable(text: str, most: int = 1000) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Final
 from harness.boards.comparison import Change, Comparison
 from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
 from harness.catalog import gpus
-from harness.catalog.tree import Selection
+from harness.catalog.tree import Selection, Tree
+from harness.errors import meant
 from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
 from harness.records.base import RowKind, Status
 from harness.records.playoffs import PlayOff
@@ -144,11 +145,19 @@ def narrowing(selection: Selection) -> str:
     return ", ".join(f"--{name} {value}" for name, value in parts.items() if value is not None)
 
 
-def no_iteration(key: str, selection: Selection, name: str = "iteration") -> str:
-    """The complaint that a selection is empty; without a selection it says how to begin."""
+def no_iteration(tree: Tree, key: str, selection: Selection, name: str = "iteration") -> str:
+    """The complaint that a selection is empty, with what may have been meant, or with how to begin."""
     words = narrowing(selection)
     rest = f"matches {words}" if words else f"yet; `tilebench new --gpu {key}` begins a ladder"
-    return f"no {name} under tuning/{key}/ {rest}"
+    present, _ = tree.scan(key, Selection())
+    ladder = [each for each in present if selection.shape in (None, each.shape_key)]
+    hints = [
+        meant(selection.shape, {each.shape_key for each in present}),
+        meant(selection.model, sorted({each.model for each in ladder})),
+    ]
+    if selection.shape and selection.iteration and ladder and not any(hints):
+        hints = [f"; the last is {max(ladder, key=lambda each: each.number).name}"]
+    return f"no {name} under tuning/{key}/ {rest}{''.join(hints)}"
 
 
 def _of_leader(fill: Callable[[BoardRow], str]) -> Callable[[Board], str]:

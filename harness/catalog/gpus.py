@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from harness.errors import InfrastructureError, UsageError
+from harness.errors import InfrastructureError, UsageError, meant
 from harness.judge.facts.gpu import CPU, Gpu
 from harness.machine.nvml import Device, devices
 
@@ -34,7 +34,7 @@ def find(key: str, *, auto: bool = True) -> Gpu:
         return table()[key]
     except KeyError:
         known = [AUTO, *table()] if auto and key != AUTO else table()
-        raise UsageError(f"unknown GPU key '{key}'; known: {', '.join(known)}") from None
+        raise UsageError(f"unknown GPU key '{key}'; known: {', '.join(known)}{meant(key, known)}") from None
 
 
 def key_of(device_name: str) -> str | None:

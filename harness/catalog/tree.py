@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 from harness.catalog import names
 from harness.catalog.share import Share
-from harness.errors import UsageError
+from harness.errors import UsageError, meant
 from harness.judge.facts.problem import Problem, parse_shape_key
 
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
@@ -173,7 +173,10 @@ class Tree:
 
     def scan(self, gpu: str, selection: Selection) -> tuple[list[Iteration], list[Misplaced]]:
         """The selected iterations of a GPU key, in ladder order, and the files that are not iterations."""
-        selection.check()
+        try:
+            selection.check()
+        except UsageError as error:
+            raise UsageError(f"{error}{meant(selection.shape, self.shapes(gpu))}") from None
         present: list[Iteration] = []
         misplaced: list[Misplaced] = []
         base = self.folder(gpu) / "srcs"
@@ -192,6 +195,10 @@ class Tree:
         found = selection.taken(present)
         found.sort(key=lambda each: (each.shape_key, each.model, each.number, each.tag))
         return found, misplaced
+
+    def shapes(self, gpu: str) -> list[str]:
+        """The names of the problems' folders of a GPU key."""
+        return sorted(path.name for path in (self.folder(gpu) / "srcs").glob("*"))
 
     def records(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.folder(gpu) / "logs" / shape_key / model / "results.jsonl"

@@ -15,6 +15,8 @@ from harness.cli import (
     tune,
 )
 from harness.cli.app import main
+from harness.cli.groups import arrange
 
+arrange()
 VERBS = (ceiling, compare, container, foreign, gather, health, notebook, profile, publish, report, stages, tune)
 __all__ = ["VERBS", "main"]

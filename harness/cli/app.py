@@ -11,15 +11,17 @@ from cyclopts import App
 from harness import __version__
 from harness.cli.reply import Reply, emit
 from harness.errors import ExitCode, UsageError
-from harness.machine.guard import guarded
+from harness.machine.guard import guarded, reader_left
 
 app = App(
     name="tilebench",
     version=__version__,
     help="Judge hand-tuned TileLang kernels: right or wrong, how fast against the library, and which one leads.",
+    help_format="plaintext",
     help_on_error=False,
     suppress_keyboard_interrupt=False,
 )
+HELP: Final = frozenset({"--help", "-h"})
 JSON: Final = frozenset({"--json", "--json=true"})
 
 
@@ -34,14 +36,23 @@ def carry_out(words: Sequence[str]) -> ExitCode:
     as_json = not JSON.isdisjoint(words)
 
     def command() -> object:
-        with parsing():
-            answer = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        try:
+            with parsing():
+                answer = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        except SystemExit:
+            if HELP.isdisjoint(words):
+                raise
+            return ExitCode.PASSED  # rich ends the program where the reader of its output has left
         if not isinstance(answer, Reply):
             return answer
-        if as_json:
-            emit(verb, answer.exit_code, answer.data, answer.problems)
-        elif text := answer.text():
-            print(text)
+        try:
+            if as_json:
+                emit(verb, answer.exit_code, answer.data, answer.problems)
+            elif text := answer.text():
+                print(text, flush=True)
+        except BrokenPipeError:
+            if not reader_left():
+                raise
         return answer.exit_code
 
     def tell(reason: str, code: ExitCode) -> None:

@@ -86,7 +86,7 @@ def measure_itself(
         return _reply(SelftestData(sensitivity=compared))
     iterations, _ = tree.scan(gpu.key, replace(chosen.selection, iteration="0"))
     if not iterations:
-        raise UsageError(tables.no_iteration(gpu.key, chosen.selection, "iter000"))
+        raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection, "iter000"))
     first = iterations[0]
     broken = timed = agreed = None
     with reporting(3) as reporter:

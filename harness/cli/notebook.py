@@ -68,7 +68,7 @@ def leaderboards(
     boards, complaints = leaderboard.boards(Tree.here(), key, chosen.selection)
     problems = reported(complaints)
     if not boards:
-        raise UsageError(tables.no_iteration(key, chosen.selection))
+        raise UsageError(tables.no_iteration(Tree.here(), key, chosen.selection))
     whole = whole or chosen.iter is not None or len({board.problem for board in boards}) == 1
     show = tables.ladders if whole else tables.leaders
     return Reply(

@@ -63,5 +63,5 @@ def _named(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[tuple[Iteration,
     iterations, misplaced = tree.scan(gpu.key, selection)
     problems = reported(each.reason for each in misplaced)
     if not iterations:
-        raise UsageError(tables.no_iteration(gpu.key, selection))
+        raise UsageError(tables.no_iteration(tree, gpu.key, selection))
     return tuple(iterations), problems

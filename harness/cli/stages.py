@@ -165,7 +165,7 @@ def _carry_out(
         console.print(f"tuning/{gpu.key}/ had no iterations; it now holds a starter ladder of {len(written)} files")
     iterations, misplaced = tree.scan(gpu.key, chosen.selection)
     if not iterations and not misplaced:
-        raise UsageError(tables.no_iteration(gpu.key, chosen.selection))
+        raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
     plan = Plan(
         tree=tree,
         gpu=gpu,

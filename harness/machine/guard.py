@@ -29,17 +29,17 @@ def guarded(
     except KeyboardInterrupt:
         reason, code = STOPPED, ExitCode.INFRASTRUCTURE
     except OSError as error:
-        if _reader_left():
-            return ExitCode.INFRASTRUCTURE
+        if reader_left():
+            return ExitCode.PASSED
         reason = f"{error.filename}: {explained(error)}" if error.filename else explained(error)
         code = ExitCode.INFRASTRUCTURE
     console.print(f"tilebench: {printable(reason)}", markup=False)
-    if not _reader_left():
+    if not reader_left():
         tell(printable(reason), code)
     return code
 
 
-def _reader_left() -> bool:
+def reader_left() -> bool:
     """Whether stdout is a pipe without a reader."""
     try:
         descriptor = sys.stdout.fileno()

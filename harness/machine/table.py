@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import tabulate
 
-from harness.errors import UsageError
+from harness.errors import UsageError, meant
 
 tabulate.MIN_PADDING = 0  # by default a header takes two columns more than its text
 R = TypeVar("R")
@@ -24,7 +24,10 @@ def width() -> int:
 def check_format(table_format: str) -> None:
     """Raise UsageError for a format that tabulate does not know."""
     if table_format not in tabulate.tabulate_formats:
-        raise UsageError(f"unknown table format '{table_format}'; known: {', '.join(tabulate.tabulate_formats)}")
+        raise UsageError(
+            f"unknown table format '{table_format}'; known: {', '.join(tabulate.tabulate_formats)}"
+            f"{meant(table_format, tabulate.tabulate_formats)}"
+        )
 
 
 def table(
