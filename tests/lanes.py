@@ -16,17 +16,23 @@ from xdist.scheduler import LoadScopeScheduling
 
 HEAVY: Final = frozenset({"torch", "tilelang", "tvm"})
 PROGRAMS: Final = ("python", "node")  # and what drives a browser
-# Folders and files whose tests measure on the CPU; those for a GPU say so in their names.
+# Files and folders of tests that measure on the CPU; those for a GPU say so in their names.
 MEASURE: Final = (
-    "tests/harness/boards",
-    "tests/harness/cli",
-    "tests/harness/extras/foreign",
-    "tests/harness/extras/overhead",
-    "tests/harness/extras/profile",
-    "tests/harness/extras/selftest",
+    "tests/docs/test_tutorial.py",
+    "tests/harness/authoring/test_scripted_tuner.py",
+    "tests/harness/boards/test_play_off.py",
+    "tests/harness/boards/test_reproduce.py",
+    "tests/harness/boards/test_sustained.py",
+    "tests/harness/cli/test_bad_input.py",
+    "tests/harness/cli/test_failures.py",
+    "tests/harness/extras/foreign/test_bench.py",
+    "tests/harness/extras/overhead/test_overhead.py",
+    "tests/harness/extras/profile/",
+    "tests/harness/extras/selftest/",
     "tests/harness/extras/tune/test_end_to_end.py",
-    "tests/harness/operators",
-    "tests/harness/runs",
+    "tests/harness/extras/tune/test_screen.py",
+    "tests/harness/operators/",
+    "tests/harness/runs/",
 )
 
 

@@ -1,9 +1,11 @@
-"""The fast lane: what it refuses, whoever asks."""
+"""The lanes: what the fast one refuses, and which tests take turns because they measure."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from multiprocessing import forkserver
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,16 @@ def test_the_lane_is_watched(what: str, request: pytest.FixtureRequest) -> None:
         pytest.skip("make test-fast runs it")
     with pytest.raises(pytest.skip.Exception):
         HEAVY[what]()
+
+
+ROOT = Path(__file__).parents[1]
+MEASURES = re.compile(r'(?:run|json|started)\(\s*"(?:bench|tune|play-off|overhead|profile|selftest|foreign)"')
+
+
+def test_what_measures_takes_turns() -> None:
+    """The list names what is there, and every file with a command that measures."""
+    assert [path for path in lanes.MEASURE if not (ROOT / path).exists()] == []
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    measuring = [name for name, text in files.items() if MEASURES.search(text) and name != "tests/test_lanes.py"]
+    assert len(measuring) > 8
+    assert [name for name in measuring if not name.startswith(lanes.MEASURE) and "_on_" not in name] == []

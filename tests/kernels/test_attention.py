@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ def build(key: str, **levers: object) -> Program:
     return forward(parse_shape_key(key), **{"block_N": 128, "num_sms": 6, **levers})  # type: ignore[arg-type]
 
 
+@cache
 def cuda(key: str, **levers: object) -> str:
     source = generated(build(key, **levers))
     # The definition of the kernel, not the inline functions before it.

@@ -13,6 +13,7 @@ from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
 from kernels.gemm.stream_k.kernel import Split
 from tests.kernels.emulation import generated
+from tests.lanes import few
 
 MATMUL = "matmul_bf16fp32_512x512x256"
 LINEAR = "linear_fp16fp32_512x512x256"
@@ -50,7 +51,7 @@ def test_pipelined_takes_shapes_that_tma_cannot() -> None:
     assert "tl::tma_load" not in source
 
 
-@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+@pytest.mark.parametrize("key", few([MATMUL, LINEAR, RAGGED], LINEAR, RAGGED))
 def test_ping_pong_gives_each_consumer_group_a_whole_tile(key: str) -> None:
     source = cuda(build(ping_pong, key, **TILE | dict(block_N=192), cluster_M=2, num_sms=4))
     assert len(re.findall(r"wgmma_ss<[^>]*64, 192, 16", source)) == 2
@@ -59,7 +60,7 @@ def test_ping_pong_gives_each_consumer_group_a_whole_tile(key: str) -> None:
     assert "tl::tma_store(C_desc" in source
 
 
-@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+@pytest.mark.parametrize("key", few([MATMUL, LINEAR, RAGGED], LINEAR, RAGGED))
 def test_stationary_loads_its_rows_once_and_B_for_every_tile(key: str) -> None:
     source = cuda(build(stationary, key, **TILE | dict(num_stages=3)))
     before, after = source.split("tl::tma_load(A_desc", 1)
@@ -69,7 +70,7 @@ def test_stationary_loads_its_rows_once_and_B_for_every_tile(key: str) -> None:
     assert "tl::tma_store(C_desc" in after
 
 
-@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
+@pytest.mark.parametrize("key", few([MATMUL, LINEAR, RAGGED], LINEAR, RAGGED))
 def test_warp_specialized_has_roles_and_an_asynchronous_store(key: str) -> None:
     source = cuda(build(warp_specialized, key, **TILE))
     assert "tl::tma_load(" in source
@@ -149,8 +150,8 @@ def test_three_consumer_groups_and_8_bit_inputs() -> None:
     assert "kFloat8_e4m3" in source
 
 
-@pytest.mark.parametrize("key", [MATMUL, LINEAR, RAGGED])
-@pytest.mark.parametrize("split", [2, 4])
+@pytest.mark.parametrize("key", few([MATMUL, LINEAR, RAGGED], LINEAR, RAGGED))
+@pytest.mark.parametrize("split", few([2, 4], 4))
 def test_split_k_gives_each_peer_the_columns_that_it_stores(key: str, split: int) -> None:
     share = 128 // split
     source = cuda(build(split_k, key, **TILE, consumer_groups=2, split=split, epilogue_N=share))
