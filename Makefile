@@ -4,12 +4,14 @@ GPU    ?= auto
 SHAPE  ?=
 MODEL  ?=
 ITER   ?=
+GPUS   ?=
 ARGS   ?=
 PYTHON ?= python3
 
 VENV   := .venv
 CHOICE = --gpu '$(GPU)' $(if $(SHAPE),--shape '$(SHAPE)') $(if $(MODEL),--model '$(MODEL)') \
          $(if $(ITER),--iter '$(ITER)') $(ARGS)
+MANY   = $(if $(GPUS),--gpus '$(GPUS)')
 LOCKS  := requirements.lock requirements-cuda.lock
 KEYS   = $(notdir $(patsubst %/,%,$(wildcard tuning/*/)))
 
@@ -18,11 +20,13 @@ ifdef TILEBENCH_IMAGE
 PY      := python3
 RUNTIME :=
 DEV     :=
+FLEET   :=
 TOOLS   := true
 else
 PY      := $(VENV)/bin/python
 RUNTIME := $(VENV)/runtime.stamp
 DEV     := $(VENV)/dev.stamp
+FLEET   := $(if $(GPUS),$(VENV)/fleet.stamp)
 TOOLS    = echo "tilebench: adding the CUDA compilers that are missing to $(VENV)" >&2; $(PIP) --editable ".[$$extra]"
 endif
 
@@ -68,13 +72,13 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096, MODEL=, ITER=3; ARGS= takes the rest."
+	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096, MODEL=, ITER=3; GPUS=all; ARGS= takes the rest."
 
-bench: $(RUNTIME) ## Verify and time the iterations against the library; print the leaderboard
-	@$(RUN) bench $(CHOICE)
+bench: $(RUNTIME) $(FLEET) ## Verify and time the iterations against the library; print the leaderboard
+	@$(RUN) bench $(CHOICE) $(MANY)
 
-verify: $(RUNTIME) ## Prove the iterations right, without timing them
-	@$(RUN) verify $(CHOICE)
+verify: $(RUNTIME) $(FLEET) ## Prove the iterations right, without timing them
+	@$(RUN) verify $(CHOICE) $(MANY)
 
 profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
 	@$(RUN) profile $(CHOICE)
@@ -169,6 +173,11 @@ $(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
 $(VENV)/dev.stamp: $(VENV)/runtime.stamp
 	@echo "tilebench: adding the tools for tests and lint to $(VENV); some seconds" >&2
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/fleet.stamp: $(VENV)/runtime.stamp
+	@echo "tilebench: adding Ray to $(VENV), for more than one GPU; some seconds" >&2
+	@$(PIP) --editable '.[fleet]'
 	@touch $@
 
 lock: ## Write both locks anew from the versions in pyproject.toml

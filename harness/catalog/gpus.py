@@ -83,7 +83,7 @@ def _narrowed(found: list[Device]) -> list[Device] | None:
     return chosen
 
 
-def _present() -> list[Device]:
+def usable() -> list[Device]:
     found = devices()
     chosen = _narrowed(found)
     return found if chosen is None else chosen
@@ -94,7 +94,7 @@ def detect() -> str:
 
     Raises UsageError if no row matches it or CUDA_VISIBLE_DEVICES names none, InfrastructureError if the driver fails.
     """
-    present = _present()
+    present = usable()
     if not present:
         return CPU
     key = key_of(present[0].name)
@@ -112,7 +112,7 @@ def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
     gpu = find(detect() if key == AUTO else key)
     if gpu.is_cpu:
         return gpu, None
-    present = _present()
+    present = usable()
     if not present:
         raise InfrastructureError(f"GPU key '{key}' was asked for, but this machine has no NVIDIA GPU; try GPU=cpu")
     match = next((device for device in present if key_of(device.name) == gpu.key), None)

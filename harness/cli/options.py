@@ -1,6 +1,7 @@
 """Options that verbs share: what to work on, how to compile, how to measure."""
 
-from dataclasses import dataclass, replace
+import os
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -96,6 +97,47 @@ class MeasureOptions(BuildOptions):
         check_seconds("deadline", self.deadline)
         budget_s = Settings.of(gpu, self.budget).budget_s
         return replace(super().settings(gpu), budget_s=budget_s, launch_deadline_s=self.deadline)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command line of these options."""
+        given = {each.name.replace("_", "-"): getattr(self, each.name) for each in fields(self)}
+        changed = {name: value for name, value in given.items() if value not in (None, False)}
+        return tuple(f"--{name}" if value is True else f"--{name}={value}" for name, value in changed.items())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FleetOptions:
+    """On how many GPUs."""
+
+    gpus: Annotated[
+        str | None, Parameter(help="all: every GPU of this host that has the key works on the notebook; or a number.")
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Parameter(help="A Ray cluster, such as ray://head:10001, with all its GPUs; --gpus all takes RAY_ADDRESS too."),
+    ] = None
+
+    @property
+    def wanted(self) -> bool:
+        return self.gpus is not None or self.cluster is not None
+
+    @property
+    def address(self) -> str | None:
+        """Of the cluster; None where Ray is to be started on this host, or is not wanted."""
+        return (self.cluster or os.environ.get("RAY_ADDRESS") or None) if self.wanted else None
+
+    @property
+    def most(self) -> int | None:
+        """How many GPUs of this host at most; None for all. Raises UsageError."""
+        if self.gpus in (None, "all"):
+            return None
+        if not (self.gpus.isascii() and self.gpus.isdigit() and int(self.gpus) > 0):
+            raise UsageError(f"--gpus {self.gpus} is neither all nor a number of 1 or more")
+        if self.address is not None:
+            raise UsageError(f"--gpus {self.gpus}: of the cluster {self.address} all GPUs are used; give --gpus all")
+        return int(self.gpus)
 
 
 def check_seconds(name: str, seconds: float) -> None:

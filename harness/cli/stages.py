@@ -14,7 +14,15 @@ from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.notebook import leaderboards
-from harness.cli.options import BuildOptions, GpuKey, MeasureOptions, SelectionOptions, Traceback, check_least
+from harness.cli.options import (
+    BuildOptions,
+    FleetOptions,
+    GpuKey,
+    MeasureOptions,
+    SelectionOptions,
+    Traceback,
+    check_least,
+)
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
 from harness.evidence import report, toolchain
@@ -82,10 +90,13 @@ def missing_extra(*, gpu: GpuKey = gpus.AUTO) -> ExitCode:
 def verify(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
+    fleet: FleetOptions = FleetOptions(),
     *,
     traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Compare iterations with the reference, in random, exact and refreshed trials; times nothing."""
+    if fleet.wanted:
+        return _on_many(chosen, Stage.VERIFY, how, fleet, traceback=traceback)
     return _reply(_carry_out(chosen, Stage.VERIFY, how, traceback))
 
 
@@ -93,6 +104,7 @@ def verify(
 def bench(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
+    fleet: FleetOptions = FleetOptions(),
     *,
     opponents: Annotated[
         bool | None,
@@ -110,6 +122,12 @@ def bench(
     opposed = opponents or (opponents is None and chosen.iter is None and regime != "sustained")
     if opposed:
         Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work
+    check_least("sustained-top", sustained_top, 1)
+    if fleet.wanted:
+        more = (f"--regime={regime}", f"--sustained-top={sustained_top}", f"--{'' if opposed else 'no-'}opponents")
+        further = opposed or regime != "paired"
+        told = _on_many(chosen, Stage.BENCH, how, fleet, more, further=further, traceback=traceback)
+        return replace(told, text=lambda: leaderboards(chosen.key, chosen).text())
     results = _carry_out(chosen, Stage.BENCH, how, traceback) if regime != "sustained" else Results()
     key = results.records[0].gpu if results.records else chosen.key
     if opposed:
@@ -117,7 +135,6 @@ def bench(
     told = _reply(results)
     if regime == "paired":
         return replace(told, text=lambda: leaderboards(key, chosen).text())
-    check_least("sustained-top", sustained_top, 1)
     held = _sustain(chosen, how, sustained_top)
     if regime == "sustained":
         for shape_key, reason in held.skipped.items():
@@ -154,8 +171,44 @@ def _carry_out(
     chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions(), traceback: bool = False
 ) -> Results:
     """Run the chosen iterations up to a stage, with progress on stderr."""
+    plan = _plan(chosen, upto, how, needs_device=upto in (Stage.VERIFY, Stage.BENCH))
+    with reporting(len(plan.iterations)) as reporter:
+        results = run(plan, reporter)
+    if traceback:
+        _show_tracebacks(results)
+    return results
+
+
+def _on_many(
+    chosen: SelectionOptions,
+    upto: Stage,
+    how: MeasureOptions,
+    fleet: FleetOptions,
+    more: tuple[str, ...] = (),
+    *,
+    further: bool = False,
+    traceback: bool = False,
+) -> Reply[RunData]:
+    """The same on many GPUs, where each problem is a command line of its own; ``more`` are words of it."""
+    from harness.extras.fleet import driver  # only this needs Ray
+
+    if how.force:
+        raise UsageError("--force is for one GPU; leave --gpus and --cluster out")
+    most = fleet.most
+    plan = _plan(chosen, upto, how, needs_device=fleet.address is None)
+    narrowed = (f"--{name}={value}" for name in ("model", "iter") if (value := getattr(chosen, name)) is not None)
+    words = (upto.value, "--gpu", plan.gpu.key, *narrowed, *how.words, *more)
+    done = driver.run(driver.Fleet(plan, words, fleet.address, most, further=further and not plan.gpu.is_cpu))
+    if traceback:
+        _show_tracebacks(done.results)
+    told, held = _reply(done.results), SustainedResults(done.sustained)
+    data = msgspec.structs.replace(told.data, sustained=tuple(held.records))
+    return replace(told, data=data, exit_code=max(told.exit_code, held.exit_code))
+
+
+def _plan(chosen: SelectionOptions, upto: Stage, how: BuildOptions, *, needs_device: bool) -> Plan:
+    """What is selected, with a starter ladder where the GPU key has none. Raises UsageError where nothing is."""
     tree = Tree.here()
-    needs_device = upto in (Stage.VERIFY, Stage.BENCH)
     force = isinstance(how, MeasureOptions) and how.force
     gpu, device = gpus.resolve(chosen.gpu, force=force) if needs_device else (gpus.find(chosen.key), None)
     if needs_device and chosen.gpu == gpus.AUTO:
@@ -166,7 +219,7 @@ def _carry_out(
     iterations, misplaced = tree.scan(gpu.key, chosen.selection)
     if not iterations and not misplaced:
         raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
-    plan = Plan(
+    return Plan(
         tree=tree,
         gpu=gpu,
         device=device,
@@ -177,12 +230,12 @@ def _carry_out(
         again=how.again,
         copies=upto is Stage.BENCH,
     )
-    with reporting(len(iterations)) as reporter:
-        results = run(plan, reporter)
-    for record in results.records if traceback else ():
+
+
+def _show_tracebacks(results: Results) -> None:
+    for record in results.records:
         if record.traceback is not None:
             console.print(f"\n{record.shape_key} {record.model} {record.iteration}:\n{record.traceback}", markup=False)
-    return results
 
 
 def _reply(results: Results) -> Reply[RunData]:

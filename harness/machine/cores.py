@@ -12,6 +12,7 @@ QUOTAS: Final = (
     (Path("/sys/fs/cgroup/cpu.max"),),
     (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")),
 )
+LEAST_CORES: Final = 3  # of one run beside others: two processes that measure, and one that builds
 JOB_BYTES: Final = 2 << 30  # of one build; torch and TileLang take the other half
 
 
@@ -29,3 +30,19 @@ def usable() -> int:
 def jobs(spare: int = 0) -> int:
     """How many builds run at once: one per core that is not spare, as far as the memory lasts; at least 1."""
     return max(1, min(usable() - spare, memory.total_bytes() // JOB_BYTES))
+
+
+def slice_of(lane: int, lanes: int) -> list[int]:
+    """The cores of one of several runs on this machine: neighbours, no core shared; all where there are too few."""
+    cpus = sorted(os.sched_getaffinity(0), key=lambda cpu: (_topology(cpu), cpu))
+    share = min(len(cpus), usable()) // lanes
+    return cpus[lane * share : (lane + 1) * share] if share >= LEAST_CORES else cpus
+
+
+def _topology(cpu: int) -> tuple[int, ...]:
+    """Socket and core, so that the threads of a core lie beside each other."""
+    folder = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+    try:
+        return tuple(int((folder / name).read_text()) for name in ("physical_package_id", "core_id"))
+    except (OSError, ValueError):
+        return (0, 0)

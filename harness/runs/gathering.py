@@ -66,16 +66,8 @@ class Merger:
     def carry_out(self) -> Gathered:
         for target, source in (*self.sources.items(), *self.loose.items()):
             files.put(target, _bytes(source))
-        added = sum(self._append(path, lines) for path, lines in self.lines.items())
+        added = sum(len(_append(path, lines, self.own.name)) for path, lines in self.lines.items())
         return Gathered(self.own.name, len(self.sources), added, self.known)
-
-    def _append(self, path: Path, lines: Iterable[Line]) -> int:
-        """Append, all or none, the lines that are still missing: another command may have gathered the same."""
-        with appending(path) as write:
-            present = {each.id for each in _lines(path, self.own.name, [])}
-            missing = [each.raw for each in lines if each.id not in present]
-            write(b"".join(raw + b"\n" for raw in missing))
-        return len(missing)
 
 
 def gather(tree: Tree, folders: Sequence[Path]) -> tuple[list[Gathered], list[str]]:
@@ -90,8 +82,13 @@ def gather(tree: Tree, folders: Sequence[Path]) -> tuple[list[Gathered], list[st
     mergers = {key: _merger(tree.root / "tuning" / key, others, complaints) for key, others in found.items()}
     gathered = [merger.carry_out() for merger in mergers.values()]
     for key, merger in mergers.items():
-        _write_companions(tree, key, merger.lines)
+        write_companions(tree, key, merger.lines)
     return gathered, complaints
+
+
+def add(path: Path, content: bytes, gpu: str) -> list[bytes]:
+    """Append the records in whole lines, but those that the file has; returns what it lacked."""
+    return _append(path, _parsed(content.split(b"\n"), path, gpu, []), gpu)
 
 
 def notebooks(folder: Path) -> list[Path]:
@@ -176,8 +173,22 @@ def _lines(path: Path, gpu: str, complaints: list[str]) -> list[Line]:
     *whole, torn = _bytes(path).split(b"\n") if path.exists() else [b""]
     if torn.strip():
         complaints.append(printable(f"{path}:{len(whole) + 1}: torn last line, left"))
+    return _parsed(whole, path, gpu, complaints)
+
+
+def _append(path: Path, lines: Iterable[Line], gpu: str) -> list[bytes]:
+    """Append, all or none, the lines that are still missing: another command may have gathered the same."""
+    with appending(path) as write:
+        present = {each.id for each in _lines(path, gpu, [])}
+        missing = {each.id: each.raw for each in lines if each.id not in present}
+        if missing:
+            write(b"".join(raw + b"\n" for raw in missing.values()))
+    return list(missing.values())
+
+
+def _parsed(lines: Iterable[bytes], path: Path, gpu: str, complaints: list[str]) -> list[Line]:
     found = []
-    for number, raw in enumerate(whole, start=1):
+    for number, raw in enumerate(lines, start=1):
         place = f"{path}:{number}"
         content = _decoded(raw)
         if content is None:
@@ -198,9 +209,9 @@ def _decoded(raw: bytes) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.get("schema") == SCHEMA else None
 
 
-def _write_companions(tree: Tree, key: str, changed: Iterable[Path]) -> None:
+def write_companions(tree: Tree, key: str, changed: Iterable[Path]) -> None:
     """Write anew the files beside the iterations of changed ladders."""
-    ladders = {path.parent for path in changed if path.name == "results.jsonl" and "logs" in path.parts}
+    ladders = {path.parent for path in changed if path.name == "results.jsonl" and path.parents[2].name == "logs"}
     for folder in sorted(ladders):
         newest = {each.iteration: each for each in read(folder / "results.jsonl", Record)[0]}
         for name, record in newest.items():

@@ -83,7 +83,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
     results = Results(misplaced=plan.misplaced)
     for each in plan.misplaced:
         reporter.finished(f"rejected  {each.reason}", advance=False)
-    known = {each: _reusable(plan, each, environment) for each in plan.iterations}
+    known = {each: reusable(plan, each, environment) for each in plan.iterations}
     waiting = [iteration for iteration, record in known.items() if record is None]
     beside = copy_bandwidth.iterations(plan.tree, plan.gpu, waiting) if plan.copies else []
     for iteration, record in known.items():
@@ -117,7 +117,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
     return results
 
 
-def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
+def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
     """The record that another run of the same source would only repeat."""
     if plan.again or not plan.uses_device:
         return None

@@ -97,3 +97,17 @@ def test_an_option_that_means_nothing_to_the_verb(
 @pytest.mark.parametrize("share", ["9/8", "0/8", "a/b", "-1/8", "1/", "2", "", "1/2/3", "1.5/8", "٢/8"])
 def test_a_share_that_is_none(said: Callable[..., str], verb: str, share: str) -> None:
     assert "is not a share such as 2/8" in said(verb, f"--share={share}")
+
+
+@pytest.mark.parametrize("verb", ["bench", "verify"])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--gpus", "none"), "--gpus none is neither all nor a number of 1 or more"),
+        (("--gpus", "0"), "--gpus 0 is neither all nor a number of 1 or more"),
+        (("--gpus", "2", "--cluster", "ray://head"), "of the cluster ray://head all GPUs are used"),
+        (("--gpus", "all", "--force"), "--force is for one GPU"),
+    ],
+)
+def test_gpus_that_are_no_fleet(said: Callable[..., str], verb: str, words: tuple[str, ...], says: str) -> None:
+    assert says in said(verb, *words)

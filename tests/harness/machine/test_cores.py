@@ -132,3 +132,17 @@ def test_profiles_go_on_the_cores_of_the_quota(node: Node) -> None:
     iterations: Any = list(range(8))
     assert list(profiles.in_lanes(iterations, session, None, profiles.Profiles(), heard)) == iterations
     assert heard.said == ["profiling 8 iterations, 2 at a time"]
+
+
+@pytest.mark.parametrize(("lanes", "each"), [(1, 192), (4, 48), (8, 24), (64, 3)])
+def test_runs_beside_each_other_share_no_core(node: Node, lanes: int, each: int) -> None:
+    slices = [cores.slice_of(lane, lanes) for lane in range(lanes)]
+    taken = [cpu for one in slices for cpu in one]
+    assert len(taken) == len(set(taken))
+    assert {len(one) for one in slices} == {each}
+
+
+def test_runs_have_no_more_cores_together_than_the_quota(node: Node) -> None:
+    node.quota.write_text("1600000 100000\n")
+    assert len(cores.slice_of(1, 2)) == 8
+    assert len(cores.slice_of(0, 8)) == NODE_CORES  # two each are too few to measure with

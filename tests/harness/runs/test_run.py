@@ -98,7 +98,7 @@ def test_who_may_only_have_woken_late_is_measured_once_more(
         yield iterations[0], outcomes.pop(0), False
 
     monkeypatch.setattr(run, "_carry_out", carry_out)
-    monkeypatch.setattr(run, "_reusable", lambda *rest: None)
+    monkeypatch.setattr(run, "reusable", lambda *rest: None)
     monkeypatch.setattr(run, "alone", lambda *rest: nullcontext())
     monkeypatch.setattr(run, "start_forkserver", lambda *rest: None)
     monkeypatch.setattr(Toolchain, "require", lambda self, **_: None)

@@ -1,0 +1,374 @@
+"""The driver: it alone appends to the notebook, and gives each free GPU the next ladder."""
+
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+
+from harness.boards import sustained
+from harness.catalog import gpus
+from harness.catalog.gpus import key_of
+from harness.catalog.tree import Iteration
+from harness.errors import ExitCode, InfrastructureError, printable
+from harness.extras.fleet import cluster, station, table
+from harness.extras.fleet.assignment import Assignment, files_of, new_key, notebook_id
+from harness.extras.fleet.cluster import Caller, Node, SeatLost
+from harness.extras.fleet.ladders import Environments, Ladder, choose, ladders
+from harness.extras.fleet.seat import END_S, SAID, News
+from harness.extras.fleet.station import Station
+from harness.extras.fleet.table import FleetDisplay, FleetRow
+from harness.machine import files
+from harness.machine.interruption import heed
+from harness.records.environment import describing
+from harness.records.results import Record
+from harness.records.sustained import SustainedRecord
+from harness.runs import gathering
+from harness.runs.result_line import result_line
+from harness.runs.run import Plan, Results, alone, reusable
+
+TICK_S: Final = 0.5
+ANSWER_S: Final = 60.0  # for a seat that is being made: it imports the harness
+MOST_TRIES: Final = 3  # of one ladder: after a loss it goes to another GPU, at most twice
+MOST_SEATS: Final = 3  # in one lane, of which the first two were lost
+SUSTAINED: Final = "sustained.jsonl"
+OMP: Final = "OMP_NUM_THREADS"  # which Ray sets
+HARNESS: Final = ("-m", "harness")
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Which GPUs work, and on what. ``words`` are the verb and its options, all but the shape key.
+
+    Without an address Ray is started on this host, for its first ``most`` GPUs of the key, or for all.
+    """
+
+    plan: Plan
+    words: tuple[str, ...]
+    address: str | None = None
+    most: int | None = None
+    program: tuple[str, ...] = HARNESS  # of Python
+    further: bool = False  # also where all is measured: the command line has more to do than measure iterations
+
+
+@dataclass(frozen=True, slots=True)
+class FleetResults:
+    """``sustained`` are the records of that regime which the fleet made."""
+
+    results: Results
+    sustained: list[SustainedRecord]
+
+
+@dataclass(slots=True)
+class Post:
+    """A seat in use, what it is asked, and the ladder that it runs."""
+
+    caller: Caller
+    station: Station
+    row: FleetRow
+    ladder: Ladder | None = None
+    key: str = ""
+    have: dict[str, int] = field(default_factory=dict)
+    asked: Any = None
+    made: int = 0  # records of the present ladder
+
+
+def run(fleet: Fleet) -> FleetResults:
+    """Carry out the plan on all GPUs. Each outcome is in the notebook soon after it is measured.
+
+    Raises InfrastructureError where no GPU can be used, or where a ladder was lost on every try.
+    """
+    cluster.require()
+    with alone(fleet.plan.tree, fleet.plan.gpu, None), _ray(fleet), table.display() as board:
+        driver = Driver(fleet, board)
+        try:
+            driver.take_seats()
+            driver.work()
+        finally:
+            driver.leave()
+        return driver.results()
+
+
+def _ray(fleet: Fleet) -> AbstractContextManager[None]:
+    gpu = fleet.plan.gpu
+    if fleet.address is not None:
+        return cluster.joined(fleet.address)
+    if gpu.is_cpu:
+        return cluster.local((), fleet.most or 1)
+    found = [each for each in gpus.usable() if key_of(each.name) == gpu.key]
+    return cluster.local(found[: fleet.most], 0)
+
+
+class Driver:
+    def __init__(self, fleet: Fleet, board: FleetDisplay) -> None:
+        self.fleet, self.plan, self.board = fleet, fleet.plan, board
+        self.notebook = notebook_id(self.plan.tree, self.plan.gpu)
+        self.posts: list[Post] = []
+        self.waiting: list[Ladder] = []
+        self.tries: Counter[str] = Counter()
+        self.seats: Counter[tuple[str, int]] = Counter()
+        self.failed: list[str] = []
+        self.made: dict[str, Record] = {}  # by id
+        self.sustained: list[SustainedRecord] = []
+        self.reused: dict[str, Record] = {}
+        self.environments: Environments = {}
+
+    # Seats
+
+    def take_seats(self) -> None:
+        """Find the GPUs, gather what earlier runs left on their hosts, and see what there is to do."""
+        found = cluster.nodes(self.plan.gpu)
+        callers = [self._seat(node, lane) for node in found for lane in range(node.seats)]
+        stations = [(caller, self._station(caller, caller.ask("station"))) for caller in callers]
+        own = Station(socket.gethostname(), station.code_sha256(self.plan.tree.root), None, self._described(None))
+        unfit = station.unfit(own, [each for _, each in stations])
+        for caller, each in stations:
+            if each in unfit:
+                self.board.line(f"{each.name} is not used: {unfit[each]}")
+                cluster.give_up(caller)
+            else:
+                self._post(caller, each)
+        if not self.posts:
+            raise InfrastructureError(f"no GPU of key {self.plan.gpu.key} can be used; see the lines above")
+        for post in {post.caller.node.id: post for post in self.posts}.values():
+            with suppress(SeatLost):
+                self._gather_left(post.caller)
+        chips = {post.station.chip: post.station.device for post in self.posts}
+        root, gpu = self.plan.tree.root, self.plan.gpu
+        self.environments = {chip: describing(root, gpu, device) for chip, device in chips.items()}
+        self._queue(self.plan.iterations)
+
+    def _queue(self, iterations: tuple[Iteration, ...]) -> None:
+        """Let the ladders wait that need a GPU; the others' records are known."""
+        plan = replace(self.plan, iterations=iterations)
+        waiting, done = ladders(plan, self.environments, further=self.fleet.further)
+        self.waiting += waiting
+        self._reuse(done)
+
+    def _reuse(self, known: Iterable[Record]) -> None:
+        for record in known:
+            if record.id not in self.made and record.id not in self.reused:
+                self.reused[record.id] = record
+                self.board.line(result_line(record, self.plan.gpu, reused=True))
+
+    def _seat(self, node: Node, lane: int) -> Caller:
+        self.seats[node.id, lane] += 1
+        return cluster.seat(node, lane, self.plan.gpu, self.notebook, self.plan.tree.root)
+
+    def _station(self, caller: Caller, asked: Any) -> Station:
+        try:
+            found: Station = cluster.answered(asked, ANSWER_S)
+        except SeatLost as error:
+            return Station(caller.node.host, "", fault=f"it does not answer: {error}; is tilebench installed there?")
+        return found
+
+    def _post(self, caller: Caller, found: Station) -> None:
+        label = f"{found.device.index}" if found.device else f"{caller.lane}"
+        self.posts.append(Post(caller, found, FleetRow(found.host, label)))
+
+    def _gather_left(self, caller: Caller) -> None:
+        """Take what earlier runs and lost seats left on a host."""
+        active = frozenset(post.key for post in self.posts if post.ladder)
+        for news in cluster.answered(caller.ask("left", active)):
+            taken = self._take(news)
+            if taken:
+                self.board.line(f"{caller.node.host}: {len(taken)} records of an earlier run gathered")
+            cluster.answered(caller.ask("clear", news.key))
+
+    def _described(self, device: None) -> Any:
+        return describing(self.plan.tree.root, self.plan.gpu, device)(station.OPERATOR)
+
+    # Work
+
+    def work(self) -> None:
+        """Until every ladder is done or given up."""
+        while self.waiting or any(post.ladder for post in self.posts):
+            heed()
+            for post in self.posts:
+                if post.ladder is None:
+                    self._assign(post)
+            busy = [post for post in self.posts if post.ladder]
+            if not busy:
+                names = ", ".join(each.shape_key for each in self.waiting)
+                raise InfrastructureError(f"no GPU is left for {names}; what was measured is recorded")
+            began = time.monotonic()
+            answers = cluster.ready([post.asked for post in busy], TICK_S)
+            for post in busy:
+                if post.asked in answers:
+                    self._hear(post)
+            self.board.show([post.row for post in self.posts], len(self.waiting))
+            time.sleep(max(0.0, TICK_S - (time.monotonic() - began)))
+
+    def _assign(self, post: Post) -> None:
+        ladder = choose(self.waiting, post.station.chip, {each.station.chip for each in self.posts})
+        if ladder is None:
+            return
+        self.waiting.remove(ladder)
+        self.tries[ladder.shape_key] += 1
+        plan, shape_key = self.plan, ladder.shape_key
+        sent = files_of(plan.tree, plan.gpu, ladder.iterations)
+        words = (*self.fleet.program, *self.fleet.words, "--shape", shape_key)
+        assignment = Assignment(new_key(shape_key), plan.gpu.key, shape_key, words, sent, {OMP: os.environ.get(OMP)})
+        post.ladder, post.key, post.made = ladder, assignment.key, 0
+        post.have = {name: len(content) for name, content in sent.items()}
+        post.row.problem, post.row.done, post.row.last_line = shape_key, 0, ""
+        post.row.left = ladder.left(post.station.chip)
+        post.asked = post.caller.ask("start", assignment)
+
+    def _hear(self, post: Post) -> None:
+        """Take a seat's answer, and ask again."""
+        try:
+            news: News | None = cluster.answered(post.asked)
+        except SeatLost as error:
+            self._lost(post, str(error))
+            return
+        if news is None or news.exit_code is None:
+            self._take_present(post, news)
+            post.asked = post.caller.ask("news", post.key, post.have)
+            return
+        self._take_present(post, news)
+        self._ended(post, news.exit_code)
+
+    def _take_present(self, post: Post, news: News | None) -> None:
+        if news is None:
+            return
+        for record in self._take(news):
+            post.made += 1
+            post.row.done += 1
+            post.row.left = max(0, post.row.left - 1)
+            self.board.line(f"{post.station.name}: {result_line(record, self.plan.gpu)}")
+        for name, content in news.grown.items():
+            post.have[name] = post.have.get(name, 0) + len(content)
+        said = news.grown.get(SAID, b"").decode(errors="replace").strip()
+        if said:
+            post.row.last_line = printable(said.splitlines()[-1])
+
+    def _take(self, news: News) -> list[Record]:
+        """Append what a tree gained to the notebook; returns the results that it lacked."""
+        base = self.plan.tree.root / "tuning" / self.plan.gpu.key
+        added: list[Record] = []
+        for name, content in news.grown.items():
+            path = base / name
+            if name.endswith(".py") and not path.exists():
+                files.put(path, content)
+            elif name.endswith(".jsonl"):
+                raws = gathering.add(path, content, self.plan.gpu.key)
+                if name.startswith("tilelang/logs/") and path.name == "results.jsonl":
+                    added += [msgspec.json.decode(raw, type=Record) for raw in raws]
+                if path.name == SUSTAINED:
+                    held = [msgspec.json.decode(raw, type=SustainedRecord) for raw in raws]
+                    self.sustained += held
+                    for each in held:
+                        self.board.line(sustained.line(each))
+        self.made |= {record.id: record for record in added}
+        return added
+
+    def _ended(self, post: Post, code: int) -> None:
+        """A ladder's command line ended: it is done, or it goes to another GPU."""
+        ladder, last = post.ladder, post.row.last_line
+        assert ladder is not None
+        self._free(post)
+        with suppress(SeatLost):  # then its next answer says so
+            cluster.answered(post.caller.ask("clear", post.key), ANSWER_S)
+        paths = {self.plan.tree.records(each.gpu, each.shape_key, each.model) for each in ladder.iterations}
+        gathering.write_companions(self.plan.tree, self.plan.gpu.key, paths)
+        environment = self.environments[post.station.chip]
+        known = (reusable(self.plan, each, environment) for each in ladder.iterations)
+        self._reuse(record for record in known if record is not None)
+        why = f"{post.station.name}: {ladder.shape_key} ended with {code}: {last}"
+        if code in (*ExitCode,) and self._complete(ladder):
+            if code not in (ExitCode.PASSED, ExitCode.REJECTED):
+                self.board.line(why)
+            return
+        if code == ExitCode.USAGE:
+            self._fail(why)
+            return
+        if code == ExitCode.INFRASTRUCTURE and not post.made:
+            why += "; this GPU is left out"
+            self._leave_out(post)
+        self._again(ladder, why)
+
+    def _complete(self, ladder: Ladder) -> bool:
+        """Whether each iteration has a record of this run."""
+        return self._outcomes().keys() >= {(each.shape_key, each.model, each.name) for each in ladder.iterations}
+
+    def _outcomes(self) -> dict[tuple[str, str, str], Record]:
+        """The outcome of each iteration so far."""
+        found = (*self.reused.values(), *self.made.values())
+        return {(each.shape_key, each.model, each.iteration): each for each in found}
+
+    def _lost(self, post: Post, reason: str) -> None:
+        """A seat died. A new one in its lane gathers what the old one left."""
+        ladder = post.ladder
+        assert ladder is not None
+        self._free(post)
+        self._leave_out(post)
+        node, lane = post.caller.node, post.caller.lane
+        if self.seats[node.id, lane] < MOST_SEATS and node.id in {each.id for each in cluster.nodes(self.plan.gpu)}:
+            caller = self._seat(node, lane)
+            found = self._station(caller, caller.ask("station"))
+            with suppress(SeatLost):
+                if found.fault is None:
+                    self._gather_left(caller)
+                    self._post(caller, found)
+        self._again(ladder, f"{post.station.name} was lost with {ladder.shape_key} ({reason})")
+
+    def _again(self, ladder: Ladder, why: str) -> None:
+        if self.tries[ladder.shape_key] >= MOST_TRIES:
+            self._fail(f"{why}; given up after {MOST_TRIES} tries")
+            return
+        self.board.line(f"{why}; it goes on")
+        self._queue(ladder.iterations)
+
+    def _fail(self, why: str) -> None:
+        self.board.line(why)
+        self.failed.append(why)
+
+    def _free(self, post: Post) -> None:
+        post.ladder, post.asked, post.row.problem = None, None, ""
+
+    def _leave_out(self, post: Post) -> None:
+        self.posts.remove(post)
+        cluster.give_up(post.caller)
+
+    # End
+
+    def leave(self) -> None:
+        """Stop what still runs, take what it has measured, and give up all seats."""
+        busy = [post for post in self.posts if post.ladder]
+        for post in busy:
+            post.caller.ask("stop", post.key)
+        until = time.monotonic() + END_S
+        while busy and (left := until - time.monotonic()) > 0:
+            for post in busy:
+                post.asked = post.caller.ask("news", post.key, post.have)
+            cluster.ready([post.asked for post in busy], left)
+            for post in list(busy):
+                with suppress(SeatLost):
+                    news = cluster.answered(post.asked, 0)
+                    self._take_present(post, news)
+                    if news.exit_code is None:
+                        continue
+                    post.caller.ask("clear", post.key)
+                busy.remove(post)
+            time.sleep(TICK_S / 5)
+        for post in busy:
+            post.caller.ask("end", post.key)
+        cluster.ready([post.caller.ask("station") for post in self.posts], 1.0)  # what was asked before is done then
+        for post in self.posts:
+            cluster.give_up(post.caller)
+
+    def results(self) -> FleetResults:
+        """One record an iteration. Raises InfrastructureError where a ladder has none for all of its iterations."""
+        if self.failed:
+            raise InfrastructureError("; ".join(self.failed))
+        outcomes = self._outcomes()
+        keys = [(each.shape_key, each.model, each.name) for each in self.plan.iterations]
+        records = [outcomes[key] for key in keys if key in outcomes]
+        reused = sum(each.id in self.reused for each in records)
+        return FleetResults(Results(records, reused, self.plan.misplaced), self.sustained)

@@ -1,0 +1,164 @@
+"""A seat: it has one GPU of one host, and runs one ladder after another there, each in a tree of its own.
+
+It knows nothing of Ray, which only carries the calls. It starts no process by fork, since Ray's workers have threads.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import psutil
+
+from harness.catalog.tree import Tree
+from harness.extras.fleet import station
+from harness.extras.fleet.assignment import Assignment
+from harness.extras.fleet.station import Station
+from harness.machine import files
+from harness.machine.cores import slice_of
+
+SAID: Final = "said.txt"
+START: Final = "start.json"
+LINKED: Final = ("harness", "kernels", "baselines")
+FORMS: Final = ("**/*.jsonl", "tilelang/srcs/*/*/*.py")
+END_S: Final = 6.0  # for a run that was asked to stop
+
+
+class Start(msgspec.Struct):
+    """What a tree began with: its process, and the sizes of its files."""
+
+    gpu: str
+    pid: int
+    created: float
+    have: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What the files of a tree gained, by their paths below ``tuning/<gpu>``: whole lines. Code None: it still runs."""
+
+    key: str
+    grown: dict[str, bytes]
+    exit_code: int | None = None
+
+
+@dataclass
+class Seat:
+    """``root`` is the driver's checkout, used if this host has it. ``lane`` of ``lanes`` counts the seats of a host."""
+
+    gpu: str
+    notebook: str
+    root: str
+    lane: int
+    lanes: int
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def station(self) -> Station:
+        return station.here(self._checkout, self.gpu)
+
+    def start(self, assignment: Assignment) -> None:
+        """Begin a ladder. Raises OSError where the host has no room."""
+        root = self._place / assignment.key
+        tuning = root / "tuning" / assignment.gpu
+        tuning.mkdir(parents=True)
+        for part in LINKED:
+            (root / part).symlink_to(self._checkout / part, target_is_directory=True)
+        for name, content in assignment.files.items():
+            (tuning / name).parent.mkdir(parents=True, exist_ok=True)
+            (tuning / name).write_bytes(content)
+        cpus = ",".join(map(str, slice_of(self.lane, self.lanes)))
+        with (tuning / SAID).open("wb") as said:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "harness.extras.fleet.begin", str(os.getpid()), cpus, *assignment.words],
+                cwd=root,
+                env=_environment(root, assignment.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
+        self._running[assignment.key] = process
+        have = {name: len(content) for name, content in assignment.files.items()}
+        created = psutil.Process(process.pid).create_time()
+        files.put(root / START, msgspec.json.encode(Start(assignment.gpu, process.pid, created, have)))
+
+    def news(self, key: str, have: dict[str, int]) -> News:
+        """What the ladder's files gained beyond the sizes that the driver has."""
+        code = self._running[key].poll()  # before its files are read: what they hold then is all
+        return News(key, _grown(self._place / key / "tuning" / self.gpu, have), code)
+
+    def stop(self, key: str) -> None:
+        """Ask the ladder's command line to stop, as Ctrl-C does."""
+        with suppress(ProcessLookupError):
+            self._running[key].send_signal(signal.SIGINT)
+
+    def end(self, key: str) -> None:
+        """End it at once; its children end with it."""
+        self._running[key].kill()
+        self._running[key].wait()
+
+    def clear(self, key: str) -> None:
+        """Remove a tree: the driver has all of it."""
+        self._running.pop(key, None)
+        files.remove(self._place / key)
+        with suppress(OSError):
+            self._place.rmdir()
+
+    def left(self, active: frozenset[str]) -> list[News]:
+        """What earlier runs and lost seats left on this host; ``active`` trees are in use."""
+        found = []
+        for path in sorted(self._place.glob(f"*/{START}")):
+            key = path.parent.name
+            if key in active or key in self._running:
+                continue
+            began = msgspec.json.decode(path.read_bytes(), type=Start)
+            _await_end(began)
+            if began.gpu == self.gpu:
+                found.append(News(key, _grown(path.parent / "tuning" / began.gpu, began.have), 0))
+        return found
+
+    @property
+    def _place(self) -> Path:
+        return Path(tempfile.gettempdir()) / f"tilebench-fleet-{self.notebook}"
+
+    @property
+    def _checkout(self) -> Path:
+        return Path(self.root) if (Path(self.root) / "harness").is_dir() else Tree.here().root
+
+
+def _grown(tuning: Path, have: dict[str, int]) -> dict[str, bytes]:
+    names = {str(path.relative_to(tuning)) for form in FORMS for path in tuning.glob(form)} | {SAID}
+    found = {}
+    for name in sorted(names):
+        with suppress(FileNotFoundError), (tuning / name).open("rb") as file:
+            file.seek(have.get(name, 0))
+            content = file.read()
+            if whole := content[: content.rfind(b"\n") + 1]:
+                found[name] = whole
+    return found
+
+
+def _environment(root: Path, changes: dict[str, str | None]) -> dict[str, str]:
+    """This process's, without Ray's: a ladder may learn nothing of the cluster."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    own = {"TILEBENCH_ROOT": str(root), "PYTHONPATH": Tree(root).python_path}
+    return {name: value for name, value in {**kept, **changes, **own}.items() if value is not None}
+
+
+def _await_end(began: Start) -> None:
+    """Wait for a process that lost its seat, which stops by itself; end it where it does not."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(began.pid)
+        if process.create_time() != began.created:
+            return
+        with suppress(psutil.TimeoutExpired):
+            process.wait(END_S)
+            return
+        process.kill()
+        process.wait(END_S)

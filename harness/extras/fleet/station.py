@@ -1,0 +1,86 @@
+"""A station: one GPU, the host it is in, and the versions there; whether its figures belong to the same notebook."""
+
+import hashlib
+import socket
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.catalog import gpus
+from harness.errors import TilebenchError
+from harness.machine.nvml import Device, compute_processes
+from harness.records.base import Environment
+from harness.records.environment import describe
+
+CODE: Final = {"harness": ("*.py", "*.toml"), "kernels": ("*.py", "*.json"), "baselines": ("*.py",)}
+VERSIONS: Final = ("python", "torch", "tilelang", "tvm_ffi", "image")
+OPERATOR: Final = "matmul"  # environments are compared for it; the revision covers the others
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """``fault`` says why its GPU cannot be used; then there are no versions."""
+
+    host: str
+    code_sha256: str
+    device: Device | None = None
+    environment: Environment | None = None
+    fault: str | None = None
+
+    @property
+    def chip(self) -> str:
+        """What its records are told apart by."""
+        return self.device.uuid if self.device else ""
+
+    @property
+    def name(self) -> str:
+        return self.host if self.device is None else f"{self.host} GPU {self.device.index}"
+
+
+def here(root: Path, gpu_key: str) -> Station:
+    """The station of this process."""
+    host, code = socket.gethostname(), code_sha256(root)
+    try:
+        gpu, device = gpus.resolve(gpu_key)
+        if device is not None and (others := compute_processes(device)):
+            return Station(host, code, device, fault=f"in use by process {', '.join(map(str, others))}")
+        return Station(host, code, device, describe(root, gpu, device, OPERATOR))
+    except TilebenchError as error:
+        return Station(host, code, fault=str(error))
+
+
+def code_sha256(root: Path) -> str:
+    """The revision: a hash of all code that a run uses."""
+    paths = {path for part, forms in CODE.items() for form in forms for path in (root / part).rglob(form)}
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(root)}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def unfit(own: Station, others: Iterable[Station]) -> dict[Station, str]:
+    """Find the stations that cannot be used, each with the reason.
+
+    ``own`` is the driver's, the NVIDIA driver's version is that of most stations.
+    """
+    listed = list(others)
+    found = {each: reason for each in listed if (reason := _difference(own, each))}
+    drivers = Counter(each.environment.driver for each in listed if each not in found and each.environment)
+    for each in listed:
+        if each not in found and each.environment and each.environment.driver != (most := drivers.most_common(1)[0][0]):
+            found[each] = f"its NVIDIA driver is {each.environment.driver}, that of most is {most}"
+    return found
+
+
+def _difference(own: Station, other: Station) -> str | None:
+    if other.fault is not None or other.environment is None:
+        return other.fault or "it says nothing of itself"
+    if other.code_sha256 != own.code_sha256:
+        return "it has another revision of tilebench, or other kernels or baselines; update it"
+    for name in VERSIONS:
+        theirs, ours = getattr(other.environment, name), getattr(own.environment, name)
+        if theirs != ours:
+            return f"its {name} is {theirs}, and the driver's is {ours}"
+    return None

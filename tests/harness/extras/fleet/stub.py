@@ -1,0 +1,49 @@
+"""Stands in the place of the judge: it records each iteration of a problem that is not recorded yet, and judges none.
+
+Its arguments are those of ``bench``. ``PACE_S`` says how long one iteration takes, ``REFUSES`` an exit code that it
+ends with before the iteration ``AT``, or at once.
+"""
+
+import os
+import sys
+import time
+
+from harness.catalog import gpus
+from harness.catalog.tree import Selection, Tree
+from harness.judge.candidate import Settings
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.records.environment import describing
+from harness.records.store import append
+from harness.runs.run import Plan, reusable
+from tests.harness.examples import record
+
+
+def main() -> None:
+    shape = sys.argv[sys.argv.index("--shape") + 1]
+    tree, gpu = Tree.here(), gpus.find("cpu")
+    iterations, _ = tree.scan(gpu.key, Selection(shape=shape))
+    plan = Plan(tree, gpu, None, tuple(iterations), Settings.of(gpu))
+    environment = describing(tree.root, gpu, None)
+    for each in iterations:
+        if reusable(plan, each, environment):
+            continue
+        if "REFUSES" in os.environ and os.environ.get("AT", each.name) == each.name:
+            print("tilebench: the stub refuses", file=sys.stderr)
+            sys.exit(int(os.environ["REFUSES"]))
+        time.sleep(float(os.environ.get("PACE_S", "0")))
+        made = record(
+            shape_key=each.shape_key,
+            model=each.model,
+            iteration=each.name,
+            number=each.number,
+            recorded_at=f"{time.time_ns()}",
+            source_sha256=source_sha256(each.path),
+            families_sha256=families_sha256(tree.root, each.path),
+            environment=environment(each.problem.operator),
+        )
+        append(tree.records(gpu.key, each.shape_key, each.model), made)
+        print(f"recorded {each}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

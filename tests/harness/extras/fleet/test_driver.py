@@ -1,0 +1,141 @@
+"""Fleets of simulated GPUs on Ray: each ladder once, nothing lost or doubled whatever dies, and nothing left running.
+
+A stub stands in the place of the judge, since this is about the driver.
+"""
+
+import fcntl
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from harness.cli.app import carry_out
+from harness.errors import ExitCode
+from tests.harness.checkout import one_line, until
+from tests.harness.extras.fleet.conftest import SHAPES, Notebook
+
+pytest.importorskip("ray", reason="the extra fleet is not installed")
+
+
+def complete(notebook: Notebook, steps: int) -> bool:
+    return notebook.names() == sorted((shape, f"iter{step:03d}_step") for shape in SHAPES[:4] for step in range(steps))
+
+
+@pytest.fixture
+def four(notebook: Notebook) -> Notebook:
+    """Four ladders of four steps."""
+    for shape in SHAPES[:4]:
+        notebook.ladder(shape, 4)
+    return notebook
+
+
+def test_each_ladder_is_measured_once_and_a_second_run_measures_nothing(four: Notebook) -> None:
+    code, said = four.run(2)
+    assert code == ExitCode.PASSED, said
+    assert four.printed == "16 0\n"
+    assert complete(four, 4)
+    assert said.count("passed    matmul") == 16
+    assert (four.tree.folder("cpu") / "perf" / SHAPES[0] / "me" / "timing_iter003.txt").is_file()
+    assert four.left() == []
+    code, said = four.run(2)
+    assert (code, four.printed) == (ExitCode.PASSED, "16 16\n")
+    assert said.count("(recorded before)") == 16
+    assert complete(four, 4)
+    assert until(lambda: not four.processes(), 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_ends_soon_keeps_what_was_measured_and_goes_on(four: Notebook, number: signal.Signals) -> None:
+    driver = four.start(2, PACE_S="0.7")
+    assert until(lambda: len(four.records()) >= 3, 60)
+    if number == signal.SIGINT:
+        os.killpg(driver.pid, number)  # as a terminal does
+    else:
+        driver.send_signal(number)
+    began = time.monotonic()
+    assert driver.wait(30) == ExitCode.INFRASTRUCTURE
+    assert until(lambda: not four.processes(), 10)
+    assert time.monotonic() - began < 10
+    assert "stopped; what was measured is recorded" in one_line(four.said)
+    assert four.left() == []
+    kept = four.names()
+    assert 3 <= len(kept) == len(set(kept))
+    assert four.run(2)[0] == ExitCode.PASSED
+    assert complete(four, 4)
+
+
+@pytest.mark.slow
+def test_after_a_killed_driver_the_next_run_gathers_first(four: Notebook) -> None:
+    driver = four.start(2, PACE_S="0.7")
+    assert until(lambda: len(four.records()) >= 2, 60)
+    for stub in four.stubs():
+        stub.suspend()  # so that what it does next is done after the driver's death
+    driver.kill()
+    driver.wait()
+    for stub in four.stubs():
+        stub.resume()
+    assert until(lambda: not four.processes(), 30), [each.cmdline() for each in four.processes()]
+    measured = sum(path.read_text().count("\n") for path in (four.root / "tmp").rglob("logs/*/*/results.jsonl"))
+    assert measured >= 2
+    code, said = four.run(2)
+    assert code == ExitCode.PASSED, said
+    assert complete(four, 4)
+    assert four.left() == []
+
+
+Victims = Callable[[Notebook], list[psutil.Process]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victims", [Notebook.seats, Notebook.stubs], ids=["worker", "subprocess"])
+def test_a_killed_worker_or_subprocess_loses_and_doubles_nothing(four: Notebook, victims: Victims) -> None:
+    driver = four.start(2, PACE_S="0.5")
+    assert until(lambda: len(four.records()) >= 2, 60)
+    random.choice(victims(four)).kill()
+    assert driver.wait(120) == ExitCode.PASSED, four.said
+    assert complete(four, 4)
+    assert "it goes on" in four.said
+    assert four.left() == []
+
+
+@pytest.mark.slow
+def test_a_ladder_that_fails_on_every_try_is_given_up_and_the_others_are_measured(notebook: Notebook) -> None:
+    notebook.ladder(SHAPES[0], 2)
+    notebook.ladder(SHAPES[1], 6)
+    code, said = notebook.run(2, REFUSES="1", AT="iter005_step")
+    assert code == ExitCode.INFRASTRUCTURE
+    assert said.count("ended with 1: tilebench: the stub refuses; it goes on") == 2
+    assert one_line(said).endswith("given up after 3 tries")
+    assert len(notebook.names()) == 7
+
+
+@pytest.mark.slow
+def test_a_gpu_on_which_nothing_can_be_measured_is_left_out(four: Notebook) -> None:
+    code, said = four.run(2, REFUSES="3")
+    assert code == ExitCode.INFRASTRUCTURE
+    assert said.count("this GPU is left out") == 2
+    assert "no GPU is left for matmul" in one_line(said)
+    assert four.names() == []
+
+
+def test_without_the_extra_one_line_says_how_to_add_it(
+    four: Notebook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEBENCH_ROOT", str(four.root))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert carry_out(["bench", "--gpu", "cpu", "--gpus", "all"]) is ExitCode.INFRASTRUCTURE
+    assert "make bench GPUS=all" in one_line(capsys.readouterr().err)
+
+
+def test_two_drivers_on_one_notebook_refuse_each_other(four: Notebook) -> None:
+    folder = four.tree.folder("cpu")
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, said = four.run(1)
+    assert code == ExitCode.INFRASTRUCTURE
+    assert "another run is measuring" in one_line(said)
