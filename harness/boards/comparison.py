@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from harness.records.base import Status
+from harness.records.base import LIBRARIES, Status
 from harness.records.results import Measurement, Record
 
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
@@ -128,6 +128,8 @@ def differences(a: Record, b: Record) -> tuple[str, ...]:
         for name in fields
         if getattr(ours, name) != getattr(theirs, name)
     ]
+    loaded = ((name, getattr(ours, name), getattr(theirs, name)) for name in LIBRARIES)
+    found += [f"{name} {one} -> {other}" for name, one, other in loaded if one and other and one != other]
     for name, one, other in (
         ("judge", ours.judge_sha256, theirs.judge_sha256),
         ("source", a.source_sha256, b.source_sha256),

@@ -147,6 +147,10 @@ COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
     "vs_best_low": (float, "lower end of its 95% interval", _of_row("vs_best_low")),
     "vs_best_high": (float, "upper end of its 95% interval", _of_row("vs_best_high")),
     "best_opponent": (str, "that opponent", _of_row("best_opponent")),
+    "cublas": (str, "version of cuBLAS as loaded", _of("environment.cublas")),
+    "cublaslt": (str, "version of cuBLASLt as loaded", _of("environment.cublaslt")),
+    "cudnn": (str, "version of cuDNN as loaded", _of("environment.cudnn")),
+    "nvrtc": (str, "version of NVRTC as loaded", _of("environment.nvrtc")),
 }
 
 

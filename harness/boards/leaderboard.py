@@ -206,9 +206,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     for shape_key in dict.fromkeys(iteration.shape_key for iteration in iterations):
         decided[shape_key], problems = read(tree.play_offs(gpu, shape_key), PlayOff)
         complaints += problems
-        groups = sorted(
-            newest.get(shape_key, {}).values(), key=lambda group: max(r.recorded_at for _, r in group), reverse=True
-        )
+        alike = (part for group in newest.get(shape_key, {}).values() for part in _by_libraries(group))
+        groups = sorted(alike, key=lambda group: max(r.recorded_at for _, r in group), reverse=True)
         blank = [_row(tree, iteration, None) for iteration in unmeasured.get(shape_key, [])]
         for position, group in enumerate(groups):
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
@@ -246,6 +245,22 @@ def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
         if not repeats:
             found[key] = record
     return found
+
+
+def _by_libraries(group: list[tuple[Iteration, Record]]) -> Iterator[list[tuple[Iteration, Record]]]:
+    """Split a group where records are known to have loaded different libraries.
+
+    A record that does not say what it loaded stays with the newest.
+    """
+    while group:
+        newest_first = sorted(group, key=lambda entry: entry[1].recorded_at, reverse=True)
+        alike: list[Record] = []
+        for _, record in newest_first:
+            if all(record.environment.loads_alike(each.environment) for each in alike):
+                alike.append(record)
+        taken = {id(record) for record in alike}
+        yield [entry for entry in group if id(entry[1]) in taken]
+        group = [entry for entry in group if id(entry[1]) not in taken]
 
 
 def _only_verified(record: Record) -> bool:

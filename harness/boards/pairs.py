@@ -54,7 +54,7 @@ def reusable(plan: OpponentPlan, pair: Pair) -> PairRecord | None:
         for record in reversed(read(plan.tree.pairs(leader.gpu, leader.shape_key), PairRecord)[0])
         if (record.model, record.iteration, record.opponent) == (leader.model, leader.name, opponent.name)
         and _sources(record) == (*leaderboard.hashes(plan.tree, leader), *leaderboard.hashes(plan.tree, opponent))
-        and record.environment == plan.environment(leader.problem)
+        and record.environment.described == plan.environment(leader.problem)
     )
     return fault_attribution.standing(same, plan.gpu)
 
@@ -121,6 +121,6 @@ def _measured(plan: OpponentPlan, pair: Pair, referees: Referees) -> PairRecord:
         opponent_imports_sha256=imports,
         source_sha256=candidate.source_sha256,
         families_sha256=candidate.families_sha256,
-        environment=plan.environment(leader.problem),
+        environment=plan.environment(leader.problem).with_libraries(candidate.libraries),
         measurement=None if rejection is not None else candidate.measurement,
     )

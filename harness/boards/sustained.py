@@ -127,7 +127,7 @@ def recorded(tree: Tree, iteration: Iteration, environment: Environment) -> Sust
             for record in reversed(read(path, SustainedRecord)[0])
             if record.iteration == iteration.name
             and (record.source_sha256, record.families_sha256) == (source, families)
-            and record.environment == environment
+            and record.environment.described == environment
             and record.cause is not Cause.REFEREE
         ),
         None,
@@ -152,7 +152,7 @@ def _record(
         **verdict(rejection),
         source_sha256=candidate.source_sha256,
         families_sha256=candidate.families_sha256,
-        environment=environment,
+        environment=environment.with_libraries(candidate.libraries),
         measurement=None if isinstance(outcome, Rejection) else outcome,
     )
 

@@ -1,6 +1,6 @@
 """A candidate: one iteration on its way through the stages, with its processes and the reason why it fails."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -66,7 +66,7 @@ class Candidate:
     """One iteration on its way, with what each stage found so far.
 
     ``recorded_build`` is the record that its build repeats; a repeated build is not recorded again. ``against`` is the
-    opponent that runs in the library's place.
+    opponent that runs in the library's place. ``libraries`` are the versions of CUDA's, as its baseline loaded them.
     """
 
     iteration: Iteration
@@ -89,6 +89,7 @@ class Candidate:
     recorded_build: BuildRecord | None = None
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
+    libraries: dict[str, str] = field(default_factory=dict)
     confinement: Confinement | None = None  # known when its processes have ended
 
     @classmethod

@@ -35,6 +35,7 @@ def measure(candidate: Candidate, rule: StoppingRule) -> Measurement:
     """Measure placement by placement until ``rule`` ends it. Raises Rejection."""
     referee = candidate.referees.seat(candidate.iteration.problem)
     paced: Paced = ask(candidate, referee, Pace(), Paced)
+    candidate.libraries = paced.libraries
     untimed = tuple(trial for trial in candidate.verification if trial.name != "timed")
     kept: list[Measured] = []
     trials: list[Trial] = []

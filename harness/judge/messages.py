@@ -78,7 +78,12 @@ class Inspect(Message, frozen=True):
 
 
 class Ready(Message, frozen=True):
-    """All calls are bound; with the timer ``graph``, captured."""
+    """All calls are bound; with the timer ``graph``, captured.
+
+    ``libraries`` are the versions of CUDA's libraries in the process, once it has launched.
+    """
+
+    libraries: dict[str, str] = {}
 
 
 class Ran(Message, frozen=True):
@@ -162,8 +167,11 @@ class Verified(Message, frozen=True):
 
 
 class Paced(Message, frozen=True):
+    """Launches per block, and the versions of CUDA's libraries in the baseline's process."""
+
     launches: int
     baseline_launches: int
+    libraries: dict[str, str] = {}
 
 
 class Measured(Message, frozen=True):

@@ -43,7 +43,7 @@ def sustain(candidate: Candidate, paired: Measurement | None, settings: Sustaine
     ``paired`` is its measurement at equal clocks, which must explain this one; None for the library itself.
     """
     referee = candidate.referees.seat(candidate.iteration.problem)
-    ask(candidate, referee, Pace(), Paced)
+    candidate.libraries = ask(candidate, referee, Pace(), Paced).libraries
     order = Sustain(settings.settle_s, settings.counted_s)
     began = time.monotonic()
     pairs: list[Pair] = []

@@ -1,9 +1,10 @@
 """What all records share: schema, time, problem, iteration, environment, and the words for an outcome."""
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -69,10 +70,14 @@ class Confinement(StrEnum):
     LIMITS = "limits"  # deadlines, memory, files; and what else this Linux has
 
 
+LIBRARIES: Final = ("cublas", "cublaslt", "cudnn", "nvrtc")
+
+
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a record was made.
 
     ``image`` is the container's ID or the hash of its contents. ``forced`` marks a key that is not the device's.
+    CUDA's libraries are as the baseline's process loaded them; None where it loaded none, and in older records.
     """
 
     gpu: str
@@ -86,17 +91,35 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     judge_sha256: str
     image: str | None = None
     forced: bool = False
+    cublas: str | None = None
+    cublaslt: str | None = None
+    cudnn: str | None = None
+    nvrtc: str | None = None
+
+    @property
+    def described(self) -> Self:
+        """What is known before anything is measured: all but the loaded libraries."""
+        return self.with_libraries(dict.fromkeys(LIBRARIES))
+
+    def with_libraries(self, versions: Mapping[str, str | None]) -> Self:
+        return msgspec.structs.replace(self, **{name: each for name, each in versions.items() if name in LIBRARIES})
+
+    def loads_alike(self, other: Self) -> bool:
+        """Whether no library is known to differ."""
+        pairs = ((getattr(self, name), getattr(other, name)) for name in LIBRARIES)
+        return all(own is None or its is None or own == its for own, its in pairs)
 
     @property
     def rank_key(self) -> tuple[str, ...]:
-        """Records with the same key may be ranked together."""
+        """Records with the same key may be ranked together if they load alike."""
         return (self.device, self.torch, self.tilelang, self.image or "", str(self.forced))
 
     def line(self) -> str:
         forced = f" forced as {self.gpu}" if self.forced else ""
         image = f", image {self.image[:19]}" if self.image else ""
+        cublas = f", cuBLAS {self.cublas}" if self.cublas else ""
         return (
-            f"{self.device}{forced}, driver {self.driver}, torch {self.torch}, tilelang {self.tilelang}, "
+            f"{self.device}{forced}, driver {self.driver}, torch {self.torch}{cublas}, tilelang {self.tilelang}, "
             f"Python {self.python}{image}"
         )
 

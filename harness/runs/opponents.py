@@ -62,7 +62,7 @@ def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
         for record in reversed(read(plan.tree.opponents(entry.gpu, entry.shape_key), Record)[0])
         if record.iteration == entry.name
         and (record.source_sha256, record.families_sha256) == (source, imports)
-        and record.environment == plan.environment(entry.problem)
+        and record.environment.described == plan.environment(entry.problem)
     )
     return fault_attribution.standing(same, plan.gpu)
 

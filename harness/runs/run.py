@@ -130,7 +130,7 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
         if record.iteration == iteration.name
         and record.source_sha256 == source
         and record.families_sha256 == families
-        and record.environment == environment(iteration.problem.operator)
+        and record.environment.described == environment(iteration.problem.operator)
         and record.answers(plan.upto)
         and record.cause is not Cause.ATTEMPTS
     )
@@ -225,7 +225,7 @@ def record_of(
         stage=candidate.stage,
         source_sha256=candidate.source_sha256,
         families_sha256=candidate.families_sha256,
-        environment=environment,
+        environment=environment.with_libraries(candidate.libraries),
         idea=terms.idea if terms else None,
         parent=terms.parent if terms else None,
         config=terms.config if terms else None,

@@ -71,7 +71,8 @@ def cause(tree: Tree, gpu: Gpu, device: Device | None, shape: str, reporter: Rep
             after.write_text(f"{honest}\n# The one after {path.stem}.\n")
         reporter.doing(f"{len(samples)} faults, and as many honest iterations")
         log = copy.root / "output.json"
-        command = ("-m", "harness", "bench", "--gpu", gpu.key, "--json", "--budget", "0.3", "--deadline", "10")
+        options = ("--no-opponents", "--json", "--budget", "0.3", "--deadline", "10")
+        command = ("-m", "harness", "bench", "--gpu", gpu.key, *options)
         try:
             code = start(copy, *command, output=log, quiet=True).wait(LONGEST_S)
         except subprocess.TimeoutExpired:

@@ -47,7 +47,7 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter
     random.shuffle(signals)
     with copied_ladder(tree, gpu, shape) as copy:
         total = len(copy.scan(gpu, Selection(shape=shape))[0])
-        command = ("-m", "harness", "bench", "--gpu", gpu, "--shape", shape, "--budget", "0.2")
+        command = ("-m", "harness", "bench", "--gpu", gpu, "--shape", shape, "--budget", "0.2", "--no-opponents")
         run_s = 20.0
         for number, each in enumerate(signals, start=1):
             reporter.doing(f"{each.name}, {number} of {len(signals)}")

@@ -32,7 +32,7 @@ def compare(tree: Tree, gpu: str, shape: str, reporter: Reporter) -> PaceFinding
     """Bench a problem's ladder in a scratch tree, again, and then run each of its scripts by hand."""
     with copied_ladder(tree, gpu, shape) as copy:
         iterations, _ = copy.scan(gpu, Selection(shape=shape))
-        command = ("-m", "harness", "bench", "--gpu", gpu, "--shape", shape)
+        command = ("-m", "harness", "bench", "--gpu", gpu, "--shape", shape, "--no-opponents")
         reporter.doing(f"{shape}: the ladder by the harness")
         bench_s = _seconds(copy, *command)
         reporter.doing(f"{shape}: again, nothing changed")

@@ -196,7 +196,7 @@ class _Bench:
         while time.perf_counter() < until or launched < WARM_UP_LAUNCHES:
             self._round(contents, 0)
             launched += min(baseline.launches, contestant.launches)
-        return Paced(contestant.launches, baseline.launches)
+        return Paced(contestant.launches, baseline.launches, baseline.libraries)
 
     def _measure(self, order: Measure) -> Measured:
         """Rounds on one new placement, each with both sides in random order; one timed output is verified."""

@@ -13,6 +13,7 @@ from harness.judge.child.confinement import no_more_processes
 from harness.judge.child.failure import failed
 from harness.judge.child.kernel import Kernel
 from harness.judge.child.launches import inspect
+from harness.judge.child.libraries import loaded
 from harness.judge.messages import (
     Broken,
     Inspect,
@@ -38,6 +39,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
     clock: Clock | None = None
     calls: list[Call] = []
     ran = False
+    libraries: dict[str, str] = {}
     answer: Message = Ready()
     while not isinstance(answer, Broken):
         order = receive(referee, Prepare | Inspect | Run)
@@ -47,7 +49,8 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
                 launch = kernel.writing if order.writes and kernel.writing is not None else kernel.launch
                 calls = [partial(launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
                 clock = CLOCKS[order.timer](calls[0], calls[1:])
-                answer = Ready()
+                libraries = libraries or (loaded() if ran else {})
+                answer = Ready(libraries)
             elif isinstance(order, Inspect):
                 answer = inspect(calls, cpu=brief.gpu.is_cpu)
             else:

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -61,11 +61,13 @@ class ServedSide:
     launches: int = 1
     spent_ms: float = 0.0
     passed_ms: float = 0.0
+    libraries: dict[str, str] = field(default_factory=dict)
     offences: int = 0
     _stood_s: float | None = None  # its CPU time, noted after the last stop
 
     def prepare(self, sets: tuple[Set, ...], timer: str, *, writes: bool = False) -> None:
-        self._ask(Prepare(sets, timer, writes), Ready)
+        ready: Ready = self._ask(Prepare(sets, timer, writes), Ready)
+        self.libraries = ready.libraries
 
     def inspect(self) -> Inspected:
         answer: Inspected = self._ask(Inspect(), Inspected)

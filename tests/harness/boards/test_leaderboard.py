@@ -11,9 +11,11 @@ from harness.boards import leaderboard, tables
 from harness.boards.leaderboard import Board, BoardRow
 from harness.boards.tables import leaderboard as table
 from harness.catalog import gpus
+from harness.catalog.opponents import FOLDER
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
-from harness.records.base import Cause, Environment, Stage, Status
+from harness.records.base import Cause, Environment, RowKind, Stage, Status
+from harness.records.pairs import PairRecord
 from harness.records.results import Record
 from harness.records.store import append
 from tests.harness.checkout import ROOT
@@ -23,6 +25,14 @@ SHAPE = "matmul_f32fp32_8x8x8"
 JUDGE = (
     "harness/judge/judge.py", "harness/judge/facts/operator.py", "harness/operators/matmul.py",
 )  # fmt: skip
+
+
+OPPONENT = """
+from harness.catalog.opponents import Opponent
+
+OPPONENTS = (Opponent(name="{name}", what="A product.", build=print, operators={{"matmul": ("f32",)}},
+                      architectures=("c",), licence="MIT", source="https://example.org"),)
+"""
 
 
 class Ladder:
@@ -347,3 +357,65 @@ def test_the_shipped_boards_keep_the_rule_of_ranks() -> None:
             compared += 1
         assert all(row.decision == "KEEP" for row in board.rows if row.rank == 1)
     assert compared > 100
+
+
+def test_rows_that_loaded_other_libraries_are_ranked_apart(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)  # an older record, which does not say what it loaded
+    ladder.measured(2, 1.2, 1.3, environment=ladder.elsewhere(cublas="13.1.1", nvrtc="13.0"))
+    ladder.measured(3, 1.4, 1.5, environment=ladder.elsewhere(cublas="13.1.1"))
+    (together,) = ladder.boards()
+    assert [row.rank for row in together.rows] == [1, 2, 3]
+    ladder.measured(4, 1.6, 1.7, environment=ladder.elsewhere(cublas="13.10.0"))
+    newest, older = ladder.boards()
+    assert {row.iteration for row in newest.rows} == {"iter004_idea", "iter001_idea"}
+    assert {row.iteration for row in older.rows} == {"iter003_idea", "iter002_idea"}
+
+
+def opposed(ladder: Ladder, name: str, low: float, high: float, **changes: Any) -> None:
+    """A record of the opponent, and its file."""
+    path = ladder.tree.root / FOLDER / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(OPPONENT.format(name=name))
+    shown = ladder.measured(1, 1.0, 1.1)
+    fields = {"iteration": name, "model": "opponents", "number": 0, "kind": RowKind.OPPONENT}
+    fields |= {"source_sha256": source_sha256(path), "families_sha256": families_sha256(ladder.tree.root, path)}
+    record = msgspec.structs.replace(shown, measurement=measurement(low, high), **fields | changes)
+    append(ladder.tree.opponents("cpu", SHAPE), record)
+
+
+def paired(ladder: Ladder, opponent: str, low: float, high: float, **changes: Any) -> None:
+    leader = ladder.measured(1, 1.0, 1.1)
+    taken = {name: getattr(leader, name) for name in PairRecord.__struct_fields__ if hasattr(leader, name)}
+    fields = {"opponent": opponent, "opponent_sha256": "", "opponent_imports_sha256": ""}
+    pair = PairRecord(**taken | fields | {"measurement": measurement(low, high)} | changes)
+    append(ladder.tree.pairs("cpu", SHAPE), pair)
+
+
+def test_opponents_stand_below_the_strongest_first(ladder: Ladder) -> None:
+    opposed(ladder, "weak", 0.8, 0.9)
+    opposed(ladder, "strong", 1.8, 1.9)
+    opposed(ladder, "broken", 2.0, 2.1, status=Status.REJECTED, cause=Cause.WRONG_RESULT, reason="it is wrong")
+    (board,) = ladder.boards()
+    assert [row.iteration for row in board.rows] == ["iter001_idea"]
+    assert [row.iteration for row in board.opponents] == ["strong", "weak", "broken"]
+    for row in board.opponents:
+        assert (row.kind, row.rank, row.decision, row.kept_as) == (RowKind.OPPONENT, None, None, "opponent")
+    assert board.rows[0].kind is RowKind.ITERATION
+    assert board.best_opponent is board.opponents[0]
+
+
+def test_the_pair_with_the_strongest_opponent_is_vs_best(ladder: Ladder) -> None:
+    opposed(ladder, "weak", 0.8, 0.9)
+    paired(ladder, "weak", 1.20, 1.24)
+    assert ladder.rows()[0].vs_best == pytest.approx(1.22)
+    opposed(ladder, "strong", 0.9, 1.0)
+    assert ladder.rows()[0].vs_best is None  # the pair is with another than the strongest
+    paired(ladder, "strong", 1.10, 1.14)
+    paired(ladder, "strong", 0, 0, measurement=None, status=Status.REJECTED)
+    paired(ladder, "strong", 3.0, 3.1, source_sha256="of another source")
+    paired(ladder, "strong", 4.0, 4.1, environment=ladder.elsewhere(judge_sha256="another"))
+    row = ladder.rows()[0]
+    assert row.best_opponent == "strong"
+    assert [row.vs_best, row.vs_best_low, row.vs_best_high] == pytest.approx([1.12, 1.10, 1.14])
+    told = tables.ladders(ladder.boards(), "github")
+    assert "against strong 1.1200 [1.1000, 1.1400]" in told
