@@ -4,6 +4,7 @@ It takes [batch, tokens, heads, width] with any strides but the last, so transpo
 It writes into such a view of the output too: nothing is copied.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ WIDTHS: Final = (64, 128, 192, 256)  # of the package's instances; heads of 192 
 def build(problem: Problem) -> Callable[..., None]:
     import torch
 
+    importlib.import_module("flash_attn_3._C")  # adds the operators to torch.ops
     # The package's own function takes no output, and the operator under it does.
     forward: Callable[..., object] = torch.ops.flash_attn_3.fwd
     scale = problem.dims[4] ** -0.5

@@ -9,7 +9,7 @@ import msgspec
 
 from harness.catalog import gpus, names
 from harness.catalog.opponents import Opponent, Opponents
-from harness.catalog.tree import Iteration, Selection, Tree
+from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
@@ -31,6 +31,7 @@ NOT_MEASURED: Final = "not measured"
 KEEP: Final = "KEEP"
 DISCARD: Final = "DISCARD"
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
+SustainedRecords = dict[tuple[str, str, str], list[SustainedRecord]]  # by problem, model and name, newest first
 _OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment")
 
 
@@ -83,6 +84,10 @@ class BoardRow(msgspec.Struct, frozen=True):
     vs_best_low: float | None = None
     vs_best_high: float | None = None
     best_opponent: str | None = None
+    sustained_vs_best: float | None = None  # the same at the power limit, where another opponent may be the strongest
+    sustained_vs_best_low: float | None = None
+    sustained_vs_best_high: float | None = None
+    sustained_best_opponent: str | None = None
 
     @property
     def is_baseline(self) -> bool:
@@ -170,6 +175,12 @@ class Board:
         """The opponent with the highest ratio to the library; None if none has passed."""
         return self.opponents[0] if self.opponents and self.opponents[0].status == Status.PASSED else None
 
+    @property
+    def sustained_best_opponent(self) -> BoardRow | None:
+        """The opponent with the highest ratio to the library at the power limit; None if none was measured there."""
+        rows = [row for row in self.opponents if row.sustained_ratio is not None]
+        return max(rows, key=lambda row: row.sustained_ratio or 0, default=None)
+
 
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
     """Every problem's boards, the newest environment first, and complaints about unreadable lines and files.
@@ -185,15 +196,12 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
     unmeasured: dict[str, list[Iteration]] = {}
     bounds: dict[tuple[str, str, str], str] = {}
-    alone: dict[tuple[str, str, str], list[SustainedRecord]] = {}
+    alone: SustainedRecords = {}
     for (shape_key, model), ladder in _by_folder(iterations).items():
         profiles, problems = read(tree.profiles(gpu, shape_key, model), ProfileRecord)
         complaints += problems
         bounds |= {(shape_key, model, name): bound for name, bound in _bounds(tree, ladder, profiles)}
-        sustained, problems = read(tree.sustained(gpu, shape_key, model), SustainedRecord)
-        complaints += problems
-        for each in sustained:
-            alone.setdefault((shape_key, model, each.iteration), []).append(each)
+        complaints += _read_sustained(tree, gpu, shape_key, model, alone)
         records, problems = read(tree.records(gpu, shape_key, model), Record)
         complaints += problems
         for iteration in ladder:
@@ -213,12 +221,13 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
             result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
         if not groups:
             result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
+        complaints += _read_sustained(tree, gpu, shape_key, OPPONENTS_MODEL, alone)
     ceilings, problems = read(tree.ceilings(gpu), CeilingRecord)
     complaints += problems
     members = Opponents.of(tree.root).members
-    figures = (_of_ceiling(_with_sustained(_with_bounds(board, bounds), alone), ceilings) for board in result)
-    opposed = (_with_opponents(tree, board, members, complaints) for board in figures)
-    whole = [_kept(_decided(board, decided[board.problem])) for board in opposed]
+    opposed = (_with_opponents(tree, _with_bounds(board, bounds), members, complaints) for board in result)
+    figures = (_of_ceiling(_with_sustained(board, alone), ceilings) for board in opposed)
+    whole = [_kept(_decided(board, decided[board.problem])) for board in figures]
     return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
 
 
@@ -423,20 +432,42 @@ def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board
     return replace(board, rows=rows)
 
 
-def _with_sustained(board: Board, found: dict[tuple[str, str, str], list[SustainedRecord]]) -> Board:
+def _read_sustained(tree: Tree, gpu: str, shape_key: str, model: str, found: SustainedRecords) -> list[str]:
+    """Add the records of a ladder, newest first, to ``found``; what could not be read."""
+    records, problems = read(tree.sustained(gpu, shape_key, model), SustainedRecord)
+    for record in reversed(records):
+        if record.measurement is not None:
+            found.setdefault((shape_key, model, record.iteration), []).append(record)
+    return problems
+
+
+def _with_sustained(board: Board, found: SustainedRecords) -> Board:
     """Add the newest figures at the power limit that have the code, the judge and the environment of a row."""
-    rows = (
-        next(
-            (
-                msgspec.structs.replace(row, **sustained_figures(record.measurement))
-                for record in reversed(found.get((row.problem, row.model, row.iteration), []))
-                if record.measurement is not None and _same_code(row, record)
-            ),
-            row,
+
+    def newest(row: BoardRow, opponent: str | None) -> SustainedMeasurement | None:
+        held = found.get((row.problem, row.model, row.iteration), [])
+        fitting = (each.measurement for each in held if each.opponent == opponent and _same_code(row, each))
+        return next(fitting, None)
+
+    def alone(row: BoardRow) -> BoardRow:
+        measured = newest(row, None)
+        return row if measured is None else msgspec.structs.replace(row, **sustained_figures(measured))
+
+    board = replace(board, rows=tuple(map(alone, board.rows)), opponents=tuple(map(alone, board.opponents)))
+    best = board.sustained_best_opponent
+    if best is None:
+        return board
+
+    def against(row: BoardRow) -> BoardRow:
+        measured = newest(row, best.iteration)
+        if measured is None:
+            return row
+        bounds = {"sustained_vs_best_low": measured.ratio_low, "sustained_vs_best_high": measured.ratio_high}
+        return msgspec.structs.replace(
+            row, sustained_best_opponent=best.iteration, sustained_vs_best=measured.ratio, **bounds
         )
-        for row in board.rows
-    )
-    return replace(board, rows=tuple(rows))
+
+    return replace(board, rows=tuple(map(against, board.rows)))
 
 
 def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:

@@ -1,11 +1,11 @@
 """Pairs: the leader of each problem against its strongest opponent, which runs in the library's place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Board
-from harness.catalog.opponents import OpponentEntry, Opponents
-from harness.catalog.tree import Iteration, Selection
+from harness.catalog.opponents import Opponent, OpponentEntry, Opponents
+from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees
 from harness.judge.facts.problem import Problem
@@ -33,15 +33,13 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:
 
 def pairs(plan: OpponentPlan) -> Iterator[Pair]:
     """The leader and the strongest opponent of each problem that has both in this environment."""
-    opponents = Opponents.of(plan.tree.root).members
     for problem in plan.problems:
-        found, _ = leaderboard.boards(plan.tree, plan.gpu.key, Selection(shape=problem.shape_key))
-        board = _present(plan, found, problem)
+        board = present(plan, problem)
         best = board.best_opponent if board else None
-        opponent = next((each for each in opponents if best and each.name == best.iteration), None)
-        if board is None or opponent is None or opponent.missing or board.rows[0].rank is None:
+        opponent = opponent_named(plan.tree, best.iteration) if best else None
+        if board is None or opponent is None or opponent.missing or board.leader is None:
             continue
-        leader = board.rows[0]
+        leader = board.leader
         path = plan.tree.sources(plan.gpu.key, problem.shape_key, leader.model) / f"{leader.iteration}.py"
         yield plan.tree.parse(path), opponent.entry(problem, plan.gpu)
 
@@ -68,8 +66,13 @@ def line(record: PairRecord) -> str:
     return f"{head}{found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
 
 
-def _present(plan: OpponentPlan, boards: Sequence[Board], problem: Problem) -> Board | None:
+def opponent_named(tree: Tree, name: str) -> Opponent | None:
+    return next((each for each in Opponents.of(tree.root).members if each.name == name), None)
+
+
+def present(plan: OpponentPlan, problem: Problem) -> Board | None:
     """The board of this machine as it is now."""
+    boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, Selection(shape=problem.shape_key))
     return next(
         (
             board

@@ -1,11 +1,12 @@
 """The sustained regime over a notebook: which rows it measures, why it skips others, and the record of each."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Board
+from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode
 from harness.judge import fault_attribution
@@ -68,8 +69,8 @@ def hold(
                 for candidate, rejection in built:
                     iteration = candidate.iteration
                     reporter.doing(f"sustained {iteration}")
-                    outcome = rejection or _outcome(candidate, waiting[iteration], regime)
-                    record = _record(candidate, outcome, environment(iteration.problem.operator))
+                    outcome = rejection or outcome_of(candidate, waiting[iteration], regime)
+                    record = record_of(candidate, outcome, environment(iteration.problem.operator))
                     append(plan.tree.sustained(iteration.gpu, iteration.shape_key, iteration.model), record)
                     reporter.finished(line(record), advance=False)
                     if fault_attribution.is_retried(record.cause, plan.gpu) and turn + 1 < TURNS:
@@ -105,28 +106,32 @@ def leading(tree: Tree, board: Board, selection: Selection, top: int) -> Iterato
     }
     for iteration in iterations:
         record = leading.get((iteration.model, iteration.name)) if iteration.shape_key == board.problem else None
-        measured = _measurement(tree, iteration, record)
+        measured = measurement_of(tree, iteration, record)
         if measured is not None:
             yield iteration, measured
 
 
-def _measurement(tree: Tree, iteration: Iteration, record: str | None) -> Measurement | None:
+def measurement_of(tree: Tree, iteration: Iteration, record: str | None) -> Measurement | None:
     if record is None:
         return None
     records, _ = read(tree.records(iteration.gpu, iteration.shape_key, iteration.model), Record)
     return next((each.measurement for each in records if each.id == record), None)
 
 
-def recorded(tree: Tree, iteration: Iteration, environment: Environment) -> SustainedRecord | None:
-    """The newest record of the same source, families and environment, if another measurement would repeat it."""
-    source, families = leaderboard.hashes(tree, iteration)
+def recorded(
+    tree: Tree, iteration: Iteration, environment: Environment, against: OpponentEntry | None = None
+) -> SustainedRecord | None:
+    """The newest record of the same code and environment, if another measurement would repeat it."""
     path = tree.sustained(iteration.gpu, iteration.shape_key, iteration.model)
+    hashes = leaderboard.hashes(tree, iteration)
+    opposed = opponent_fields(tree, against)
     return next(
         (
             record
             for record in reversed(read(path, SustainedRecord)[0])
             if record.iteration == iteration.name
-            and (record.source_sha256, record.families_sha256) == (source, families)
+            and (record.source_sha256, record.families_sha256) == hashes
+            and (record.opponent, record.opponent_sha256, record.opponent_imports_sha256) == tuple(opposed.values())
             and record.environment.described == environment
             and record.cause is not Cause.REFEREE
         ),
@@ -134,17 +139,30 @@ def recorded(tree: Tree, iteration: Iteration, environment: Environment) -> Sust
     )
 
 
-def _outcome(candidate: Candidate, paired: Measurement, regime: SustainedSettings) -> SustainedMeasurement | Rejection:
+def opponent_fields(tree: Tree, against: OpponentEntry | None) -> dict[str, str | None]:
+    """The fields of a record that say which opponent ran in the library's place."""
+    source, imports = leaderboard.hashes(tree, against) if against is not None else (None, None)
+    name = against.name if against is not None else None
+    return {"opponent": name, "opponent_sha256": source, "opponent_imports_sha256": imports}
+
+
+def outcome_of(
+    candidate: Candidate,
+    paired: Measurement,
+    regime: SustainedSettings,
+    first: Callable[[Candidate], Candidate] = lambda candidate: candidate,
+) -> SustainedMeasurement | Rejection:
+    """Measure a candidate that is built, or that ``first`` builds; its processes end."""
     try:
-        return sustain(verify(candidate), paired, regime)
+        return sustain(verify(first(candidate)), paired, regime)
     except Rejection as rejection:
         return fault_attribution.attribute(candidate, rejection)
     finally:
         candidate.leave()
 
 
-def _record(
-    candidate: Candidate, outcome: SustainedMeasurement | Rejection, environment: Environment
+def record_of(
+    candidate: Candidate, outcome: SustainedMeasurement | Rejection, environment: Environment, **opponent: Any
 ) -> SustainedRecord:
     rejection = outcome if isinstance(outcome, Rejection) else None
     return SustainedRecord(
@@ -154,12 +172,13 @@ def _record(
         families_sha256=candidate.families_sha256,
         environment=environment.with_libraries(candidate.libraries),
         measurement=None if isinstance(outcome, Rejection) else outcome,
+        **opponent,
     )
 
 
 def line(record: SustainedRecord) -> str:
     """One line of a run: the ratio with its interval, clock, power and energy, or the reason why there is none."""
-    name = f"{record.shape_key} {record.iteration}"
+    name = f"{record.shape_key} {record.iteration}{f' against {record.opponent}' if record.opponent else ''}"
     found = record.measurement
     if found is None:
         return f"{record.status.value:<9} {name}  sustained: {record.reason}"

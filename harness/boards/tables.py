@@ -251,6 +251,9 @@ def _notes(row: BoardRow) -> Iterable[str]:
         yield _sustained(row)
     if row.best_opponent is not None:
         yield f"against {row.best_opponent} {figure(row.vs_best, '.4f')} {interval(row.vs_best_low, row.vs_best_high)}"
+    if row.sustained_best_opponent is not None:
+        bounds = interval(row.sustained_vs_best_low, row.sustained_vs_best_high)
+        yield f"sustained against {row.sustained_best_opponent} {figure(row.sustained_vs_best, '.4f')} {bounds}"
     if _unstable(row):
         yield "unstable"
     if row.status != Status.PASSED:

@@ -7,7 +7,7 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import pairs, sustained, tables
+from harness.boards import pairs, sustained, sustained_opponents, tables
 from harness.boards.sustained import SustainedResults
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponents
@@ -119,10 +119,10 @@ def bench(
     traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
-    opposed = opponents or (opponents is None and chosen.iter is None and regime != "sustained")
+    opposed = chosen.iter is None if opponents is None else opponents
+    check_least("sustained-top", sustained_top, 1)
     if opposed:
         Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work
-    check_least("sustained-top", sustained_top, 1)
     if fleet.wanted:
         more = (f"--regime={regime}", f"--sustained-top={sustained_top}", f"--{'' if opposed else 'no-'}opponents")
         further = opposed or regime != "paired"
@@ -130,12 +130,12 @@ def bench(
         return replace(told, text=lambda: leaderboards(chosen.key, chosen).text())
     results = _carry_out(chosen, Stage.BENCH, how, traceback) if regime != "sustained" else Results()
     key = results.records[0].gpu if results.records else chosen.key
-    if opposed:
+    if opposed and regime != "sustained":
         _oppose(chosen, how)
     told = _reply(results)
     if regime == "paired":
         return replace(told, text=lambda: leaderboards(key, chosen).text())
-    held = _sustain(chosen, how, sustained_top)
+    held = _sustain(chosen, how, sustained_top, opposed=opposed)
     if regime == "sustained":
         for shape_key, reason in held.skipped.items():
             console.print(f"{shape_key}: no sustained figure: {reason}", markup=False)
@@ -149,22 +149,30 @@ def bench(
 
 def _oppose(chosen: SelectionOptions, how: MeasureOptions) -> None:
     """Measure the opponents of the chosen problems, and each leader against the strongest, with progress on stderr."""
-    tree = Tree.here()
-    gpu, device = gpus.resolve(chosen.gpu, force=how.force)
-    iterations, _ = tree.scan(gpu.key, chosen.selection)
-    problems = tuple(dict.fromkeys(each.problem for each in iterations))
-    plan = OpponentPlan(tree, gpu, device, problems, how.settings(gpu), how.again)
-    with reporting(2 * len(problems)) as reporter:
+    plan = _opponent_plan(chosen, how)
+    with reporting(2 * len(plan.problems)) as reporter:
         measure(plan, reporter)
         pairs.measure(plan, reporter)
 
 
-def _sustain(chosen: SelectionOptions, how: MeasureOptions, top: int) -> SustainedResults:
-    """Measure the leaders of the chosen problems in the sustained regime, with progress on stderr."""
+def _opponent_plan(chosen: SelectionOptions, how: MeasureOptions) -> OpponentPlan:
+    tree = Tree.here()
+    gpu, device = gpus.resolve(chosen.gpu, force=how.force)
+    iterations, _ = tree.scan(gpu.key, chosen.selection)
+    problems = tuple(dict.fromkeys(each.problem for each in iterations))
+    return OpponentPlan(tree, gpu, device, problems, how.settings(gpu), how.again)
+
+
+def _sustain(chosen: SelectionOptions, how: MeasureOptions, top: int, *, opposed: bool) -> SustainedResults:
+    """Measure leaders and opponents of the chosen problems in the sustained regime, with progress on stderr."""
     gpu, device = gpus.resolve(chosen.gpu, force=how.force)
     plan = Plan(Tree.here(), gpu, device, (), how.settings(gpu), again=how.again)
+    regime = SustainedSettings()
     with reporting(0) as reporter:
-        return sustained.hold(plan, SustainedSettings(), chosen.selection, reporter, top)
+        held = sustained.hold(plan, regime, chosen.selection, reporter, top)
+        if opposed and not gpu.is_cpu:
+            held.records += sustained_opponents.oppose(_opponent_plan(chosen, how), regime, reporter)
+    return held
 
 
 def _carry_out(

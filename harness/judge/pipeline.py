@@ -232,9 +232,13 @@ def judged(candidate: Candidate) -> Rejection | None:
     return None
 
 
+def begin(candidate: Candidate) -> Candidate:
+    """The first stage with a process: ``build``, or ``prepare`` of an opponent."""
+    return prepare(candidate) if isinstance(candidate.iteration, OpponentEntry) else build(candidate)
+
+
 def _measure(candidate: Candidate) -> None:
-    first = prepare if isinstance(candidate.iteration, OpponentEntry) else build
-    bench(verify(first(candidate)))
+    bench(verify(begin(candidate)))
 
 
 def _reject(cause: Cause, complaint: str | None) -> None:

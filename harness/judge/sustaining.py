@@ -116,7 +116,7 @@ def _measurement(
     chips = [phase.chip for pair in pairs for phase in pair if phase.chip is not None]
     reasons = tuple(dict.fromkeys(reason for chip in chips for reason in chip.throttle))
     return SustainedMeasurement(
-        baseline=candidate.referees.baseline,
+        baseline=candidate.baseline_name,
         timer=candidate.gpu.timer(problem),
         ratio=found.ratio,
         ratio_low=found.low,

@@ -61,7 +61,10 @@ class SustainedMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 class SustainedRecord(IterationRecord, frozen=True):
-    """The outcome of one iteration in the sustained regime."""
+    """The outcome of one iteration or opponent in the sustained regime.
+
+    ``opponent`` is set where that opponent ran in the library's place; its hashes are like those of an iteration.
+    """
 
     status: Status
     source_sha256: str
@@ -70,3 +73,6 @@ class SustainedRecord(IterationRecord, frozen=True):
     cause: Cause | None = None
     reason: str | None = None
     measurement: SustainedMeasurement | None = None
+    opponent: str | None = None
+    opponent_sha256: str | None = None
+    opponent_imports_sha256: str | None = None
