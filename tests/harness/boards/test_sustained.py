@@ -1,19 +1,22 @@
 """The sustained regime on the board: which rows take part, and what is said where it names another leader."""
 
+import msgspec
 import pytest
 
 from harness.boards import tables
 from harness.boards.sustained import ON_A_CPU, chosen, leading, line
+from harness.boards.sustained_opponents import expected
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.candidate import Settings
-from harness.records.base import Cause, Status
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.records.base import Cause, RowKind, Status
 from harness.records.results import Record
 from harness.records.store import append
 from harness.runs.run import Plan
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import Checkout
-from tests.harness.examples import record, sustained_record
+from tests.harness.examples import measurement, record, sustained_record
 
 
 @pytest.fixture
@@ -89,3 +92,44 @@ def test_the_command_says_that_a_cpu_has_no_limit(checkout: Checkout) -> None:
     done = checkout.run("bench", "--regime", "sustained")
     assert done.returncode == 0
     assert f"no sustained figure: {ON_A_CPU}" in done.stderr
+
+
+OTHER = """
+from harness.catalog.opponents import Opponent
+OPPONENTS = (
+    Opponent(
+        name="other", what="another kernel", build=print, operators={"matmul": ("f32",)}, architectures=("c",),
+        licence="MIT", source="",
+    ),
+)
+"""
+
+
+def test_the_leader_stands_against_the_strongest_opponent_at_the_limit(ladder: Ladder) -> None:
+    path = ladder.tree.root / "baselines" / "opponents" / "other.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(OTHER)
+    first = ladder.measured(1, 1.05, 1.06)
+    own = {"source_sha256": source_sha256(path), "families_sha256": families_sha256(ladder.tree.root, path)}
+    fields = {"model": "opponents", "iteration": "other", "number": 0, "kind": RowKind.OPPONENT, "shape_key": SHAPE}
+    other = record(environment=ladder.environment, measurement=measurement(1.02, 1.03), **fields, **own)
+    append(ladder.tree.opponents("cpu", SHAPE), other)
+    append(ladder.tree.sustained("cpu", SHAPE, "opponents"), sustained_record(other, 1.10))
+    keep(ladder, first, 1.06)
+    keep(ladder, first, 0.965, opponent="other")
+    (board,) = ladder.boards()
+    assert board.sustained_best_opponent is not None
+    assert board.sustained_best_opponent.sustained_ratio == 1.10
+    row = board.rows[0]
+    assert (row.sustained_ratio, row.sustained_vs_best, row.sustained_best_opponent) == (1.06, 0.965, "other")
+    said = " ".join(tables.leaderboard(board).split())
+    assert "sustained against other 0.9650 [0.9621, 0.9679]" in said
+
+
+def test_a_pair_at_the_limit_is_what_both_ratios_say(ladder: Ladder) -> None:
+    made = ladder.measured(1, 1.05, 1.06)
+    assert made.measurement is not None
+    row = ladder.rows()[0]
+    found = expected(made.measurement, msgspec.structs.replace(row, ratio=1.10, ratio_low=1.09))
+    assert found.ratio == pytest.approx(1.055 / 1.10)
+    assert found.ratio_high == pytest.approx(1.06 / 1.09)
