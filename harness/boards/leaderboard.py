@@ -12,7 +12,7 @@ from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
-from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.judge.facts.hashes import families_sha256, judge_sha256, reading, source_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.base import Cause, Environment, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
@@ -182,6 +182,7 @@ class Board:
         return max(rows, key=lambda row: row.sustained_ratio or 0, default=None)
 
 
+@reading()
 def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], list[str]]:
     """Every problem's boards, the newest environment first, and complaints about unreadable lines and files.
 

@@ -6,6 +6,8 @@ An unused family or operator is in no hash, so adding one makes nothing stale.
 import ast
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,8 @@ JUDGE: Final = "harness/judge"
 OPERATORS: Final = "harness/operators"
 BASELINES: Final = "baselines"
 
+# Direct imports of a file -> the hash of all that they lead to; None where files may change.
+_followed: Final[ContextVar[dict[tuple[Path, frozenset[Path]], str] | None]] = ContextVar("followed", default=None)
 _INERT: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
@@ -27,9 +31,25 @@ def source_sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@contextmanager
+def reading() -> Iterator[None]:
+    """For its duration no file changes, so imports that hundreds of iterations share are followed once."""
+    token = _followed.set({})
+    try:
+        yield
+    finally:
+        _followed.reset(token)
+
+
 def families_sha256(root: Path, path: Path) -> str:
     """Hash of the modules that ``families`` names."""
-    return _digest(root, families(root, path))
+    known = _followed.get()
+    if known is None:
+        return _digest(root, families(root, path))
+    key = root, frozenset(each for package in _packages_of(root, path) for each in _imports(root, path, package))
+    if key not in known:
+        known[key] = _digest(root, families(root, path))
+    return known[key]
 
 
 def families(root: Path, path: Path) -> list[Path]:
@@ -37,8 +57,11 @@ def families(root: Path, path: Path) -> list[Path]:
 
     Of an opponent's file: the modules under baselines/ and harness/operators/.
     """
-    packages = (BASELINES, OPERATORS) if path.is_relative_to(root / BASELINES) else (FAMILIES,)
-    return sorted(set().union(*(_closure(root, path, package) for package in packages)))
+    return sorted(set().union(*(_closure(root, path, package) for package in _packages_of(root, path))))
+
+
+def _packages_of(root: Path, path: Path) -> tuple[str, ...]:
+    return (BASELINES, OPERATORS) if path.is_relative_to(root / BASELINES) else (FAMILIES,)
 
 
 @cache

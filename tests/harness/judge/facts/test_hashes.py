@@ -8,7 +8,7 @@ import pytest
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.judge.facts.hashes import families_sha256, judge_sha256, reading, source_sha256
 from harness.operators import OPERATORS
 from tests.harness.checkout import ROOT
 
@@ -124,6 +124,17 @@ def test_the_iterations_own_source_is_not_in_the_hash_of_its_families(root: Path
 @pytest.mark.parametrize("source", ["def (", "\0", "-" * 50_000 + "1", "from . import x", "from .... import x"])
 def test_a_source_that_cannot_be_followed_has_a_hash_all_the_same(root: Path, source: str) -> None:
     assert families_sha256(root, iteration(root, source)) == families_sha256(root, iteration(root, ""))
+
+
+def test_while_nothing_changes_shared_imports_are_followed_once(root: Path) -> None:
+    one, other = iteration(root), root / "tuning" / "iter002_other.py"
+    other.write_text("from kernels import unrelated\n")
+    expected = [families_sha256(root, each) for each in (one, other)]
+    with reading():
+        assert [families_sha256(root, each) for each in (one, other)] == expected
+        (root / "kernels/common.py").write_text("CHANGED = 1\n")
+        assert families_sha256(root, one) == expected[0]  # not followed again
+    assert families_sha256(root, one) != expected[0]
 
 
 def test_moving_code_between_files_changes_the_hash(root: Path) -> None:
