@@ -206,7 +206,7 @@ def _on_many(
     plan = _plan(chosen, upto, how, needs_device=fleet.address is None)
     narrowed = (f"--{name}={value}" for name in ("model", "iter") if (value := getattr(chosen, name)) is not None)
     words = (upto.value, "--gpu", plan.gpu.key, *narrowed, *how.words, *more)
-    done = driver.run(driver.Fleet(plan, words, fleet.address, most, further=further and not plan.gpu.is_cpu))
+    done = driver.run(driver.Fleet(plan, words, fleet.address, most, further=further))
     if traceback:
         _show_tracebacks(done.results)
     told, held = _reply(done.results), SustainedResults(done.sustained)

@@ -1,0 +1,132 @@
+"""A fleet on a Ray cluster of three hosts, each with simulated GPUs: one command, one notebook, each ladder once."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitCode
+from tests.harness.checkout import one_line, until
+from tests.harness.extras.fleet.conftest import SHAPES, Notebook
+
+pytest.importorskip("ray", reason="the extra fleet is not installed")
+pytestmark = pytest.mark.slow
+SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@dataclass
+class Hosts:
+    """A Ray cluster by Ray's own command line: a head without GPUs, to which a test adds hosts."""
+
+    notebook: Notebook
+    folder: Path  # with a short name, for Ray's sockets
+    port: int
+    client_port: int
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def client(self) -> str:
+        return f"ray://127.0.0.1:{self.client_port}"
+
+    def head(self) -> None:
+        ports = (f"--port={self.port}", f"--ray-client-server-port={self.client_port}")
+        self._start("--head", *ports, "--include-dashboard=false", f"--temp-dir={self.folder}")
+
+    def add(self, seats: int = 1) -> subprocess.Popen[bytes]:
+        return self._start(f"--address={self.address}", f'--resources={{"tilebench_cpu": {seats}}}')
+
+    def lose(self, host: subprocess.Popen[bytes]) -> None:
+        os.killpg(host.pid, signal.SIGKILL)
+        host.wait()
+
+    def _start(self, *options: str) -> subprocess.Popen[bytes]:
+        ray = Path(sys.executable).with_name("ray")
+        log = self.folder.with_name(f"{self.folder.name}-{len(self.started)}.log")
+        with log.open("wb") as said:
+            made = subprocess.Popen(
+                [ray, "start", "--num-cpus=0", f"--object-store-memory={80 << 20}", "--block", *options],
+                env=self.notebook.environment(**SETTINGS),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+        self.started.append(made)
+        assert until(lambda: b"--block" in log.read_bytes() or made.poll() is not None, 90)
+        assert made.poll() is None, log.read_text()
+        return made
+
+
+@pytest.fixture
+def hosts(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    base = Path(tempfile.mkdtemp(prefix="tb", dir="/tmp"))
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        made = Hosts(notebook, base / "ray", one.getsockname()[1], other.getsockname()[1])
+    made.head()
+    yield made
+    for process in notebook.processes():
+        process.kill()
+    for host in made.started:
+        host.wait()
+    shutil.rmtree(base)
+
+
+def whole(notebook: Notebook, steps: int) -> bool:
+    names = {each.shape_key for each in notebook.records()}
+    return notebook.names() == sorted((name, f"iter{step:03d}_step") for name in names for step in range(steps))
+
+
+@pytest.mark.parametrize("way", ["address", "client"])
+def test_three_hosts_share_one_notebook(notebook: Notebook, hosts: Hosts, way: str) -> None:
+    for shape in SHAPES:
+        notebook.ladder(shape, 3)
+    for seats in (1, 2, 1):
+        hosts.add(seats)
+    code, said = notebook.run(RAY_ADDRESS=getattr(hosts, way), PACE_S="0.3")
+    assert code == ExitCode.PASSED, said
+    assert notebook.printed == "24 0\n"
+    assert whole(notebook, 3)
+    assert notebook.left() == []
+    assert until(lambda: not notebook.seats() and not notebook.stubs(), 10)
+
+
+def test_a_lost_host_costs_no_record(notebook: Notebook, hosts: Hosts) -> None:
+    for shape in SHAPES[:4]:
+        notebook.ladder(shape, 5)
+    lost, _ = hosts.add(), hosts.add()
+    driver = notebook.start(RAY_ADDRESS=hosts.address, PACE_S="0.7")
+    assert until(lambda: len(notebook.records()) >= 3, 60)
+    hosts.lose(lost)
+    assert driver.wait(240) == ExitCode.PASSED, notebook.said
+    assert "was lost with" in notebook.said
+    assert whole(notebook, 5)
+
+
+def test_a_cluster_without_gpus_is_refused(notebook: Notebook, hosts: Hosts) -> None:
+    notebook.ladder(SHAPES[0], 1)
+    code, said = notebook.run(RAY_ADDRESS=hosts.address)
+    assert code == ExitCode.INFRASTRUCTURE
+    assert "no GPU of key cpu can be used" in one_line(said)
+
+
+def test_a_cluster_that_does_not_answer_is_named(notebook: Notebook) -> None:
+    notebook.ladder(SHAPES[0], 1)
+    code, said = notebook.run(RAY_ADDRESS="ray://127.0.0.1:1")
+    assert code == ExitCode.INFRASTRUCTURE
+    assert "Ray at ray://127.0.0.1:1 does not answer" in one_line(said)
