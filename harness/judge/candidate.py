@@ -129,12 +129,6 @@ class Candidate:
     def baseline_name(self) -> str:
         return self.referees.baseline if self.against is None else self.against.name
 
-    def abort(self) -> None:
-        """End the contestant's process from another thread; the thread that waits for it sees that it ended."""
-        contestant = self.contestant
-        if contestant is not None:
-            contestant.kill()
-
     def leave(self) -> None:
         """End its processes, whatever became of them."""
         if self.contestant is not None:

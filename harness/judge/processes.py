@@ -101,6 +101,14 @@ def _ensure_forkserver() -> None:
         named.unlink()
 
 
+def end_forkserver() -> None:
+    """Kill the forkserver, and with it all that came from it: who waits for its imports goes on at once."""
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    if server is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(server, signal.SIGKILL)
+
+
 class _Popen(popen_forkserver.Popen):
     """Serialises ``poll()``: only one thread can read the exit code from its pipe.
 
@@ -302,7 +310,11 @@ class Contestant(SideProcess):
         self._stack = os.open(self.scratch / STACK_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch, self.opponent)
-        super().__init__(self.body, brief, memory_limit_bytes(builders))
+        try:
+            super().__init__(self.body, brief, memory_limit_bytes(builders))
+        except BaseException:  # the forkserver is gone, or the run is being stopped
+            self._tidy()
+            raise
 
     def resume(self) -> None:
         """Give it the device: it may now use the memory that builders shared."""
@@ -349,6 +361,9 @@ class Contestant(SideProcess):
 
     def end(self) -> None:
         super().end()
+        self._tidy()
+
+    def _tidy(self) -> None:
         for descriptor in (self._output, self._stack):
             with contextlib.suppress(OSError):  # closed by an earlier end
                 os.close(descriptor)

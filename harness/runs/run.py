@@ -16,7 +16,7 @@ from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
-from harness.judge.processes import start_forkserver
+from harness.judge.processes import end_forkserver, start_forkserver
 from harness.judge.verdicts import verdict
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
@@ -176,8 +176,7 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
 
     def abort() -> None:
         stopped.set()
-        for candidate in entered:
-            candidate.abort()
+        end_forkserver()
 
     window = CPU_BATCH if apart else 2 * jobs
     try:

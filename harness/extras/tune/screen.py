@@ -16,7 +16,7 @@ from harness.extras.tune.stopwatch import CompileCandidate, StopwatchAnswer, Tim
 from harness.extras.tune.survey import SpaceEntry
 from harness.judge.candidate import Settings
 from harness.judge.child.brief import Brief
-from harness.judge.processes import Ended, Worker, memory_limit_bytes
+from harness.judge.processes import Ended, Worker, end_forkserver, memory_limit_bytes
 from harness.machine import cores
 from harness.machine.interruption import heed
 from harness.records.base import Cause
@@ -60,8 +60,7 @@ class Screen:
     def abort(self) -> None:
         """End all processes, also those that a thread is about to start."""
         self._stopped.set()
-        for process in list(self.processes):
-            process.kill()
+        end_forkserver()
 
     def _compile(self, number: int, entry: SpaceEntry) -> Screened | None:
         """None if the candidate compiled."""

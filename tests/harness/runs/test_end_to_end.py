@@ -368,6 +368,35 @@ def test_interrupted_it_says_so_in_one_line_and_cleans_up(checkout: Checkout, nu
     assert {record.status for record in checkout.records()} == {"passed"}
 
 
+IMPORTING = """import sys, time
+print("importing", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("harness/cli/__init__.py", "tilebench: stopped before it began"),
+        (
+            "harness/judge/child/preload.py",
+            "tilebench: stopped; what was measured is recorded, and the same command continues",
+        ),
+    ],
+)
+def test_interrupted_while_it_imports_it_waits_for_no_import(checkout: Checkout, module: str, says: str) -> None:
+    checkout.ladder(())
+    (checkout.root / module).write_text(IMPORTING)
+    with checkout.started("bench", *BUDGET) as process:
+        assert until(lambda: "importing" in checkout.said)
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(300)
+    assert process.returncode == 3
+    assert one_line(checkout.said) == says
+    assert until(lambda: checkout.processes() == []), checkout.processes()
+    assert checkout.leftovers() == []
+
+
 def test_of_two_runs_at_once_the_second_is_refused_in_one_line(checkout: Checkout) -> None:
     checkout.ladder((4, 8))
     with checkout.started("bench", "--budget", "1") as process:
