@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import os
 import re
+import string
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import baseline_module, baseline_name
 from harness.judge.facts.problem import Problem, parse_shape_key
 
-PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."  # no two ideas may be equal
 DEFAULT_TAG: Final = "next_idea"
 MODEL: Final = "tilebench"  # of the starter ladders
 WIDTH: Final = 120
@@ -68,8 +68,9 @@ def new(
     """Write the next iteration of a ladder, a copy of its parent to edit, and return its path.
 
     ``parent`` is ``3``, ``003``, ``iter003`` or ``iter003_tag``, by default the newest. An empty ladder gets iter000
-    first. A child of iter000 pins a family that fits the problem. ``idea`` is the number of an idea of the parent's
-    profile, by default the first untried; 0 takes none. Raises UsageError.
+    first. A child of iter000 pins a family that fits the problem, or is a skeleton where none takes the operator.
+    ``idea`` is the number of an idea of the parent's profile, by default the first untried; 0 takes none. Raises
+    UsageError.
     """
     gpu, problem = gpus.find(gpu_key), parse_shape_key(shape)
     check_model(model)
@@ -85,14 +86,16 @@ def new(
             raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
         chosen = suggested(tree, base, idea)
         tag = tag or (chosen.tag if chosen else DEFAULT_TAG)
-        says = chosen.sentence if chosen else PLACEHOLDER.format(name=names.name_of(number, tag))
+        says = chosen.sentence if chosen else contract.PLACEHOLDER.format(name=names.name_of(number, tag))
         if base is not None and base.number > 0:
             source = _taken_over(base, says, chosen.config if chosen else {}, tree.short(base.path))
             return _write(tree, folder, number, tag, source).path
         # A copy of iter000 would call the library, which no other iteration may.
-        draft = Families.of(tree.root).draft(problem, gpu)
+        families = Families.of(tree.root)
+        draft = families.draft(problem, gpu) if families.taking(problem, gpu) else None
         base = base or _baseline(tree, folder, problem)
-        return _write(tree, folder, number, tag, kernel(draft.family, says, draft.config, base.name)).path
+        pinned = kernel(draft.family, says, draft.config, base.name) if draft else None
+        return _write(tree, folder, number, tag, pinned or skeleton(problem, gpu, says, base.name)).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:
@@ -212,6 +215,41 @@ def kernel(family: str, idea: str, config: Mapping[str, object], parent: str, *,
         returns="Program",
         result=f"compiled({function}, problem, **CONFIG)" if wrapped else f"{function}(problem, **CONFIG)",
     )
+
+
+def skeleton(problem: Problem, gpu: Gpu, idea: str, parent: str) -> str:
+    """The source of an iteration with a kernel of its own, which compiles and writes zeros."""
+    inputs = string.ascii_uppercase[: len(problem.inputs)]
+    rank = len(problem.output_shape)
+    lead = [f"output_shape[{axis}]" for axis in range(rank - 1)] or ["1"]
+    blocks = [f"b{axis}" for axis in range(len(lead))]
+    index = ", ".join([*blocks, "i"] if rank > 1 else ["i"])
+    parameters = "\n".join(f"        {name}: T.Tensor({name}_shape, {name}_dtype)," for name in (*inputs, "output"))
+    tensors = ", ".join(f"({name}_shape, {name}_dtype)" for name in (*inputs, "output"))
+    lanes = "T.serial" if gpu.is_cpu else "T.Parallel"
+    threads = "" if gpu.is_cpu else ', threads=CONFIG["threads"]'
+    text = _TEMPLATE.format(
+        docstring=_docstring(idea),
+        imports=f"import tilelang{'.cpu' if gpu.is_cpu else ''}.language as T\n\n"
+        "from harness.iteration import Problem, Program, bench_with, main, verify_with",
+        parent=_literal(parent),
+        config=_pinned({} if gpu.is_cpu else {"threads": 128}),
+        returns="Program",
+        result="Program(kernel)",
+    )
+    body = f"""\
+    {tensors} = problem.tensors
+
+    @T.prim_func
+    def kernel(
+{parameters}
+    ):
+        with T.Kernel({", ".join(lead)}{threads}) as {blocks[0] if len(blocks) == 1 else f"({', '.join(blocks)})"}:
+            for i in {lanes}(output_shape[{rank - 1}]):
+                output[{index}] = 0  # compute the element here
+
+    return"""
+    return text.replace("    return", body, 1)
 
 
 def _docstring(idea: str) -> str:

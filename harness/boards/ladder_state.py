@@ -73,8 +73,9 @@ class LadderState(msgspec.Struct, frozen=True):
     """The ladder of one problem, under one model's name, on one GPU key.
 
     ``best`` is the last iteration that the board keeps. ``parent`` is the one to start from: the best, or the fastest
-    kernel where the best is the library. ``attempts`` is how many sources of one iteration may fail to compile.
-    Seconds are of the device for measuring and of the compilers for building, over all records.
+    kernel where the best is the library, or the newest that was not refused. ``attempts`` is how many sources of one
+    iteration may fail to compile. Seconds are of the device for measuring and of the compilers for building, over all
+    records.
     """
 
     gpu: str
@@ -158,7 +159,8 @@ def _leaders(steps: tuple[LadderStep, ...]) -> tuple[LadderStep | None, str | No
     if best is not None and best.number > 0:
         return best, best.iteration
     fastest = next((each.iteration for each in current if each.number > 0), None)
-    return best, fastest or (steps[-1].iteration if steps else None)
+    sound = [each.iteration for each in steps if each.number == 0 or each.status in (Status.PASSED, NOT_MEASURED)]
+    return best, fastest or (sound[-1] if sound else None)
 
 
 def _bound(tree: Tree, iterations: list[Iteration]) -> LadderBound | None:

@@ -119,8 +119,7 @@ class Families:
 
     def draft(self, problem: Problem, gpu: Gpu) -> Draft:
         """The first kernel for a problem; raises UsageError where no family takes the problem."""
-        taking = [each for each in self.members if problem.operator in each.operators]
-        here = [each for each in taking if gpu.arch in each.architectures]
+        here = self.taking(problem, gpu)
         for family in here:
             draft = family.draft(problem, gpu) if family.refusal(problem, gpu) is None else None
             if draft is not None:
@@ -129,10 +128,14 @@ class Families:
         if here:
             refusals = filter(None, (each.refusal(problem, gpu) for each in here))
             reason = next(refusals, f"{problem} as its first kernel; tune one of {', '.join(e.name for e in here)}")
-        elif taking:
+        elif taking := [each for each in self.members if problem.operator in each.operators]:
             elsewhere = sorted({arch for each in taking for arch in each.architectures})
             reason += f" on {_place(gpu)}; one does on {', '.join(elsewhere)}"
         raise UsageError(f"no family in {FAMILIES}/ takes {reason}")
+
+    def taking(self, problem: Problem, gpu: Gpu) -> list[Family]:
+        """The families that take a problem's operator on a GPU, though some may refuse this problem."""
+        return [each for each in self.members if problem.operator in each.operators and gpu.arch in each.architectures]
 
     def searched(self, problem: Problem, gpu: Gpu) -> Family:
         """The family that ``tune`` searches by default; raises UsageError where none takes the problem."""

@@ -56,6 +56,7 @@ def new(
     """Write the next iteration, a copy of its parent to edit; an empty ladder gets iter000 first."""
     shape, model = chosen.ladder("new", "gives the number itself, and --from names the parent")
     tree = Tree.here()
+    parent = parent or ladder_state.state(tree, chosen.key, shape, model, BuildOptions().attempts)[0].parent
     path = scaffold.new(tree, chosen.key, shape, model, parent, tag, idea)
     return Reply(NewData(str(path)), lambda: tree.short(path))
 

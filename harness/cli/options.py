@@ -19,7 +19,8 @@ Json = Annotated[bool, Parameter(negative="", help="Print one JSON document on s
 Traceback = Annotated[bool, Parameter(negative="", help="Show all that Python and the compilers said of a failure.")]
 TableFormat = Annotated[str, Parameter(help="A table format of the package tabulate.")]
 Parent = Annotated[
-    str | None, Parameter(name=("--from", "--parent"), help="The parent of the new iteration; by default the newest.")
+    str | None,
+    Parameter(name=("--from", "--parent"), help="The parent of the new iteration; new takes the best that passed."),
 ]
 
 

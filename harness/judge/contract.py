@@ -36,6 +36,9 @@ LIBRARY_CALLS: Final = frozenset(
 )  # fmt: skip
 # Tensors have these methods, and TileLang has none of the same name.
 LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner", "mv"}
+# What `new` writes as the idea of an iteration; no two ideas may be equal, so it names the iteration.
+PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."
+TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 TORCH_NAMES: Final = frozenset({"torch", "F"})
 TUNING_NAME: Final = re.compile(
     r"block_\w+|bM|bN|bK|num_\w+|threads|stages|cluster_\w+|group_\w+|consumer_\w+|vector_\w+|unroll\w*|policy|panel\w*"
@@ -93,6 +96,8 @@ def _idea(module: ast.Module) -> str:
     if not docstring:
         raise Breach(1, "no docstring; the first line must be one sentence, the idea")
     idea = " ".join(docstring.split())
+    if TO_REPLACE.match(idea):
+        raise Breach(1, "the docstring is still that of `new`; say in its place what changes and why")
     if not idea.isprintable():
         raise Breach(1, "the docstring holds characters that cannot be printed")
     if "\n\n" in docstring.strip() or re.search(r"[.!?]\s+[A-Z]", idea) or not idea.endswith((".", "!", "?")):

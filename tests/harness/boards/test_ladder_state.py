@@ -9,6 +9,7 @@ from harness.authoring import ideas, scaffold
 from harness.boards import ladder_state
 from harness.boards.ladder_state import LadderState
 from harness.catalog.tree import Selection, Tree
+from harness.judge import contract
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.records.base import SCHEMA, Cause, Status
 from harness.records.builds import Build, BuildRecord
@@ -33,7 +34,8 @@ def state(tree: Tree) -> LadderState:
 def outcome(tree: Tree) -> Outcome:
     """Three iterations, and a function that records an outcome of one of them."""
     for tag in ("slow", "fast"):
-        scaffold.new(tree, *PLACE, None, tag)
+        path = scaffold.new(tree, *PLACE, None, tag)
+        path.write_text(path.read_text().replace(contract.PLACEHOLDER.format(name=path.stem), f"It is {tag}."))
     iterations = {each.number: each for each in tree.scan("cpu", Selection())[0]}
 
     def append_outcome(number: int, low: float, **changes: Any) -> None:
@@ -60,9 +62,17 @@ def test_what_is_new_is_not_measured_and_says_its_idea(tree: Tree, outcome: Outc
     found = state(tree)
     assert [each.tag for each in found.iterations] == ["torch_matmul", "slow", "fast"]
     assert {each.status for each in found.iterations} == {"not measured"}
-    assert found.iterations[2].idea == scaffold.PLACEHOLDER.format(name="iter002_fast")
+    assert found.iterations[2].idea == "It is fast."
     assert "block_N=" in (found.iterations[1].config or "")
     assert (found.best, found.parent) == (None, "iter002_fast")
+
+
+def test_what_was_refused_is_no_parent(tree: Tree, outcome: Outcome) -> None:
+    refused: dict[str, Any] = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
+    outcome(2, 1.0, **refused)
+    assert state(tree).parent == "iter001_slow"
+    outcome(1, 1.0, **refused)
+    assert state(tree).parent == "iter000_torch_matmul"
 
 
 def test_the_library_is_best_and_the_fastest_kernel_is_the_parent(tree: Tree, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from harness.catalog.families import CHECKOUT, DESCRIPTION, Families, Family, im
 from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
 from harness.extras.profile import advice
+from harness.judge import contract
 from harness.judge.facts.hashes import families_sha256
 from harness.judge.facts.problem import parse_shape_key
 from tests.harness.checkout import ROOT, Checkout
@@ -110,6 +111,7 @@ def describe(folder: Path, name: str = "kernels.a.a", more: str = "") -> Path:
 def test_new_finds_a_family_in_a_new_folder(extended: Checkout) -> None:
     path = scaffold.new(extended.tree, "cpu", SHAPE, "me", None)
     assert "from kernels.mine import relu_loops\n" in path.read_text()
+    path.write_text(path.read_text().replace(contract.PLACEHOLDER.format(name=path.stem), "The first."))
     done = extended.run("verify", "--gpu", "cpu", "--shape", SHAPE, "--model", "me", "--iter", "1")
     assert done.returncode == 0, done.stderr
 
