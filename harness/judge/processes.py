@@ -102,7 +102,7 @@ def _ensure_forkserver() -> None:
 
 
 def end_forkserver() -> None:
-    """Kill the forkserver, and with it all that came from it: who waits for its imports goes on at once."""
+    """Kill the forkserver and all that came from it; a thread that waits for its imports goes on at once."""
     server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     if server is not None:
         with contextlib.suppress(ProcessLookupError):
