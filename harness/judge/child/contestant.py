@@ -53,8 +53,12 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
 
 
 def _opponent(brief: Brief) -> Callable[[Problem], object]:
-    """The ``build`` of an opponent; its package may keep caches in the home folder."""
-    os.environ["HOME"] = str(brief.scratch)
+    """The ``build`` of an opponent; its package may keep caches in the home folder.
+
+    Triton and torch have noted the folder of the forkserver's user already, so each is told by its own variable.
+    """
+    for variable in ("HOME", "TRITON_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
+        os.environ[variable] = str(brief.scratch)
     return next(each.build for each in described_in(brief.path) if each.name == brief.opponent)
 
 
