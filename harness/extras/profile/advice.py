@@ -1,11 +1,11 @@
-"""What to try next: the contract's ideas for each bound, turned on one kernel, with the figures that suggest them."""
+"""What to try next: the ideas for each bound, applied to one kernel, with the figures that suggest them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
-from harness.extras.profile.bottleneck import BUSY, FULL, NEAR, SATURATED
+from harness.extras.profile.bottleneck import BUSY, COMPUTE_UNITS, FULL, MEMORY_LEVELS, NEAR, SATURATED
 from harness.extras.profile.case import Case
 from harness.judge.facts.architectures import WARP_GROUP, has_wgmma
 from harness.records.profiles import Bound, Idea
@@ -14,7 +14,7 @@ MOST_IDEAS: Final = 5
 GOOD_FILL: Final = 0.9  # of the last wave and those before it together
 CONFLICTS: Final = 0.05  # of all passes through shared memory
 SHORT_LOOP: Final = 16  # steps of K, under which an epilogue weighs
-TRAFFIC: Final = 1.5  # times the bytes that must move at least
+TRAFFIC: Final = 1.5  # of the fewest bytes that must move
 TILE_SIZES: Final = ((64, 128, 256), (64, 128, 192, 256))  # rows, columns: what WGMMA takes without narrow instructions
 
 
@@ -41,7 +41,7 @@ def _pointed(idea: Idea, families: str | None) -> Idea:
 
 
 def larger_tile(case: Case) -> Iterator[Idea]:
-    """Twice the columns, or twice the rows: operands are read once per tile, so bytes per flop fall."""
+    """Double the columns or the rows: each tile reads its operands once, so bytes per flop fall."""
     tile = case.tile
     if tile is None:
         yield Idea("larger_tile", "a larger block_M or block_N", f"{_busiest(case)} and a tile reads each operand once")
@@ -74,7 +74,7 @@ def larger_tile(case: Case) -> Iterator[Idea]:
 
 
 def more_stages(case: Case) -> Iterator[Idea]:
-    """A deeper ring, whole stages or, where none fits, stages of half the depth."""
+    """Add whole stages to the ring or, where none fits, halve their depth."""
     tile, stages = case.tile, case.number("num_stages")
     if (case.figures.get("tensor_pct") or 0) >= SATURATED.value:
         return
@@ -106,7 +106,7 @@ def more_stages(case: Case) -> Iterator[Idea]:
 
 
 def prefetch(case: Case) -> Iterator[Idea]:
-    """Loads that run ahead on their own."""
+    """Let loads run ahead on their own."""
     if not case.figures.get("tma_pct") and has_wgmma(case.gpu.arch):
         yield Idea(
             "warp_specialized",
@@ -134,7 +134,7 @@ def prefetch(case: Case) -> Iterator[Idea]:
 
 
 def tensor_cores(case: Case) -> Iterator[Idea]:
-    """The tensor pipe at all, and its wide instructions."""
+    """Use the tensor pipe, and its wide instructions."""
     tensor = case.figures.get("tensor_pct")
     if tensor is None or case.problem.input == "float32":
         return
@@ -153,7 +153,7 @@ def tensor_cores(case: Case) -> Iterator[Idea]:
 
 
 def more_threads(case: Case) -> Iterator[Idea]:
-    """Two warp groups that share the tile: one multiplies while the other does not."""
+    """Let two warp groups share the tile: one multiplies while the other does not."""
     tile, threads = case.tile, case.computing_threads
     if tile is None or threads is None or threads > WARP_GROUP or tile[0] < 128:
         return
@@ -168,7 +168,7 @@ def more_threads(case: Case) -> Iterator[Idea]:
 
 
 def less_overhead(case: Case) -> Iterator[Idea]:
-    """What a saturated pipe still leaves: the start, the end and the epilogue of each tile."""
+    """Save the start, the end and the epilogue of each tile, which a saturated pipe leaves."""
     tensor, active = case.figures.get("tensor_pct"), case.figures.active_pct
     if tensor is None or active is None:
         return
@@ -189,7 +189,7 @@ def less_overhead(case: Case) -> Iterator[Idea]:
 
 
 def turns(case: Case) -> Iterator[Idea]:
-    """One group's epilogue under the other's main loop, where the main loop is short."""
+    """Run one group's epilogue under the other's main loop, where the main loop is short."""
     tile, tensor = case.tile, case.figures.get("tensor_pct")
     if tile is None or tensor is None or case.dims is None or case.config.get("persistent") is not True:
         return
@@ -204,7 +204,7 @@ def turns(case: Case) -> Iterator[Idea]:
 
 
 def locality(case: Case) -> Iterator[Idea]:
-    """Tiles in an order in which those at work at the same time share operands in L2."""
+    """Order tiles so that those computed at the same time share operands in L2."""
     traffic, hit = case.figures.dram_bytes, case.figures.get("l2_hit_pct")
     if traffic is None or hit is None or traffic < TRAFFIC * case.problem.bytes:
         return
@@ -221,7 +221,7 @@ def locality(case: Case) -> Iterator[Idea]:
 
 
 def multicast(case: Case) -> Iterator[Idea]:
-    """Two blocks that share an operand load it once."""
+    """Let two blocks that share an operand load it once."""
     level = case.figures.get("l2_pct")
     rows, columns = case.number("cluster_M"), case.number("cluster_N")
     if level is None or rows != 1 or columns != 1 or case.dims is None:
@@ -236,7 +236,7 @@ def multicast(case: Case) -> Iterator[Idea]:
 
 
 def smaller_tile(case: Case) -> Iterator[Idea]:
-    """More blocks than there are SMs, where the grid leaves SMs idle."""
+    """Make more blocks, where the grid leaves SMs idle."""
     tile = case.tile
     sms = int(case.figures.get("sms") or case.gpu.sms or 0)
     if tile is None or case.dims is None or not sms:
@@ -252,7 +252,7 @@ def smaller_tile(case: Case) -> Iterator[Idea]:
 
 
 def one_wave(case: Case) -> Iterator[Idea]:
-    """Short kernels pay for what comes before the first and after the last k step."""
+    """Shorten what comes before the first and after the last k step."""
     active = case.figures.active_pct
     if active is None or active >= FULL.value:
         return
@@ -272,7 +272,7 @@ def one_wave(case: Case) -> Iterator[Idea]:
 
 
 def occupancy(case: Case) -> Iterator[Idea]:
-    """More blocks an SM, where warps that wait are what the schedulers lack; not for a warp-specialised kernel."""
+    """Fit more blocks on an SM, where schedulers lack ready warps; not for a warp-specialised kernel."""
     warps = case.figures.get("warps_pct")
     if case.is_warp_specialised or warps is None or warps >= BUSY.value:
         return
@@ -282,7 +282,7 @@ def occupancy(case: Case) -> Iterator[Idea]:
     yield Idea(
         "more_blocks_per_sm",
         f"a block that takes less of the {scarce}, so that more of them fit an SM",
-        f"{warps:.0f}% of the warps are there to hide latency, and {min(by_registers, by_shared):.0f} blocks fit",
+        f"{warps:.0f}% of the warps that fit an SM are resident, and {min(by_registers, by_shared):.0f} blocks fit",
     )
 
 
@@ -305,7 +305,7 @@ def coalescing(case: Case) -> Iterator[Idea]:
     excess, sectors = case.figures.get("excess_sectors"), case.figures.get("global_sectors")
     if not excess or not sectors or excess / sectors < CONFLICTS:
         return
-    because = f"{100 * excess / sectors:.0f}% of the sectors that global accesses ask for carry nothing that is needed"
+    because = f"{100 * excess / sectors:.0f}% of the sectors that global accesses request are not needed"
     tile = case.tile
     if case.config.get("epilogue") == "direct" and tile is not None:
         yield Idea(
@@ -332,7 +332,7 @@ def bank_conflicts(case: Case) -> Iterator[Idea]:
 
 
 def wide_wgmma(case: Case) -> Iterator[Idea]:
-    """Each 64-row WGMMA reads its columns of B again: the wider it is, the fewer bytes per flop."""
+    """Widen the WGMMA: each one of 64 rows reads its columns of B again."""
     shared, tile = case.figures.get("shared_pct"), case.tile
     if shared is None or tile is None or tile[1] >= 256 or not case.uses_wgmma:
         return
@@ -345,7 +345,7 @@ def wide_wgmma(case: Case) -> Iterator[Idea]:
 
 
 def waves(case: Case) -> Iterator[Idea]:
-    """Tiles that fill the last wave."""
+    """Choose tiles that fill the last wave."""
     tile = case.tile
     if tile is not None:
         yield from _fuller(case, "full_waves", lambda new: new[0] * new[1] >= tile[0] * tile[1] // 2)
@@ -384,15 +384,7 @@ def _changed(case: Case, config: dict[str, int]) -> dict[str, int | str | bool]:
 
 def _busiest(case: Case) -> str:
     """The unit that limits, with its share; for a bound without one, the DRAM."""
-    names = {
-        "tensor pipe": "tensor_pct",
-        "DRAM": "dram_pct",
-        "L2": "l2_pct",
-        "shared memory": "shared_pct",
-        "FMA pipe": "fma_pct",
-        "ALU pipe": "alu_pct",
-        "issue slots": "issue_pct",
-    }
+    names = {name: figure for figure, name in (COMPUTE_UNITS | MEMORY_LEVELS).items()}
     limiter = case.verdict.limiter or ""
     value = case.figures.get(names[limiter]) if limiter in names else None
     if value is None:
@@ -408,7 +400,7 @@ def _wait(case: Case) -> str:
     return f"{share:.0f}% of all waiting is {reason}"
 
 
-# The contract's table: what to try for each bound, in this order.
+# What to try for each bound, in this order.
 TABLE: Final[dict[Bound, tuple[Suggest, ...]]] = {
     Bound.MEMORY: (larger_tile, locality, wide_wgmma, multicast, more_stages),
     Bound.COMPUTE: (tensor_cores, more_threads, less_overhead, turns, larger_tile, prefetch, multicast, more_stages),

@@ -46,46 +46,37 @@ def raced(entries: Sequence[SpaceEntry], order: Sequence[RankedCandidate], ties:
     """The idea of a winner by race: one sentence. ``order`` is best first, and its first ``ties`` + 1 were left."""
     winner = order[0]
     assert winner.estimate is not None
-    searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
-    found = f"ratio {winner.estimate.ratio:.4f} to {baseline} in paired blocks"
-    level = f", level with {ties} more" if ties else ""
-    beaten = [(each.ratio, each) for each in order[ties + 1 :] if each.ratio is not None]
-    if not beaten:
-        return f"Picked by a race of {searched}: {found}{level}."
-    ratio, second = beaten[0]
-    ahead = winner.estimate.ratio / ratio - 1
-    other = words(_differing(second, winner))
-    return (
-        f"Picked by a race of {searched}: {found}{level}, and {ahead:.1%} ahead of the best that it beat, with {other}."
-    )
+    ratio = winner.estimate.ratio
+    found = f"ratio {ratio:.4f} to {baseline} in paired blocks" + (f", level with {ties} more" if ties else "")
+    for second in order[ties + 1 :]:
+        if second.ratio is not None:
+            found += f", {ratio / second.ratio - 1:.1%} ahead of the next, which has {_differing(second, winner)}"
+            break
+    return _idea("a race", entries, found)
 
 
 def autotuned(entries: Sequence[SpaceEntry], order: Sequence[RankedCandidate], latency_ms: float | None) -> str:
     """The idea of a winner by TileLang's own autotuner; ``order`` is by its latency, empty where its cache answered."""
-    searched = f"{len(entries)} configurations of {_families(entries)}, {_varied(entries)}"
     found = "from its cache" if latency_ms is None else f"{latency_ms:.4g} ms by its own profiler"
-    beaten = [each for each in order[1:] if each.trial.latency_ms is not None]
-    if not beaten:
-        return f"Picked by TileLang's autotuner of {searched}: {found}."
-    other = words(_differing(beaten[0], order[0]))
-    second_ms = beaten[0].trial.latency_ms
-    return f"Picked by TileLang's autotuner of {searched}: {found}, before {second_ms:.4g} ms with {other}."
+    for second in order[1:]:
+        if second.trial.latency_ms is not None:
+            found += f", {second.trial.latency_ms:.4g} ms for the next, which has {_differing(second, order[0])}"
+            break
+    return _idea("TileLang's autotuner", entries, found)
 
 
-def _families(entries: Sequence[SpaceEntry]) -> str:
-    return " and ".join(dict.fromkeys(each.family.rpartition(".")[2] for each in entries))
-
-
-def _varied(entries: Sequence[SpaceEntry]) -> str:
+def _idea(chooser: str, entries: Sequence[SpaceEntry], found: str) -> str:
+    families = " and ".join(dict.fromkeys(each.family.rpartition(".")[2] for each in entries))
     fixed = constant([each.config for each in entries])
     names = dict.fromkeys(name for each in entries for name in each.config if name not in fixed)
-    return f"varied in {', '.join(names)}" if names else "nothing varied"
+    varied = f"varied in {', '.join(names)}" if names else "nothing varied"
+    return f"Picked by {chooser} of {len(entries)} configurations of {families}, {varied}: {found}."
 
 
-def _differing(other: RankedCandidate, winner: RankedCandidate) -> dict[str, object]:
+def _differing(other: RankedCandidate, winner: RankedCandidate) -> str:
     """The levers in which a candidate differs from the winner; its family too, where that is another."""
     ours = winner.trial.config
     found = {
         name: value for name, value in other.trial.config.items() if text({"": ours.get(name)}) != text({"": value})
     }
-    return found if other.trial.family == winner.trial.family else {"family": other.trial.family, **found}
+    return words(found if other.trial.family == winner.trial.family else {"family": other.trial.family, **found})
