@@ -88,6 +88,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     sustained_vs_best_low: float | None = None
     sustained_vs_best_high: float | None = None
     sustained_best_opponent: str | None = None
+    sustained_record: str | None = None
 
     @property
     def is_baseline(self) -> bool:
@@ -445,14 +446,15 @@ def _read_sustained(tree: Tree, gpu: str, shape_key: str, model: str, found: Sus
 def _with_sustained(board: Board, found: SustainedRecords) -> Board:
     """Add the newest figures at the power limit that have the code, the judge and the environment of a row."""
 
-    def newest(row: BoardRow, opponent: str | None) -> SustainedMeasurement | None:
+    def newest(row: BoardRow, opponent: str | None) -> SustainedRecord | None:
         held = found.get((row.problem, row.model, row.iteration), [])
-        fitting = (each.measurement for each in held if each.opponent == opponent and _same_code(row, each))
-        return next(fitting, None)
+        return next((each for each in held if each.opponent == opponent and _same_code(row, each)), None)
 
     def alone(row: BoardRow) -> BoardRow:
-        measured = newest(row, None)
-        return row if measured is None else msgspec.structs.replace(row, **sustained_figures(measured))
+        record = newest(row, None)
+        if record is None or record.measurement is None:
+            return row
+        return msgspec.structs.replace(row, sustained_record=record.id, **sustained_figures(record.measurement))
 
     board = replace(board, rows=tuple(map(alone, board.rows)), opponents=tuple(map(alone, board.opponents)))
     best = board.sustained_best_opponent
@@ -460,7 +462,8 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
         return board
 
     def against(row: BoardRow) -> BoardRow:
-        measured = newest(row, best.iteration)
+        record = newest(row, best.iteration)
+        measured = record.measurement if record is not None else None
         if measured is None:
             return row
         bounds = {"sustained_vs_best_low": measured.ratio_low, "sustained_vs_best_high": measured.ratio_high}

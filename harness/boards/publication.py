@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
+import msgspec
+
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Board, BoardRow
 from harness.catalog.tree import Selection, Tree
@@ -41,14 +43,18 @@ def publication(tree: Tree, gpu: str, before: Publication) -> tuple[Publication,
     boards, complaints = leaderboard.boards(tree, gpu, Selection())
     winners: dict[str, Winner] = {}
     library: dict[str, str] = {}
+    sustained: dict[str, Winner | str] = {}
     for problem, group in groupby(boards, key=lambda board: board.problem):
-        known = before.winners.get(problem)
-        said = _best(tree, gpu, list(group), complaints, known) or before.library.get(problem)
+        held, known = list(group), before.winners.get(problem)
+        said = _best(tree, gpu, held, complaints, known) or before.library.get(problem)
         if isinstance(said, Winner):
             winners[problem] = said
         elif said is not None:
             library[problem] = said
-    return Publication(gpu, winners, library), complaints
+        at_limit = _at_limit(tree, gpu, held, said, before.sustained.get(problem))
+        if at_limit is not None:
+            sustained[problem] = at_limit
+    return Publication(gpu, winners, library, sustained), complaints
 
 
 def _best(
@@ -59,7 +65,7 @@ def _best(
     None if no row is valid, or if no kernel is a family's: kernels written in an iteration are not published.
     """
     for board in boards:
-        rows = [row for row in board.rows if _holds(row, known) and not row.is_baseline]
+        rows = [row for row in board.rows if _holds(row, row.record, known) and not row.is_baseline]
         if not rows:
             continue
         calls = {(row.model, row.iteration): _call(tree, gpu, row) for row in rows}
@@ -74,6 +80,40 @@ def _best(
     return None
 
 
+def _at_limit(
+    tree: Tree, gpu: str, boards: list[Board], paired: Winner | str | None, known: Winner | str | None
+) -> Winner | str | None:
+    """What is certainly faster at the power limit than the choice at equal clocks; None where nothing is.
+
+    The choice's own figures are compared with the others', and 1 where it is the library.
+    """
+    for board in boards:
+        rows = {row.record: row for row in board.rows if row.sustained_ratio is not None and not row.is_baseline}
+        chosen = rows.get(paired.record) if isinstance(paired, Winner) else None
+        if not rows or paired is None or (chosen is None and isinstance(paired, Winner)):
+            continue
+        least = max(1.0, chosen.sustained_ratio_high or 0.0) if chosen is not None else 1.0
+        for row in sorted(rows.values(), key=lambda row: -(row.sustained_ratio or 0)):
+            call = _call(tree, gpu, row)
+            leads = _holds(row, row.sustained_record, known) and (row.sustained_ratio_low or 0) > least
+            if leads and isinstance(call, Call):
+                return _winner(_as_sustained(row), call)
+        if chosen is not None and (chosen.sustained_ratio_high or 0) < 1:
+            return f"no kernel is above {board.baseline} for sure at the power limit{_nearest([_as_sustained(chosen)])}"
+    return None
+
+
+def _as_sustained(row: BoardRow) -> BoardRow:
+    """The row with the record, the ratio and the interval of the sustained regime."""
+    return msgspec.structs.replace(
+        row,
+        record=row.sustained_record,
+        ratio=row.sustained_ratio,
+        ratio_low=row.sustained_ratio_low,
+        ratio_high=row.sustained_ratio_high,
+    )
+
+
 def _call(tree: Tree, gpu: str, row: BoardRow) -> "Call | Unreadable":
     try:
         return read_call(_source(tree, gpu, row))
@@ -81,9 +121,10 @@ def _call(tree: Tree, gpu: str, row: BoardRow) -> "Call | Unreadable":
         return error
 
 
-def _holds(row: BoardRow, known: Winner | None) -> bool:
+def _holds(row: BoardRow, record: str | None, known: Winner | str | None) -> bool:
+    """Whether a row may be published: not stale, or ``known`` by this record from an earlier publication."""
     forced = row.environment is not None and row.environment.forced
-    stays = known is not None and row.record == known.record and "source" not in row.stale
+    stays = isinstance(known, Winner) and record == known.record and "source" not in row.stale
     return row.status == Status.PASSED and row.ratio is not None and (stays or not row.stale) and not forced
 
 

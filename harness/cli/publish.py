@@ -53,6 +53,8 @@ def publish(
         path.write_bytes(wanted)
         current = True
     text = f"{name}: {len(made.winners)} winners, {len(made.library)} problems for the library"
+    if made.sustained:
+        text += f"; at the power limit {len(made.sustained)} others: {', '.join(made.sustained)}"
     if not current:
         text = f"{name} is not what the leaderboard gives; write it anew: tilebench publish --gpu {gpu}"
     code = ExitCode.PASSED if current else ExitCode.REJECTED

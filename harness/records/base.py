@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Final, Literal, Self
 
 import msgspec
@@ -36,6 +37,13 @@ class Stage(StrEnum):
     BUILD = "build"
     VERIFY = "verify"
     BENCH = "bench"
+
+
+class Regime(StrEnum):
+    """How a kernel and the library are timed."""
+
+    PAIRED = "paired"  # blocks in turns, at equal clocks
+    SUSTAINED = "sustained"  # each alone, at its own clock under the power limit
 
 
 class Cause(StrEnum):
@@ -169,6 +177,11 @@ class LadderRecord(ProblemRecord, frozen=True):
     model: str
 
 
-class IterationRecord(LadderRecord, frozen=True):
+class IterationRecord(LadderRecord, frozen=True, dict=True):
     iteration: str
     number: int
+
+    @cached_property
+    def id(self) -> str:
+        """A short hash of the content. Fields without a value do not count, so later versions may add fields."""
+        return content_id(msgspec.to_builtins(self))

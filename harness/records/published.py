@@ -11,7 +11,8 @@ from harness.errors import InfrastructureError
 class Winner(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A family by its dotted name, and its levers; ``pass_configs`` and ``compile_flags`` go to the compiler.
 
-    ``ratio`` is the library's time over the kernel's, with its 95% interval, as in the record ``record``.
+    ``ratio`` is the library's time over the kernel's, with its 95% interval, as in the record ``record``. For a winner
+    at the power limit all four are of that regime.
     """
 
     family: str
@@ -29,11 +30,16 @@ class Winner(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The winners by shape key, and for other measured problems why the library is called."""
+    """The winners by shape key, and for other measured problems why the library is called.
+
+    ``sustained`` holds only the problems that the power limit decides differently: the winner there, or why the library
+    is called.
+    """
 
     gpu: str
     winners: dict[str, Winner] = {}
     library: dict[str, str] = {}
+    sustained: dict[str, Winner | str] = {}
 
 
 def place(root: Path, gpu: str) -> Path:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 
 import msgspec
 
@@ -16,7 +15,6 @@ from harness.records.base import (
     RowKind,
     Stage,
     Status,
-    content_id,
 )
 from harness.records.builds import Build
 
@@ -86,7 +84,7 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline_alone_ms: float | None = None
 
 
-class Record(IterationRecord, frozen=True, dict=True):
+class Record(IterationRecord, frozen=True):
     """The outcome of one iteration in one run.
 
     ``stage`` is the last stage that ran. ``source_sha256`` is of the iteration's file, ``families_sha256`` of all
@@ -114,11 +112,6 @@ class Record(IterationRecord, frozen=True, dict=True):
     traceback: str | None = None
     confinement: Confinement | None = None
     kind: RowKind | None = None
-
-    @cached_property
-    def id(self) -> str:
-        """A short hash of the content. Fields without a value do not count, so later versions may add fields."""
-        return content_id(msgspec.to_builtins(self))
 
     def answers(self, stage: Stage) -> bool:
         """Whether a run up to ``stage`` would learn nothing more."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -24,7 +25,7 @@ from kernels.front import draws, fit, launches, measure, op
 from kernels.front.choice import Choice
 from kernels.front.defaults import LEAST_FILL, UNMEASURED, default
 from kernels.front.model import FOLDER, LOSS, model
-from kernels.front.pinned import pinned, publication
+from kernels.front.pinned import REGIME, pinned, publication
 from kernels.front.places import Place, place, recognise
 
 CPU = torch.device("cpu")
@@ -333,6 +334,30 @@ def test_a_winner_of_this_gpu_comes_before_the_default() -> None:
     assert pinned(problem, "a100") is None and pinned(problem, None) is None
     other = pinned(problem, "h100")
     assert other is None or "H100" in other.why
+
+
+def test_the_named_regime_picks_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third, *_ = publication("h200").winners
+    paired = publication("h200").winners[first]
+    at_limit = msgspec.structs.replace(paired, iteration="me/iter099_cooler", ratio=1.2)
+    said = msgspec.structs.replace(publication("h200"), sustained={first: at_limit, second: "it spends less energy"})
+    monkeypatch.setattr("kernels.front.pinned.publication", lambda _: said)
+
+    def chosen(key: str) -> Choice:
+        found = pinned(parse_shape_key(key), "h200")
+        assert found is not None
+        return found
+
+    for regime in ("", "paired"):
+        monkeypatch.setenv(REGIME, regime)
+        assert paired.iteration in chosen(first).why and chosen(second).family is not None
+    monkeypatch.setenv(REGIME, "sustained")
+    assert chosen(first).why.startswith("me/iter099_cooler on ") and "1.2000" in chosen(first).why
+    assert chosen(second) == Choice("it spends less energy")
+    assert said.winners[third].iteration in chosen(third).why
+    monkeypatch.setenv(REGIME, "fast")
+    with pytest.raises(UsageError, match=r"^TILEBENCH_REGIME is 'fast'; set it to paired or sustained, or unset it$"):
+        pinned(parse_shape_key(first), None)
 
 
 @pytest.mark.parametrize(

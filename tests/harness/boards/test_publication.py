@@ -104,6 +104,45 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(()) == NOTHING
 
 
+def test_who_wins_at_the_power_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    h200 = Tree(ROOT)
+    (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
+    first, second, *_ = (msgspec.structs.replace(row, stale=()) for row in board.rows)
+    ahead = msgspec.structs.replace(first, ratio=1.05, ratio_low=1.04, ratio_high=1.06)
+
+    def sustained(row: BoardRow, low: float, high: float, **changes: object) -> BoardRow:
+        bounds = {"sustained_ratio_low": low, "sustained_ratio_high": high, "sustained_ratio": (low + high) / 2}
+        return msgspec.structs.replace(row, sustained_record=f"at the limit {low}", **bounds | changes)
+
+    def found(*rows: BoardRow, before: published.Publication = NOTHING) -> published.Publication:
+        changed = replace(board, rows=rows)
+        monkeypatch.setattr("harness.boards.leaderboard.boards", lambda *_: ([changed], []))
+        return publication(h200, "h200", before)[0]
+
+    leads, follows = sustained(ahead, 1.02, 1.03), sustained(second, 1.035, 1.045)
+    made = found(leads, follows)
+    winner = made.sustained[board.problem]
+    assert isinstance(winner, published.Winner)
+    assert made.winners[board.problem].iteration == f"{first.model}/{first.iteration}"
+    assert (winner.iteration, winner.ratio, winner.low, winner.high, winner.record) == (
+        f"{second.model}/{second.iteration}", 1.04, 1.035, 1.045, "at the limit 1.035",
+    )  # fmt: skip
+    assert not found(leads, second).sustained and not found(ahead, follows).sustained  # one of two has no figure
+    assert not found(leads, sustained(second, 1.025, 1.045)).sustained  # the intervals meet
+    stale = msgspec.structs.replace(follows, stale=("judge",))
+    assert not found(leads, stale).sustained
+    assert found(leads, stale, before=made) == made
+    assert not found(leads, msgspec.structs.replace(stale, sustained_record="another"), before=made).sustained
+    slow = found(sustained(ahead, 0.97, 0.98), second).sustained[board.problem]
+    assert slow == (
+        "no kernel is above torch.matmul for sure at the power limit: "
+        f"{first.model}/{first.iteration} has 0.9750 [0.9700, 0.9800]"
+    )
+    level = msgspec.structs.replace(follows, ratio=1.0, ratio_low=0.999, ratio_high=1.001)
+    made = found(level)
+    assert board.problem in made.library and isinstance(made.sustained[board.problem], published.Winner)
+
+
 def test_kernels_that_are_no_family_s_are_neither_published_nor_called_slow() -> None:
     """A transposed copy leads torch by 3.4 on an H200, with a kernel of its own; a ceiling has the library alone."""
     made, _ = publication(Tree(ROOT), "h200", NOTHING)
