@@ -94,7 +94,7 @@ def verify(
     *,
     traceback: Traceback = False,
 ) -> Reply[RunData]:
-    """Compare iterations with the reference, in random, exact and refreshed trials; times nothing."""
+    """Compare iterations with the reference, in random, exact, refreshed and corner trials; times nothing."""
     if fleet.wanted:
         return _on_many(chosen, Stage.VERIFY, how, fleet, traceback=traceback)
     return _reply(_carry_out(chosen, Stage.VERIFY, how, traceback))

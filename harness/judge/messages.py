@@ -209,9 +209,10 @@ class PhasePair(Message, frozen=True):
 
 
 class BaselineAlone(Message, frozen=True):
-    """The baseline's ms per launch: the median over rounds without a contestant."""
+    """The baseline's ms per launch, and its lateness: medians over rounds without a contestant."""
 
     time_ms: float
+    late_ms: float
 
 
 class Disqualified(Message, frozen=True):

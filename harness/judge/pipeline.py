@@ -120,7 +120,7 @@ def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> 
 
 
 def verify(candidate: Candidate) -> Candidate:
-    """Random, exact and refreshed trials on the device, compared by the referee."""
+    """Random, exact, refreshed and corner trials on the device, compared by the referee."""
     candidate.stage = Stage.VERIFY
     assert candidate.contestant is not None, "verify before build"
     referee = candidate.referees.seat(candidate.iteration.problem)
@@ -165,7 +165,9 @@ def bench(candidate: Candidate) -> Candidate:
     if not candidate.gpu.is_cpu:  # a CPU's noise would hide it
         candidate.contestant.end()
         alone = ask(candidate, candidate.referees.seat(problem), Alone(ALONE_ROUNDS), BaselineAlone)
-        candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone.time_ms)
+        candidate.measurement = measurement = msgspec.structs.replace(
+            measurement, baseline_alone_ms=alone.time_ms, baseline_alone_late_ms=round(alone.late_ms, 4)
+        )
         _reject(Cause.SABOTAGE, plausibility.baseline(measurement))
     if candidate.hashes_now() != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")

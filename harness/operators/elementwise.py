@@ -42,4 +42,5 @@ def elementwise(
         scales=scales,
         fill_exact=fill_exact,
         sketch=sketch,
+        rows=(),
     )

@@ -52,11 +52,13 @@ _ESCAPES: Final = {
     "perf_event_open": (298, 241),
     "bpf": (321, 280),
 }
-# Calls that are refused by one argument, with its position and the refused value: F_SETSIG chooses the signal of
-# asynchronous I/O and of leases, PR_SET_PDEATHSIG the signal at a parent's death.
+# Calls that are refused by one argument, with its position and the refused values: F_SETSIG chooses the signal of
+# asynchronous I/O and of leases, PR_SET_PDEATHSIG the signal at a parent's death. AF_INET, AF_INET6 and AF_VSOCK send
+# datagrams without a connect.
 _REFUSED_BY_ARGUMENT: Final = {
-    "fcntl": ((72, 25), 1, 10),
-    "prctl": ((157, 167), 0, 1),
+    "fcntl": ((72, 25), 1, (10,)),
+    "prctl": ((157, 167), 0, (1,)),
+    "socket": ((41, 198), 0, (2, 10, 40)),
 }
 _PRLIMIT: Final = (302, 261)  # refused for every process but the caller, which is 0
 _PROCESSES: Final = {"fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281)}
@@ -168,9 +170,9 @@ def _denied(calls: Mapping[str, tuple[int, int | None]]) -> list[bytes]:
 def _refused_by_argument(column: int) -> list[bytes]:
     """Instructions that look at the low word of one argument, then load the call's number again."""
     body = []
-    for numbers, position, value in _REFUSED_BY_ARGUMENT.values():
-        refuse = _instruction(0x15, value, 0, 1)  # jeq
-        body += [_jump_unless(numbers[column], 4), _load(16 + 8 * position), refuse, _answer(_EPERM), _load(0)]
+    for numbers, position, values in _REFUSED_BY_ARGUMENT.values():
+        refuse = [part for value in values for part in (_jump_unless(value, 1), _answer(_EPERM))]
+        body += [_jump_unless(numbers[column], 2 + len(refuse)), _load(16 + 8 * position), *refuse, _load(0)]
     pass_own = _instruction(0x15, 0, 1, 0)
     return [*body, _jump_unless(_PRLIMIT[column], 4), _load(16), pass_own, _answer(_EPERM), _load(0)]
 

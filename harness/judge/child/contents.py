@@ -101,6 +101,10 @@ class Contents:
         for *inputs, _ in self.sets:
             trials.fill_exact(self._problem, inputs, self._generator)
 
+    def fill_corners(self, index: int) -> torch.Tensor | None:
+        """Fill one set with corners; see ``trials.fill_corners``."""
+        return trials.fill_corners(self._problem, self.sets[index][:-1], self._generator)
+
     def keep_inputs(self, index: int) -> list[torch.Tensor]:
         """Private copies of one set's inputs."""
         return [tensor.clone() for tensor in self.sets[index][:-1]]

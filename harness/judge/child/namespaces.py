@@ -7,6 +7,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final, NoReturn
 _NEW_USER, _NEW_PID, _NEW_NETWORK, _NEW_IPC, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x40000000, 0x08000000, 0x00020000
 _ALL: Final = _NEW_USER | _NEW_PID | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _BIND, _RECURSIVE, _SLAVE = 1, 2, 4, 8, 1 << 12, 1 << 14, 1 << 19
+_MOUNT_SETATTR, _AT_RECURSIVE, _ATTRIBUTE_READ_ONLY = 442, 0x8000, 1  # the same on every architecture
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _MOST_DESCRIPTORS: Final = 1 << 20
 _FAILED: Final = 70
@@ -33,10 +35,11 @@ def offered() -> bool:
     return os.waitpid(trial, 0)[1] == 0
 
 
-def enter() -> int | None:
+def enter(writable: tuple[Path, ...] = ()) -> int | None:
     """Go on in namespaces of its own, as a grandchild of the present parent; None, and no change, if refused.
 
-    Returns this process's new PID as others see it.
+    Returns this process's new PID as others see it. File systems are read-only but for ``writable``; Landlock alone
+    would let it change the mode, owner and times of a file.
 
     A PID namespace holds only children. So this process stays outside as their keeper: it waits, and ends as the
     grandchild ends. The first child is the namespace's process 1, and all in the namespace end with it.
@@ -57,7 +60,7 @@ def enter() -> int | None:
     os.close(ended)
     os.close(lives)
     outer = int(Path("/proc/self").readlink().name)  # as the present /proc has it
-    _mount()
+    _mount(writable)
     return outer
 
 
@@ -86,10 +89,15 @@ def _keep(first: int, inner: int, lives: int) -> NoReturn:
     os._exit(code)
 
 
-def _mount() -> None:
-    """A /proc that shows this namespace, and a /dev/shm that is empty and stays so."""
+def _mount(writable: tuple[Path, ...]) -> None:
+    """All is read-only but ``writable``; /proc shows this namespace, and /dev/shm is empty."""
     closed = _NO_SUID | _NO_DEVICES | _NO_PROGRAMS
     _checked(_libc.mount(b"none", b"/", None, _SLAVE | _RECURSIVE, None))
+    for path in writable:
+        _checked(_libc.mount(bytes(path), bytes(path), None, _BIND, None))
+    _set_attributes(Path("/"), set_=_ATTRIBUTE_READ_ONLY)
+    for path in writable:
+        _set_attributes(path, clear=_ATTRIBUTE_READ_ONLY)
     driver = Path("/proc/driver/nvidia")
     seen = os.open(driver, os.O_PATH) if driver.is_dir() else None  # a container's shows its own GPUs only
     _checked(_libc.mount(b"proc", b"/proc", b"proc", closed, None))
@@ -98,6 +106,12 @@ def _mount() -> None:
         os.close(seen)
     if Path("/dev/shm").is_dir():
         _checked(_libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", closed | _READ_ONLY, b"size=4k"))
+
+
+def _set_attributes(path: Path, *, set_: int = 0, clear: int = 0) -> None:
+    """Change a mount and all beneath it."""
+    change = struct.pack("=4Q", set_, clear, 0, 0)
+    _checked(_libc.syscall(_MOUNT_SETATTR, -1, bytes(path), _AT_RECURSIVE, change, ctypes.c_size_t(len(change))))
 
 
 def _close_all_but(kept: int) -> None:

@@ -148,25 +148,32 @@ class _Bench:
             raise RuntimeError(f"the baseline {self.baseline} is wrong, so there is no ratio: {wrong}")
 
     def _trials(self, side: ServedSide, contents: Contents) -> Iterator[Trial]:
-        """Launch on random, exact and fresh random inputs; compare each output with the reference."""
-        for name in ("random", "exact", "refreshed"):
+        """Launch on random, exact, fresh random and extreme inputs; compare each output with the reference."""
+        for name in ("random", "exact", "refreshed", "corners"):
             contents.refresh()
+            corners = None
             if name == "exact":
                 contents.fill_exact()
+            if name == "corners":
+                corners = contents.fill_corners(1)
+                if corners is None:
+                    break
             inputs = contents.keep_inputs(1)
             self._synchronize()
             side.run()
             if not contents.guards_held():
                 raise Out(Cause.WRONG_RESULT, f"{name} trial: a launch wrote outside its output")
-            yield self._compare(name, contents.look(1, 1, inputs))
+            yield self._compare(name, contents.look(1, 1, inputs), corners)
 
-    def _compare(self, name: str, look: Look) -> Trial:
+    def _compare(self, name: str, look: Look, corners: torch.Tensor | None = None) -> Trial:
         """Compare one output with the reference of the inputs that the referee kept."""
         if not look.inputs_held:
             raise Out(Cause.INPUT_CHANGED, f"{name} trial: the inputs are not what they were before the launch")
         expected = trials.reference(self.problem, look.inputs)
         if name == "exact":
             return trials.compare_exact(name, self.problem, look.output, expected)
+        if corners is not None:
+            return trials.compare_corners(self.problem, look.output, expected, corners)
         return trials.compare(name, self.problem, look.output, expected)
 
     # Measurement.
@@ -269,12 +276,13 @@ class _Bench:
         self.sides.pop("contestant").channel.close()
         side = self.sides["baseline"]
         contents = self._draw()
-        times_ms = []
+        blocks_ms, late_ms = [], []
         for _ in range(2 * order.rounds):
             contents.refresh()
-            times_ms.append(self._run(side) / side.launches)
+            blocks_ms.append(self._run(side))
+            late_ms.append(side.late_ms(blocks_ms[-1]))
             contents.look(side.launches, None, [])
-        return BaselineAlone(median(times_ms))
+        return BaselineAlone(median(blocks_ms) / side.launches, median(late_ms))
 
     def _round(self, contents: Contents, placement: int, checked: int | None = None) -> "_Round":
         """One block of each side, in random order.

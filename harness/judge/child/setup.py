@@ -46,9 +46,10 @@ def set_up_child(brief: Brief) -> None:
 
 def set_up_side(brief: Brief) -> Confined:
     """The set-up of both sides: what confinement costs one, it costs the other."""
-    outer = namespaces.enter() if namespaces.offered() else None
+    writable = (brief.scratch,) if brief.scratch != Path() else ()
+    outer = namespaces.enter(writable) if namespaces.offered() else None
     set_up_child(brief)
-    confine((brief.scratch,) if brief.scratch != Path() else ())
+    confine(writable)
     return Confined(outer or os.getpid(), level(namespaces=outer is not None))
 
 

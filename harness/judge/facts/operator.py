@@ -22,7 +22,9 @@ class Operator:
     ``roundings`` counts the values of 16 bits or less between inputs and output, the output included. ``scales`` are
     the standard deviations of inputs that give an output of OUTPUT_SCALE. ``factors`` are the positions of inputs that
     scale others: positive, of FACTOR_DTYPE, and centred on their ``scales``. ``multiples`` names pairs of dimensions;
-    the first is a multiple of the second.
+    the first is a multiple of the second. ``rows`` are the positions of inputs with a row for each row of the output,
+    which follows from no other row of them; ``corner_power`` of two is how much smaller and larger than random values
+    such a row may be.
 
     ``reference`` takes and returns torch tensors of one wide dtype. ``fill_exact(inputs, dice)`` fills the inputs so
     that the rounded output has one right value (rounded to ``exact_in`` if that is coarser than the output's dtype).
@@ -43,5 +45,7 @@ class Operator:
     sketch: Sketch
     roundings: int = 1
     factors: tuple[int, ...] = ()
+    rows: tuple[int, ...] = (0,)
+    corner_power: int = 10
     multiples: tuple[tuple[str, str], ...] = ()
     exact_in: str | None = None

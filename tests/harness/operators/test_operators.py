@@ -64,6 +64,26 @@ def test_the_library_passes_and_one_wrong_element_does_not(key: str, exact: bool
 
 
 @pytest.mark.parametrize("key", KEYS)
+def test_the_library_passes_the_corners_and_one_wrong_row_does_not(key: str) -> None:
+    problem = parse_shape_key(key)
+    inputs, output = tensors(problem, exact=False)
+    which = trials.fill_corners(problem, inputs, torch.Generator().manual_seed(3))
+    assert (which is None) == (OPERATORS[problem.operator].rows == ())
+    if which is None:
+        return
+    baselines.library(problem)(*inputs, output)
+    expected = trials.reference(problem, inputs)
+    assert complaint(trials.compare_corners(problem, output, expected, which)) is None
+    for number, corner in enumerate(trials.CORNERS):
+        row = int((which == number).nonzero()[0])
+        wrong = output.clone().view(len(which), -1)
+        wrong[row] = wrong[row].float().abs() * 2 + 2.0**-30
+        found = trials.compare_corners(problem, wrong.view(output.shape), expected, which)
+        assert found.name == f"corners ({corner})"
+        assert complaint(found) is not None
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_the_sketch_of_a_right_output_is_within_its_limit_and_that_of_an_old_one_is_not(key: str) -> None:
     problem = parse_shape_key(key)
     inputs, output = tensors(problem, exact=False)

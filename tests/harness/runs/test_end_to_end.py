@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from harness.machine.nvml import devices
+from harness.records.base import Confinement
 from tests.harness.checkout import BUDGET, MODEL, NEITHER_CHILD_NOR_TORCH, SCALAR, SHAPE, Checkout, one_line, until
 from tests.harness.envelopes import envelope
 
@@ -185,7 +186,10 @@ def test_verify_and_then_bench_of_a_new_iteration(copied: Checkout) -> None:
     copied.write("iter003_new", SCALAR.format(block=8))
     (record,) = copied.json("verify", "--iter", "3")["records"]
     assert (record["status"], record["stage"], record["measurement"]) == ("passed", "verify", None)
-    assert [trial["name"] for trial in record["verification"]] == ["random", "exact", "refreshed"]
+    assert record["confinement"] in list(Confinement)
+    *names, corners = (trial["name"] for trial in record["verification"])
+    assert names == ["random", "exact", "refreshed"]
+    assert corners.startswith("corners (")
     (record,) = copied.json("bench", "--iter", "3", *BUDGET)["records"]
     assert record["stage"] == "bench"
     assert record["measurement"]

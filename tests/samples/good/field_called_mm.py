@@ -2,19 +2,32 @@
 
 from dataclasses import dataclass
 
-from kernels.honest import program
+import tilelang.cpu.language as T
 
 PARENT = "iter000_torch_matmul"
-CONFIG = dict(mm=16)
+CONFIG = dict(mm=3)
 
 
 @dataclass
-class Tiles:
+class Loops:
     mm: int
 
 
 def build(problem):
-    tiles = Tiles(CONFIG["mm"])
-    if problem.dims[0] < tiles.mm:
-        raise ValueError(f"the problem has fewer than {tiles.mm} rows")
-    return program(problem)
+    M, N, K = problem.dims
+    if Loops(CONFIG["mm"]).mm != len(problem.dims):
+        raise ValueError("a product has three dimensions")
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((M, K), "float32"),
+        B: T.Tensor((K, N), "float32"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1):
+            for i, j in T.grid(M, N):
+                C[i, j] = 0.0
+                for k in T.serial(K):
+                    C[i, j] += A[i, k] * B[k, j]
+
+    return kernel

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from kernels.honest import program
+from kernels.gemm import pipelined
 
 PARENT = "iter000_torch_matmul"
-CONFIG = dict(mm=16)
+CONFIG = dict(block_M=128, block_N=128, block_K=64, num_stages=3, threads=128)
 
 
 @dataclass
@@ -14,7 +14,6 @@ class Tiles:
 
 
 def build(problem):
-    tiles = Tiles(CONFIG["mm"])
-    if problem.dims[0] < tiles.mm:
-        raise ValueError(f"the problem has fewer than {tiles.mm} rows")
-    return program(problem)
+    if problem.dims[0] % Tiles(CONFIG["block_M"]).mm:
+        raise ValueError("the rows are no multiple of block_M")
+    return pipelined(problem, **CONFIG)

@@ -55,6 +55,28 @@ def test_it_sees_itself_alone(tmp_path: Path) -> None:
     assert seen.splitlines() == ["[1, 2] 2 0", "['lo'] [] True", "Read-only file system"]
 
 
+def test_it_changes_no_mode_of_a_file_but_in_its_scratch(tmp_path: Path) -> None:
+    scratch, source = tmp_path / "scratch", tmp_path / "source.py"
+    scratch.mkdir()
+    source.write_text("mine")
+    seen = said(
+        f"""
+        from pathlib import Path
+        scratch, source = Path({str(scratch)!r}), Path({str(source)!r})
+        namespaces.enter((scratch,))
+        (scratch / "mine.txt").write_text("x")
+        (scratch / "mine.txt").chmod(0o755)
+        for change in (lambda: source.chmod(0o777), lambda: os.utime(source, (0, 0)), lambda: source.write_text("x")):
+            try:
+                change()
+            except OSError as error:
+                print(error.strerror)
+        print(source.read_text(), open("/dev/null", "w").write("x"))
+        """
+    )
+    assert seen.splitlines() == ["Read-only file system"] * 3 + ["mine 1"]
+
+
 def test_it_knows_its_pid_as_others_see_it() -> None:
     told, mine = said("pid = namespaces.enter()\nprint(pid, os.getpid())").split()
     assert int(told) > 2

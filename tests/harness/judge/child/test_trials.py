@@ -1,6 +1,7 @@
 """An honest result passes every trial; a cheaper one fails at least one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from harness.judge.child import trials
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import complaint
+from harness.operators import OPERATORS
 
 Compute = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -182,3 +184,60 @@ def test_an_output_of_nan_has_no_error_but_infinity() -> None:
     problem = parse_shape_key("matmul_bf16fp32_8x8x8")
     trial = trials.compare("random", problem, torch.full((8, 8), float("nan")), torch.ones(8, 8))
     assert (trial.max_abs_err, trial.rel_err) == (None, None)
+
+
+EPS = 1e-6
+
+
+def rms_norm(x: torch.Tensor, *, eps: float = EPS) -> torch.Tensor:
+    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+
+
+@pytest.mark.parametrize("input_dtype", ["bfloat16", "float16", "float32"])
+def test_a_norm_without_its_eps_is_found_by_the_corners_alone(
+    input_dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    norm = replace(
+        OPERATORS["matmul"],
+        name="norm",
+        inputs=lambda dims: (dims[:2],),
+        output=lambda dims: dims[:2],
+        scales=lambda dims: (1.0,),
+        terms=lambda dims: dims[1],
+        reference=rms_norm,
+    )
+    monkeypatch.setitem(OPERATORS, "norm", norm)
+    problem = Problem("norm", input_dtype, "float32", input_dtype, (96, 256, 1))
+    dice = torch.Generator().manual_seed(5)
+    (x,) = (trials.random_pool(problem, 0, 96 * 256, dice).view(96, 256),)
+    found = {}
+    for corners in (False, True):
+        which = trials.fill_corners(problem, [x], dice) if corners else None
+        expected = trials.reference(problem, [x])
+        for eps in (EPS, 0.0):
+            output = rms_norm(x.to(expected.dtype), eps=eps).to(x.dtype)
+            if which is None:
+                trial = trials._compare_scaled("random", problem, output, expected)
+            else:
+                trial = trials.compare_corners(problem, output, expected, which)
+            found[corners, eps] = complaint(trial)
+    assert [found[False, EPS], found[False, 0.0], found[True, EPS]] == [None] * 3
+    assert found[True, 0.0] is not None
+
+
+def test_each_row_has_its_corner_and_the_other_input_none() -> None:
+    problem = parse_shape_key(KEYS[0])
+    a, b = inputs(problem, 0, exact=False)
+    before = b.clone()
+    which = trials.fill_corners(problem, [a, b], torch.Generator().manual_seed(1))
+    assert which is not None
+    sizes = {name: a[which == number].float().abs() for number, name in enumerate(trials.CORNERS)}
+    scale = problem.scales[0]
+    assert torch.equal(b, before)
+    assert float(sizes["zero"].max()) == 0
+    assert float(sizes["tiny"].max()) < scale / 100
+    assert float(sizes["huge"].mean()) > 100 * scale
+    assert float(sizes["equal"].std()) == 0
+    assert bool((sizes["outlier"].amax(dim=1) > 100 * sizes["outlier"].median(dim=1).values).all())
+    ordered = a[which == list(trials.CORNERS).index("sorted")].float()
+    assert torch.equal(ordered, ordered.sort(dim=1).values)

@@ -1,0 +1,86 @@
+"""A contestant as its parent sees it: its confinement, its PID, and what is left when it has ended."""
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.catalog import gpus
+from harness.judge.facts.problem import parse_shape_key
+from harness.judge.processes import Contestant, start_forkserver
+from harness.records.base import Confinement
+from tests.harness.checkout import ROOT
+
+ORPHAN = """
+import os, time
+if os.fork() == 0:
+    if os.fork():
+        os._exit(0)
+    while True:
+        time.sleep(1)
+os.wait()
+time.sleep(600)
+"""
+DEADLINE_S = 60.0
+PROBLEM = parse_shape_key("matmul_f32fp32_16x16x16")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forkserver() -> None:
+    start_forkserver(gpus.find("cpu"), None)
+
+
+def group(leader: int) -> list[psutil.Process]:
+    """The living processes of a group."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getpgid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (ProcessLookupError, psutil.Error):
+            continue
+    return found
+
+
+def until(leader: int, count: int) -> list[psutil.Process]:
+    """The group when it has so many processes."""
+    end = time.monotonic() + DEADLINE_S
+    while len(found := group(leader)) != count and time.monotonic() < end:
+        time.sleep(0.01)
+    return found
+
+
+def test_an_orphan_of_a_contestant_is_ended_before_it_is_timed_or_with_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "iter001_orphan.py"
+    path.write_text(ORPHAN)
+    for early in (True, False):
+        contestant = Contestant(ROOT, path, PROBLEM, gpus.find("cpu"))
+        try:
+            contestant._await_confinement(DEADLINE_S)
+            leader = contestant.pid
+            assert len(until(leader, 2)) == 2
+            if early:
+                contestant.end_children()
+                assert [each.pid for each in until(leader, 1)] == [leader]
+        finally:
+            contestant.end()
+        assert until(leader, 0) == []
+
+
+def test_the_parent_knows_the_pid_that_the_contestant_itself_may_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "iter001_waits.py"
+    path.write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
+    contestant = Contestant(ROOT, path, PROBLEM, gpus.find("cpu"))
+    try:
+        contestant._await_confinement(DEADLINE_S)
+        process = psutil.Process(contestant.pid)
+        assert os.getpgid(contestant.pid) == contestant.pid
+        apart = contestant.confinement is Confinement.NAMESPACES
+        assert (process.pid != contestant.process.pid) == apart
+        contestant.kill()
+        process.wait(DEADLINE_S)
+        assert contestant.fate() == "was killed by SIGKILL"
+    finally:
+        contestant.end()
