@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -18,10 +19,73 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 JOB: Final = ROOT / "deploy" / "kubernetes.yaml"
 BATCHES: Final = sorted((ROOT / "deploy").glob("*.sbatch"))
 SCRIPTS: Final = [*sorted((ROOT / "deploy").glob("*.sh")), *BATCHES, ROOT / ".ci" / "run", ROOT / ".ci" / "container"]
+RAY: Final = ROOT / "deploy" / "raycluster.yaml"
+SKY: Final = ROOT / "deploy" / "skypilot.yaml"
+ARRAY: Final = ROOT / "deploy" / "slurm-array.sbatch"
 APPTAINER: Final = ROOT / "deploy" / "slurm-apptainer.sbatch"
 VM: Final = ROOT / "deploy" / "vm.sh"
 CONTEXT_LIMIT_BYTES: Final = 4 << 20  # without the records, which grow with each board and are never cut
 
+TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+COUNT: Final = {"type": "integer", "minimum": 0}
+# KubeRay's own schema (ray.io/v1, 1.5 to 1.7) as far as the file uses it; Kubernetes' checks the pods within it.
+RAY_CLUSTER: Final = {
+    "type": "object",
+    "required": ["headGroupSpec"],
+    "additionalProperties": False,
+    "properties": {
+        "rayVersion": {"type": "string"},
+        "authOptions": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"mode": {"enum": ["disabled", "token"]}},
+        },
+        "headGroupSpec": {
+            "type": "object",
+            "required": ["template"],
+            "additionalProperties": False,
+            "properties": {"rayStartParams": TEXTS, "template": {"type": "object"}},
+        },
+        "workerGroupSpecs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["groupName", "maxReplicas", "minReplicas", "template"],
+                "additionalProperties": False,
+                "properties": {
+                    "groupName": {"type": "string"},
+                    "replicas": COUNT,
+                    "minReplicas": COUNT,
+                    "maxReplicas": COUNT,
+                    "rayStartParams": TEXTS,
+                    "template": {"type": "object"},
+                },
+            },
+        },
+    },
+}
+# SkyPilot's schema of a task, as far as the file uses it.
+SKY_TASK: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string"},
+        "workdir": {"type": "string"},
+        "num_nodes": {"type": "integer"},
+        "resources": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "accelerators": {"type": "string"},
+                "cpus": {"type": ["string", "number"]},
+                "memory": {"type": ["string", "number"]},
+            },
+        },
+        "envs": TEXTS,
+        "setup": {"type": "string"},
+        "run": {"type": "string"},
+    },
+}
 SLURM: Final = """ClusterName=none
 SlurmctldHost=localhost
 AuthType=auth/none
@@ -129,6 +193,92 @@ def test_all_containers_have_the_same_cores_and_memory() -> None:
     assert shares == [{"cpu": "16", "memory": "64Gi"}] * 2
 
 
+def ray_manifests() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(RAY.read_text()))
+
+
+def groups(cluster: dict[str, Any]) -> list[dict[str, Any]]:
+    """The head and the groups of workers."""
+    return [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+
+
+def check_ray_cluster(cluster: dict[str, Any]) -> None:
+    jsonschema.validate(cluster["spec"], RAY_CLUSTER)
+    for group in groups(cluster):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **group["template"]}
+        kubernetes_validate.validate(pod, "1.37", strict=True)
+
+
+def test_kubernetes_and_kuberay_take_the_ray_cluster() -> None:
+    *plain, cluster = ray_manifests()
+    for manifest in plain:
+        kubernetes_validate.validate(manifest, "1.37", strict=True)
+    assert [each["kind"] for each in plain] == ["PersistentVolumeClaim", "NetworkPolicy"]
+    assert (cluster["apiVersion"], cluster["kind"]) == ("ray.io/v1", "RayCluster")
+    check_ray_cluster(cluster)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ('num-cpus: "0"', "num-cpus: 0"),
+        ("mode: token", "mode: tokens"),
+        ("minReplicas: 8", "minReplica: 8"),
+        ("fsGroup: 1000", "fsgroup: 1000"),
+        ("mountPath: /dev/shm }", "mountpath: /dev/shm }"),
+    ],
+)
+def test_a_ray_cluster_that_is_broken_is_refused(right: str, wrong: str) -> None:
+    text = RAY.read_text()
+    assert right in text
+    *_, cluster = yaml.safe_load_all(text.replace(right, wrong))
+    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
+        check_ray_cluster(cluster)
+
+
+def test_the_pods_of_the_ray_cluster_are_alike_and_have_no_rights() -> None:
+    *_, policy, cluster = ray_manifests()
+    head, workers = (group["template"]["spec"] for group in groups(cluster))
+    assert workers["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert {each["image"] for pod in (head, workers) for each in pod["containers"]} == {
+        "registry.example/tilebench:0.1.0"
+    }
+    for pod in (head, workers):
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert not pod["automountServiceAccountToken"]
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert {each["name"] for each in container["volumeMounts"]} <= {each["name"] for each in pod["volumes"]}
+        assert {"name": "RAY_worker_niceness", "value": "0"} in pod["containers"][0]["env"]
+    assert policy["spec"]["podSelector"]["matchLabels"] == {"ray.io/cluster": cluster["metadata"]["name"]}
+    assert f"rayVersion: {re.search(r'ray==([0-9.]+)', (ROOT / 'pyproject.toml').read_text())[1]}" in RAY.read_text()  # type: ignore[index]
+
+
+def test_skypilot_takes_the_task() -> None:
+    task = yaml.safe_load(SKY.read_text())
+    jsonschema.validate(task, SKY_TASK)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(task | {"num_node": 2}, SKY_TASK)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(task | {"envs": {"GPU": 1}}, SKY_TASK)
+
+
+@pytest.mark.parametrize("part", ["setup", "run"])
+def test_shellcheck_finds_nothing_in_skypilots_task(part: str) -> None:
+    done = tool("shellcheck", "--shell=bash", "-", text=yaml.safe_load(SKY.read_text())[part])
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_each_node_of_skypilot_takes_its_share(machine: "Machine", tmp_path: Path) -> None:
+    machine.has("make")
+    script = tmp_path / "run.sh"
+    script.write_text(yaml.safe_load(SKY.read_text())["run"])
+    for rank in range(2):
+        machine.bash(script, GPU="h200", SKYPILOT_NODE_RANK=str(rank), SKYPILOT_NUM_NODES="2")
+    assert machine.called("make") == [f"bench GPU=h200 GPUS=all ARGS=--share={each}/2" for each in (1, 2)]
+
+
 def submitted(script: Path, tmp_path: Path) -> str:
     """What sbatch says of a script: its own parser reads the options before it looks for a controller."""
     if shutil.which("sbatch") is None:
@@ -201,19 +351,22 @@ def machine(tmp_path: Path) -> Machine:
 
 # A node of Slurm
 
+TASK: Final = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "8"}
+
 
 @pytest.fixture
 def compute(machine: Machine, tmp_path: Path) -> Machine:
     machine.has("srun", f"ls -d {tmp_path}/tmp/* >{tmp_path}/during 2>/dev/null", "exit 7")
-    for name in ("mktemp", "rm", "ls"):
+    for name in ("mktemp", "rm", "ls", "mkdir", "cp", "mv"):
         (machine.bin / name).symlink_to(str(shutil.which(name)))
     (tmp_path / "tmp").mkdir()
+    (tmp_path / "tuning" / "h200").mkdir(parents=True)
     return machine
 
 
 @pytest.mark.parametrize("script", BATCHES, ids=lambda path: path.name)
 def test_srun_is_told_the_cores(compute: Machine, script: Path) -> None:
-    done = compute.bash(script, SLURM_CPUS_PER_TASK="16")
+    done = compute.bash(script, SLURM_CPUS_PER_TASK="16", **TASK)
     assert (done.returncode, done.stderr) == (7, "")
     assert [call.split()[0] for call in compute.called("srun")] == ["--cpus-per-task=16"]
 
@@ -233,6 +386,25 @@ def test_apptainer_passes_on_which_gpu_slurm_gives(compute: Machine) -> None:
     given, free = compute.called("srun")
     assert " --env CUDA_VISIBLE_DEVICES=3 --bind " in given
     assert "--env" not in free
+
+
+def test_each_task_of_an_array_has_its_share_and_a_notebook_of_its_own(compute: Machine, tmp_path: Path) -> None:
+    compute.bash(ARRAY, SLURM_CPUS_PER_TASK="16", **TASK)
+    notebook = tmp_path / "shares" / "7" / "3"
+    assert sorted(path.name for path in notebook.parent.iterdir()) == ["3"]
+    assert (notebook / "h200").is_dir()
+    assert f"--bind {notebook}:/tilebench/tuning " in compute.called("srun")[0]
+    assert compute.called("srun")[0].endswith(" make bench GPU=auto ARGS=--share=3/8")
+
+
+def test_a_task_that_is_started_again_goes_on_in_its_notebook(compute: Machine, tmp_path: Path) -> None:
+    notebook = tmp_path / "shares" / "7" / "3"
+    (notebook.parent / "3.part" / "half").mkdir(parents=True)
+    compute.bash(ARRAY, SLURM_CPUS_PER_TASK="16", **TASK)
+    assert sorted(path.name for path in notebook.iterdir()) == ["h200"]
+    (notebook / "measured").touch()
+    compute.bash(ARRAY, SLURM_CPUS_PER_TASK="16", **TASK)
+    assert sorted(path.name for path in notebook.iterdir()) == ["h200", "measured"]
 
 
 # A cloud's virtual machine
