@@ -102,6 +102,11 @@ class BoardRow(msgspec.Struct, frozen=True):
         return "leader" if self.rank == 1 else "step" if self.decision == KEEP else ""
 
     @property
+    def unstable(self) -> bool:
+        """Whether its interval did not become narrow. Never on a CPU: its board states a resolution instead."""
+        return self.stable is False and not gpus.find(self.gpu).is_cpu
+
+    @property
     def half_width(self) -> float | None:
         """Half of the 95% interval, relative to the ratio; None without a ratio."""
         if not self.ratio or self.ratio_low is None or self.ratio_high is None:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from harness.boards.comparison import Change, Comparison
 from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
-from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.errors import meant
 from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
@@ -176,7 +175,7 @@ def _remarks(board: Board) -> str:
     level = sum(row.rank == 1 for row in board.rows) - 1
     other = board.sustained_leader
     leads = f"{other.iteration.partition('_')[0]} leads sustained" if other else ""
-    said = ((leads, other), (f"{level} level", level), ("stale", leader.stale), ("unstable", _unstable(leader)))
+    said = ((leads, other), (f"{level} level", level), ("stale", leader.stale), ("unstable", leader.unstable))
     return ", ".join(word for word, holds in said if holds)
 
 
@@ -237,11 +236,6 @@ def _share(row: BoardRow) -> str:
     return figure(row.gbs) + ("" if row.of_copy is None else f", {row.of_copy:4.0%}")
 
 
-def _unstable(row: BoardRow) -> bool:
-    """Whether its interval did not become narrow; of a CPU the board states its resolution instead."""
-    return row.stable is False and not gpus.find(row.gpu).is_cpu
-
-
 def _notes(row: BoardRow) -> Iterable[str]:
     if row.stale:
         yield f"stale: {', '.join(row.stale)}"
@@ -254,7 +248,7 @@ def _notes(row: BoardRow) -> Iterable[str]:
     if row.sustained_best_opponent is not None:
         bounds = interval(row.sustained_vs_best_low, row.sustained_vs_best_high)
         yield f"sustained against {row.sustained_best_opponent} {figure(row.sustained_vs_best, '.4f')} {bounds}"
-    if _unstable(row):
+    if row.unstable:
         yield "unstable"
     if row.status != Status.PASSED:
         yield row.status if row.reason is None else f"{row.status}: {row.reason}"

@@ -27,6 +27,7 @@ def report(
     chosen: SelectionOptions = SelectionOptions(),
     *,
     output: Annotated[Path | None, Parameter(help="The file; by default tuning/<gpu>/report.html.")] = None,
+    beside: Annotated[str | None, Parameter(help="Another GPU key; its leaders' ratios stand beside these.")] = None,
     pictures: Annotated[
         Path | None, Parameter(help="A folder for the overview and the leading ladder as SVG files.")
     ] = None,
@@ -37,7 +38,7 @@ def report(
     from harness.extras.report.pictures import write as draw
 
     tree = Tree.here()
-    gathered = gather(tree, chosen.key, chosen.selection)
+    gathered = gather(tree, chosen.key, chosen.selection, beside)
     path = output or tree.root / "tuning" / chosen.key / "report.html"
     size_bytes = page.write(gathered, path)
     drawn = tuple(map(str, draw(gathered, pictures) if pictures else ()))

@@ -25,7 +25,7 @@ class Throughput(NamedTuple):
 
 
 def throughput(problem: Problem, gpu: Gpu, time_ms: float) -> Throughput:
-    """The throughput of a launch that takes ``time_ms``."""
+    """The throughput of a launch that takes ``time_ms``, 0 without a time."""
     if gpu.is_memory_bound(problem):
         return Throughput(bandwidth_gbs(problem, time_ms), "GB/s")
     return Throughput(problem.flops / (time_ms * 1e9) if time_ms > 0 else 0.0, TFLOPS)

@@ -1,6 +1,9 @@
 """How numbers and foreign text are written on a page; the templates use each function as a filter."""
 
+import re
 from typing import Final
+
+from markupsafe import Markup
 
 NONE: Final = "\N{EN DASH}"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -12,6 +15,13 @@ def number(value: float | None, digits: int = 4) -> str:
         return NONE
     text = f"{value:.{digits}g}"
     return f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text
+
+
+def breakable(name: str) -> Markup:
+    """A shape key that may break where a person would break it: after an underscore, or after a dimension's x."""
+    operator, _, rest = name.partition("_")
+    parts = re.split("(?<=_)|(?<=[0-9]x)", rest)
+    return Markup("<wbr>").join([f"{operator}_", *parts] if rest else [operator])
 
 
 def ratio(value: float | None) -> str:

@@ -1,8 +1,8 @@
 """What a report shows: the rows of the leaderboard with the records behind them. Nothing is decided here."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from statistics import geometric_mean
@@ -22,7 +22,7 @@ from harness.records.builds import Build, BuildRecord
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 from harness.records.results import Measurement, Record, Trial, worst
 from harness.records.store import read
-from harness.records.throughput import throughput
+from harness.records.throughput import GFLOPS, TFLOPS, throughput
 from harness.runs import copy_bandwidth
 
 LONGEST_SOURCE_BYTES: Final = 100_000
@@ -75,7 +75,7 @@ def tally(entries: Iterable[ReportEntry]) -> Counter[str]:
     for entry in entries:
         found.update(("all", entry.outcome))
         found["stale"] += bool(entry.row.stale)
-        found["unstable"] += entry.row.stable is False
+        found["unstable"] += entry.row.unstable
     return found
 
 
@@ -107,12 +107,14 @@ class Shape:
 
     @property
     def unit(self) -> str:
-        """The unit of its throughput: TFLOPS or GB/s."""
-        return throughput(self.problem, self.gpu, 1.0).unit
+        """The unit of its throughput: GB/s, or TFLOPS, of a CPU GFLOPS."""
+        unit = throughput(self.problem, self.gpu, 1.0).unit
+        return GFLOPS if self.gpu.is_cpu and unit == TFLOPS else unit
 
     def throughput(self, time_ms: float | None) -> float | None:
         """The throughput of a launch, in ``unit``."""
-        return throughput(self.problem, self.gpu, time_ms).figure or None if time_ms else None
+        scale = 1e3 if self.unit == GFLOPS else 1.0
+        return scale * throughput(self.problem, self.gpu, time_ms).figure or None if time_ms else None
 
     @property
     def best(self) -> ReportEntry | None:
@@ -141,7 +143,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRatios:
-    """The best ratios of an operator's problems: their number, geometric mean, ends, and how many are ahead."""
+    """The best ratios of an operator's problems: their number, geometric mean, ends, and how many are ahead.
+
+    ``beside`` is the mean on another GPU, over those of the problems that it has measured.
+    """
 
     operator: str
     problems: int
@@ -149,22 +154,30 @@ class OperatorRatios:
     low: float
     high: float
     ahead: int
+    beside: float | None
 
     @classmethod
-    def of(cls, operator: str, rows: list[BoardRow]) -> "OperatorRatios":
+    def of(cls, operator: str, rows: list[BoardRow], beside: Mapping[str, BoardRow]) -> "OperatorRatios":
         ratios = [row.ratio for row in rows if row.ratio]
         ahead = sum(row.is_ahead for row in rows)
-        return cls(operator, len(ratios), geometric_mean(ratios), min(ratios), max(ratios), ahead)
+        there = [other.ratio for row in rows if (other := beside.get(row.problem)) and other.ratio]
+        mean = geometric_mean(there) if there else None
+        return cls(operator, len(ratios), geometric_mean(ratios), min(ratios), max(ratios), ahead, mean)
 
 
 @dataclass(frozen=True)
 class Report:
-    """All problems of one GPU; ``complaints`` say what could not be read."""
+    """All problems of one GPU; ``complaints`` say what could not be read.
+
+    ``leaders_beside`` are the leaders of the same problems on the GPU key ``beside``, by problem.
+    """
 
     gpu: Gpu
     made_at: str
     shapes: tuple[Shape, ...]
     complaints: tuple[str, ...]
+    beside: str | None = None
+    leaders_beside: Mapping[str, BoardRow] = field(default_factory=dict)
 
     @cached_property
     def entries(self) -> tuple[ReportEntry, ...]:
@@ -187,8 +200,13 @@ class Report:
         for shape in self.shapes:
             if shape.competes and shape.best and shape.best.row.ratio:
                 by_operator.setdefault(shape.problem.operator, []).append(shape.best.row)
-        found = [OperatorRatios.of(operator, rows) for operator, rows in by_operator.items()]
+        found = [OperatorRatios.of(operator, rows, self.leaders_beside) for operator, rows in by_operator.items()]
         return tuple(sorted(found, key=lambda each: -each.mean))
+
+    @property
+    def units(self) -> list[str]:
+        """The units of throughput that its problems have."""
+        return sorted({shape.unit for shape in self.shapes}, reverse=True)
 
     @property
     def ahead(self) -> int:
@@ -203,9 +221,10 @@ class Report:
         return [(by_key[key], number) for key, number in Counter(each.rank_key for each in found).most_common()]
 
 
-def gather(tree: Tree, gpu: str, selection: Selection) -> Report:
+def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None) -> Report:
     """All that the selection takes under ``tuning/<gpu>``. Raises UsageError if that is nothing."""
     boards, complaints = leaderboard.boards(tree, gpu, selection)
+    others, more = leaderboard.boards(tree, gpus.find(beside, auto=False).key, Selection()) if beside else ([], [])
     if not boards:
         raise UsageError(f"no iteration under tuning/{gpu}/ to report on; `tilebench new --gpu {gpu}` begins a ladder")
     by_problem: dict[str, list[Board]] = {}
@@ -217,7 +236,9 @@ def gather(tree: Tree, gpu: str, selection: Selection) -> Report:
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         shapes=tuple(_Folder(tree, facts, key).shape(of_one) for key, of_one in by_problem.items()),
         # A report travels: it names places in the checkout, not on a disk.
-        complaints=tuple(dict.fromkeys(each.replace(f"{tree.root}/", "") for each in complaints)),
+        complaints=tuple(dict.fromkeys(each.replace(f"{tree.root}/", "") for each in [*complaints, *more])),
+        beside=beside,
+        leaders_beside={board.problem: board.leader for board in reversed(others) if board.leader},
     )
 
 

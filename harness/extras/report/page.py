@@ -20,7 +20,7 @@ from harness.extras.report.roofline import Roofline, roofline
 from harness.machine import files
 
 _ASSETS: Final = resources.files("harness.extras.report") / "assets"
-_FILTERS: Final = ("number", "ratio", "interval", "percent", "error", "size", "day")
+_FILTERS: Final = ("number", "breakable", "ratio", "interval", "percent", "error", "size", "day")
 
 
 def render(report: Report) -> str:
@@ -87,7 +87,7 @@ def _data(report: Report, rooflines: dict[str, Roofline]) -> dict[str, Any]:
     return {
         "specs": {
             **{f"forest-{width}": plots.forest(forest, wide=width == "wide") for width in ("wide", "narrow")},
-            **{f"ladder-{figure}": plots.ladder(figure) for figure in ("ratio", "TFLOPS", "GB/s")},
+            **{f"ladder-{figure}": plots.ladder(figure) for figure in ("ratio", *report.units)},
             "blocks": plots.blocks(),
             "chip": plots.chip(),
             "roofline": plots.roofline(),

@@ -89,7 +89,7 @@ def forest(rows: Rows, *, wide: bool) -> Spec:
 
     def at(position: float) -> Spec:
         return {"field": "problem", "type": "nominal", "sort": None, "axis": None, "bandPosition": position} | {
-            "scale": {"type": "band"}
+            "scale": {"type": "band", "domain": [row["problem"] for row in rows]}
         }
 
     scale: Spec = {"zero": False, "nice": True, "padding": 12, "range": [left, {"expr": f"width - {end}"}]}

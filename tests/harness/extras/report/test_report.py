@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from harness.boards import leaderboard
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.cli.app import carry_out
-from harness.errors import ExitCode
+from harness.errors import ExitCode, UsageError
 from harness.extras.report import figures, page, palette, pictures, plots, rows
 from harness.extras.report.difference import lines, settings
 from harness.extras.report.gather import Report, ReportEntry, Shape, gather, tally
@@ -191,10 +192,10 @@ def test_a_ratio_far_out_stands_beyond_the_axis(report: Report) -> None:
     assert beyond(1.2, 1.1, 1.0) == [False, False, False]
     assert beyond(3.4, 1.2, 1.1, 1.0) == [True, False, False, False]
     assert rows.forest(replace(report, shapes=())) == []
-    marks = json.dumps(plots.forest([{"beyond": True}], wide=True))
+    marks = json.dumps(plots.forest([{"problem": SHAPE, "beyond": True}], wide=True))
     assert "width - 110" in marks, "the axis ends before the break"
     assert plots._BREAK in marks
-    assert plots._BREAK not in json.dumps(plots.forest([{"beyond": False}], wide=True))
+    assert plots._BREAK not in json.dumps(plots.forest([{"problem": SHAPE, "beyond": False}], wide=True))
 
 
 def test_means_by_operator_are_of_each_problems_best(report: Report) -> None:
@@ -254,7 +255,7 @@ def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
 def test_every_plot_compiles_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     specs = {
         **{
-            f"{wide} {beyond}": plots.forest([{"beyond": beyond}], wide=wide)
+            f"{wide} {beyond}": plots.forest([{"problem": SHAPE, "beyond": beyond}], wide=wide)
             for wide in (False, True)
             for beyond in (False, True)
         },
@@ -374,3 +375,59 @@ def test_the_pictures_of_the_readme_show_what_is_recorded(tmp_path: Path) -> Non
 def texts(svg: str) -> list[str]:
     assert "var(" not in svg
     return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def test_another_gpu_stands_beside(tmp_path: Path) -> None:
+    """The leaders of the H100 beside those of the H200, where both have measured."""
+    tree = Tree(ROOT)
+    report = gather(tree, "h200", Selection(), beside="h100")
+    there = {board.problem: board.leader for board in leaderboard.boards(tree, "h100", Selection())[0] if board.leader}
+    assert {name: row.record for name, row in report.leaders_beside.items()} == {n: r.record for n, r in there.items()}
+    html = page.render(report)
+    both = [shape for shape in report.shapes if shape.best and shape.problem.shape_key in there]
+    assert len(both) > 10
+    for shape in both:
+        row = there[shape.problem.shape_key]
+        found = re.search(rf'<a href="#{shape.page}">.*?</tr>', html, re.DOTALL)
+        assert found is not None
+        assert f"{row.ratio:.4f}" in found[0]
+        assert figures.interval((row.ratio_low, row.ratio_high)) in found[0]
+    (attention,) = (each for each in report.operators if each.operator == "attention")
+    ratios = [row.ratio for name, row in there.items() if name.startswith("attention_") and row.ratio]
+    assert attention.beside == pytest.approx(geometric_mean(ratios))
+    alone = gather(tree, "h200", Selection())
+    assert "on h100" in html and "on h100" not in page.render(alone)
+    assert all(each.beside is None for each in alone.operators)
+    with pytest.raises(UsageError, match="unknown GPU key 'h10'.*did you mean h100"):
+        gather(tree, "h200", Selection(), beside="h10")
+
+
+def test_a_cpu_has_gflops_and_nothing_unstable(report: Report) -> None:
+    shape = replace(report.shapes[0], gpu=gpus.find("cpu"))
+    assert shape.unit == "GFLOPS"
+    assert shape.throughput(1.0) == pytest.approx(shape.problem.flops / 1e6)
+    unstable = [each for each in report.newest if each.row.unstable]
+    assert len(unstable) == 1
+    on_cpu = [replace(each, row=msgspec.structs.replace(each.row, gpu="cpu")) for each in unstable]
+    assert tally(on_cpu)["unstable"] == 0
+
+
+def test_the_largest_ratio_is_the_first_of_the_plot_even_beyond_the_axis() -> None:
+    """The layer that draws first leaves it out, and must not decide the order."""
+    marks = rows.forest(gather(Tree(ROOT), "h200", Selection()))
+    assert marks[0]["beyond"]
+    for wide in (True, False):
+        svg = vl_convert.vegalite_to_svg({**plots.forest(marks, wide=wide), "width": 800, "datasets": {"rows": marks}})
+        heights = [
+            float(match[1])
+            for name in (mark["problem"] for mark in marks)
+            if (match := re.search(rf'translate\([0-9.]+,([0-9.]+)\)"[^>]*>{name}</text>', svg))
+        ]
+        assert len(heights) == len(marks)
+        assert heights == sorted(heights)
+
+
+def test_a_shape_key_breaks_between_its_parts() -> None:
+    broken = figures.breakable("matmul_bf16fp32_16x1024x8")
+    assert broken == "matmul_<wbr>bf16fp32_<wbr>16x<wbr>1024x<wbr>8"
+    assert figures.breakable("<b>_1x1") == "&lt;b&gt;_<wbr>1x<wbr>1"
