@@ -388,7 +388,7 @@ def test_another_gpu_stands_beside(tmp_path: Path) -> None:
     assert len(both) > 10
     for shape in both:
         row = there[shape.problem.shape_key]
-        found = re.search(rf'<a href="#{shape.page}">.*?</tr>', html, re.DOTALL)
+        found = re.search(rf'<a href="#{shape.page}".*?</tr>', html, re.DOTALL)
         assert found is not None
         assert f"{row.ratio:.4f}" in found[0]
         assert figures.interval((row.ratio_low, row.ratio_high)) in found[0]
