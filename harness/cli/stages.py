@@ -1,5 +1,7 @@
-"""Verbs of the pipeline: check, build, verify, bench."""
+"""Verbs of the pipeline: check, build, verify, bench, watch."""
 
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -7,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import pairs, sustained, sustained_opponents, tables
+from harness.boards import leaderboard, pairs, sustained, sustained_opponents, tables
 from harness.boards.sustained import SustainedResults
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponents
@@ -29,9 +31,10 @@ from harness.evidence import report, toolchain
 from harness.evidence.report import BuildRow
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.progress import console, reporting
-from harness.records.base import Stage, Status
+from harness.records.base import Stage, Status, now
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
+from harness.runs import watch as watching
 from harness.runs.opponents import OpponentPlan, measure
 from harness.runs.run import Plan, Results, run
 
@@ -147,6 +150,27 @@ def bench(
     )
 
 
+@app.command
+def watch(
+    chosen: SelectionOptions = SelectionOptions(),
+    how: MeasureOptions = MeasureOptions(),
+    *,
+    traceback: Traceback = False,
+) -> Reply[RunData]:
+    """Bench a draft each time that it is saved, without a new start, until Ctrl-C: --iter, or the newest iteration."""
+    found = _plan(chosen, Stage.BENCH, how, needs_device=True)
+    if len({(each.shape_key, each.model) for each in found.iterations}) != 1:
+        raise UsageError("watch needs --shape and --model, e.g. --shape matmul_bf16fp32_4096x4096x4096 --model me")
+    draft = found.iterations[-1]
+    records: list[Record] = []
+    with reporting(0) as reporter, suppress(KeyboardInterrupt):
+        for record in watching.watch(replace(found, iterations=(draft,)), reporter):
+            records.append(record)
+            if traceback:
+                _show_tracebacks(Results([record]))
+    return Reply(RunData(tuple(records), 0), lambda: f"{len(records)} sources of {draft.name} judged")
+
+
 def _oppose(chosen: SelectionOptions, how: MeasureOptions) -> None:
     """Measure the opponents of the chosen problems, and each leader against the strongest, with progress on stderr."""
     plan = _opponent_plan(chosen, how)
@@ -180,11 +204,27 @@ def _carry_out(
 ) -> Results:
     """Run the chosen iterations up to a stage, with progress on stderr."""
     plan = _plan(chosen, upto, how, needs_device=upto in (Stage.VERIFY, Stage.BENCH))
+    began = now()
     with reporting(len(plan.iterations)) as reporter:
         results = run(plan, reporter)
+    if fresh := [each for each in results.records if each.recorded_at >= began and plan.uses_device]:
+        console.print(_summary(plan.tree, chosen, fresh, results.reused), markup=False)
     if traceback:
         _show_tracebacks(results)
     return results
+
+
+def _summary(tree: Tree, chosen: SelectionOptions, fresh: list[Record], reused: int) -> str:
+    """What a run changed: the outcomes, and what leads its problem since."""
+    counts = Counter(each.status.value for each in fresh)
+    told = [", ".join(f"{number} {status}" for status, number in counts.items())]
+    told += [f"{reused} recorded before"] if reused else []
+    judged = {(each.shape_key, each.model, each.iteration) for each in fresh if each.measurement}
+    boards, _ = leaderboard.boards(tree, fresh[0].gpu, chosen.selection)
+    rows = (row for board in boards for row in board.rows if row.rank == 1)
+    lead = [f"{row.iteration} of {row.problem}" for row in rows if (row.problem, row.model, row.iteration) in judged]
+    told += [f"{len(lead)} of them lead: {', '.join(lead[:3])}{', …' if len(lead) > 3 else ''}"] if lead else []
+    return "; ".join(told)
 
 
 def _on_many(

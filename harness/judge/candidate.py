@@ -1,5 +1,6 @@
 """A candidate: one iteration on its way through the stages, with its processes and the reason why it fails."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -13,6 +14,7 @@ from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Seated, Trouble
 from harness.judge.processes import Contestant, Ended, Referee, SideProcess
+from harness.judge.stopping import Progress
 from harness.machine.nvml import Device
 from harness.records.base import Cause, Confinement, Stage
 from harness.records.builds import Build, BuildRecord
@@ -78,6 +80,7 @@ class Candidate:
     families_sha256: str
     judge_sha256: str
     referees: "Referees"
+    so_far: Callable[[Progress], None] = lambda progress: None  # hears of a measurement while it goes on
     builders: int = 1  # candidates that build at once and share the memory
     launches: bool = True  # False if only the evidence of its build is wanted
     stage: Stage = Stage.CONTRACT

@@ -55,6 +55,7 @@ def measure(candidate: Candidate, rule: StoppingRule) -> Measurement:
                     raise Rejection(Cause.CLOCK, "its launches take times too different for blocks of equal length")
                 continue
             kept.append(measured)
+            candidate.so_far(_progress(kept))
             found = rule(_progress(kept))
     return _measurement(candidate, found, paced, kept, len(trials), monitor.telemetry())
 

@@ -5,7 +5,15 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -41,6 +49,13 @@ class _Live:
         self._progress.update(self._task, advance=1 if advance else 0)
 
 
+def announce(reporter: Reporter, text: str) -> None:
+    """A step of many seconds: without a terminal, which shows the present step, it is a line that stays."""
+    reporter.doing(text)
+    if not console.is_terminal:
+        reporter.finished(text, advance=False)
+
+
 @contextmanager
 def reporting(total: int) -> Iterator[Reporter]:
     """A progress bar on a terminal, plain lines elsewhere."""
@@ -49,6 +64,8 @@ def reporting(total: int) -> Iterator[Reporter]:
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         TextColumn("{task.description}", markup=False),
         console=console,
         transient=True,

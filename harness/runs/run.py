@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Final
 
 from harness.catalog.opponents import OpponentEntry
@@ -17,10 +18,11 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
 from harness.judge.processes import end_forkserver, start_forkserver
+from harness.judge.stopping import Progress
 from harness.judge.verdicts import verdict
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
-from harness.machine.progress import Reporter
+from harness.machine.progress import Reporter, announce
 from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, Status, identity
 from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
@@ -143,7 +145,7 @@ def _carry_out(
     with built_ahead(plan, iterations, reporter) as built:
         for candidate, rejection in built:
             judged_in = environment(candidate.iteration.problem.operator)
-            yield candidate.iteration, *_finish(plan, candidate, rejection, judged_in, reporter)
+            yield candidate.iteration, *finish(plan, candidate, rejection, judged_in, reporter)
             reporter.doing(_building(iterations))
 
 
@@ -181,7 +183,7 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
     window = CPU_BATCH if apart else 2 * jobs
     try:
         with run_ahead(build, iterations, jobs, window=window, abort=abort, in_batches=apart) as built:
-            reporter.doing(_building(iterations))
+            reporter.doing(f"importing torch and TileLang, then {_building(iterations)}")
             yield built
     finally:
         referees.leave()
@@ -193,7 +195,7 @@ def _building(iterations: list[Iteration]) -> str:
     return f"building {len(iterations)} iterations"
 
 
-def _finish(
+def finish(
     plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
 ) -> tuple[Record, bool]:
     """Run the stages on the device. Returns the record, and whether it only repeats a recorded build."""
@@ -201,6 +203,7 @@ def _finish(
     try:
         if rejection is None:
             reporter.doing(f"{plan.upto.value} {candidate.iteration}")
+            candidate.so_far = lambda progress: reporter.doing(f"{candidate.iteration}: {_figure(progress)}")
             rejection = advance(candidate, plan.upto, on_device=True)
     finally:
         candidate.leave()
@@ -212,6 +215,11 @@ def _finish(
         _keep_baseline(plan.tree, record)
         companion_files.write(plan.tree, iteration, record)
     return record, reused
+
+
+def _figure(progress: Progress) -> str:
+    ratio = median(block.baseline_ms / block.contestant_ms for block in progress.blocks)
+    return f"ratio {ratio:.4f} after {len(progress.blocks)} rounds"
 
 
 def record_of(
@@ -265,7 +273,7 @@ def _keep_baseline(tree: Tree, record: Record) -> None:
 def prepare(gpu: Gpu, device: Device | None, reporter: Reporter) -> None:
     """Check the compilers, and start the forkserver that all child processes come from."""
     toolchain.find().require(cpu=gpu.is_cpu)
-    reporter.doing("importing torch and TileLang")
+    announce(reporter, "importing torch and TileLang, which takes up to a minute from a cold disk")
     start_forkserver(gpu, device)
 
 

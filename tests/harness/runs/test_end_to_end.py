@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import psutil
@@ -13,6 +14,9 @@ import pytest
 
 from harness.machine.nvml import devices
 from harness.records.base import Confinement
+from harness.records.builds import BuildRecord
+from harness.records.store import read
+from harness.runs import watch
 from tests.harness.checkout import BUDGET, MODEL, NEITHER_CHILD_NOR_TORCH, SCALAR, SHAPE, Checkout, one_line, until
 from tests.harness.envelopes import envelope
 
@@ -399,6 +403,46 @@ def test_interrupted_while_it_imports_it_waits_for_no_import(checkout: Checkout,
     assert one_line(checkout.said) == says
     assert until(lambda: checkout.processes() == []), checkout.processes()
     assert checkout.leftovers() == []
+
+
+def test_a_draft_is_judged_at_each_save_until_it_is_interrupted(checkout: Checkout) -> None:
+    checkout.ladder(())
+    path = checkout.write("iter001_draft", SCALAR.format(block=16))
+    good = path.read_text()
+    typo = good.replace("**CONFIG", "**CONFGI")
+    sources = (good, typo, f"{typo}# once more\n", good.replace("=16", "=8"), good)
+
+    def judged(times: int) -> bool:
+        return checkout.said.count("iter001_draft: ") == times
+
+    with checkout.started("watch", "--shape", SHAPE, "--model", MODEL, *BUDGET) as process:
+        for number, source in enumerate(sources, start=1):
+            path.write_text(source)
+            assert until(partial(judged, number)), checkout.said
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(300)
+    assert process.returncode == 0
+    assert (checkout.root / "stdout.txt").read_text() == "5 sources of iter001_draft judged\n"
+    assert until(lambda: checkout.processes() == []), checkout.processes()
+    assert checkout.leftovers() == []
+    first, broken, _, other, again = (line for line in checkout.said.splitlines() if "iter001_draft: " in line)
+    assert "ratio " in first
+    assert "iter000_torch_matmul is not measured" in first
+    assert "NameError: name 'CONFGI' is not defined, at iter001_draft.py:10: return scalar_gemm" in broken
+    assert "attempt" not in broken
+    assert "ratio " in other
+    assert "ratio " in again
+
+    recorded = checkout.records()
+    assert [(each.iteration, each.status, each.config) for each in recorded] == [
+        ("iter001_draft", "passed", f"block_M={block}, block_N={block}, block_K={block}") for block in (16, 8)
+    ]
+    assert [watch.kept_source(checkout.tree, each).read_text() for each in recorded] == [good, sources[3]]
+    assert {each.attempt for each in read(checkout.tree.builds("cpu", SHAPE, MODEL), BuildRecord)[0]} == {None}
+
+    refused = checkout.run("watch", "--shape", SHAPE, "--model", MODEL)
+    assert refused.returncode == 2
+    assert "iter001_draft has a record, and is never edited; begin a copy with `tilebench" in one_line(refused.stderr)
 
 
 def test_of_two_runs_at_once_the_second_is_refused_in_one_line(checkout: Checkout) -> None:

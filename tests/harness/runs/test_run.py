@@ -57,7 +57,7 @@ def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: p
 
     monkeypatch.setattr(Candidate, "enter", enter)
     monkeypatch.setattr(run, "advance", lambda *rest, **more: None)
-    monkeypatch.setattr(run, "_finish", finish)
+    monkeypatch.setattr(run, "finish", finish)
     plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.CONTRACT)
     iterations: Any = [Numbered(number, PROBLEM) for number in range(20_000)]
     done: Any = run._carry_out(plan, iterations, lambda operator: None, Quiet())  # type: ignore[arg-type,return-value]

@@ -1,0 +1,126 @@
+"""The inner loop: a draft is judged anew each time that it, or a family of it, is saved."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from harness.authoring.ideas import parse_config
+from harness.catalog.tree import Iteration, Tree
+from harness.errors import UsageError
+from harness.judge.candidate import Candidate, Referees
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.pipeline import advance
+from harness.machine import files
+from harness.machine.interruption import heed
+from harness.machine.progress import Reporter
+from harness.records.base import Environment, Status
+from harness.records.environment import describing
+from harness.records.results import Record
+from harness.records.store import read
+from harness.runs.result_line import result_line
+from harness.runs.run import Plan, alone, finish, prepare, record_of, reusable
+
+POLL_S: Final = 0.1
+
+
+def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
+    """The outcome of the plan's one iteration, and of each source that is saved after it; ends by KeyboardInterrupt.
+
+    The forkserver and the referee stay. What ran is recorded as a bench records it, and its source is kept beside the
+    records, since the next save overwrites it. What did not build leaves no record, and uses up no attempt. Raises
+    UsageError for an iteration that has passed before: it is never edited.
+    """
+    (draft,) = plan.iterations
+    _require_draft(plan.tree, draft)
+    plan = replace(plan, settings=replace(plan.settings, attempts=sys.maxsize))
+    environment = describing(plan.tree.root, plan.gpu, plan.device)
+    referees = Referees(plan.tree.root, plan.gpu)
+    with alone(plan.tree, plan.gpu, plan.device):
+        prepare(plan.gpu, plan.device, reporter)
+        try:
+            reporter.doing(f"filling the inputs of {draft.problem}")
+            referees.seat(draft.problem)
+            for noticed in _saves(plan.tree, draft):
+                reporter.doing(f"judging {draft}")
+                judged_in = environment(draft.problem.operator)
+                made = reusable(plan, draft, environment) or _judged(plan, draft, referees, judged_in, reporter)
+                line = "; ".join((result_line(made, plan.gpu), *_against_parent(plan.tree, draft, made)))
+                reporter.finished(f"{line}; {time.monotonic() - noticed:.1f} s", advance=False)
+                reporter.doing(f"waiting for a save of {draft.path.name}")
+                yield made
+        finally:
+            referees.leave()
+
+
+def _require_draft(tree: Tree, draft: Iteration) -> None:
+    if any(each.status is Status.PASSED for each in _records(tree, draft, draft.name)):
+        ladder = f"--gpu {draft.gpu} --shape {draft.shape_key} --model {draft.model}"
+        raise UsageError(
+            f"{draft.name} has a record, and is never edited; begin a copy with "
+            f"`tilebench new {ladder} --from {draft.ordinal}`, then watch again"
+        )
+
+
+def _saves(tree: Tree, draft: Iteration) -> Iterator[float]:
+    """When each new source was noticed, the present one first; a source counts once it is the same at two looks."""
+    judged = seen = None
+    noticed = time.monotonic()
+    while True:
+        heed()
+        now = None
+        with suppress(OSError):  # an editor replaces the file
+            now = source_sha256(draft.path), families_sha256(tree.root, draft.path)
+        if now is not None and now == seen != judged:
+            judged = now
+            yield noticed
+        elif now != seen:
+            seen, noticed = now, time.monotonic()
+        time.sleep(POLL_S)
+
+
+def _judged(plan: Plan, draft: Iteration, referees: Referees, environment: Environment, reporter: Reporter) -> Record:
+    candidate = Candidate.enter(draft, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+    source = draft.path.read_bytes()
+    try:
+        rejection = advance(candidate, plan.upto, on_device=False)
+        if rejection is not None:
+            return record_of(candidate, rejection, environment, None)
+        made, _ = finish(plan, candidate, None, environment, reporter)
+    finally:
+        candidate.leave()
+    files.put(kept_source(plan.tree, made), source)
+    return made
+
+
+def kept_source(tree: Tree, record: Record) -> Path:
+    """Where a draft's source lies after a later save."""
+    folder = tree.records(record.gpu, record.shape_key, record.model).parent / "drafts"
+    return folder / f"{record.iteration}_{record.source_sha256[:10]}.py"
+
+
+def _against_parent(tree: Tree, draft: Iteration, made: Record) -> Iterator[str]:
+    """What differs from the parent: the ratio, and the pinned parameters."""
+    if made.parent is None:
+        return
+    before = next((each for each in reversed(_records(tree, draft, made.parent)) if each.measurement), None)
+    if before is None:
+        yield f"{made.parent} is not measured"
+        return
+    now, then = made.measurement, before.measurement
+    if now is not None and then is not None:
+        apart = now.ratio_low > then.ratio_high or now.ratio_high < then.ratio_low
+        yield f"{now.ratio / then.ratio - 1:+.1%} against {made.parent}{'' if apart else ', undecided'}"
+    own, others = parse_config(made.config or ""), parse_config(before.config or "")
+    for name in sorted(own.keys() | others.keys()):
+        if own.get(name) != others.get(name):
+            yield f"{name} {others.get(name)} to {own.get(name)}"
+
+
+def _records(tree: Tree, draft: Iteration, name: str) -> list[Record]:
+    """All records of one iteration in the draft's ladder."""
+    path = tree.records(draft.gpu, draft.shape_key, draft.model)
+    return [each for each in read(path, Record)[0] if each.iteration == name]
