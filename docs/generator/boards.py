@@ -21,10 +21,8 @@ from harness.records.throughput import throughput
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROWS: Final = 10
 COPY: Final = "copy"  # the operator that others are compared with; it has no kernel of its own
-HEADER: Final = "| problem | leader | ms | rate | ratio | 95% interval | |\n|---|---|---:|---:|---:|---|---|"
-
-MEANS: Final = (
-    "| operator | problems | certainly ahead | geometric mean | lowest | highest |\n|---|---:|---:|---:|---:|---:|"
+HEADER: Final = (
+    "| problem | leader | rate | ratio | 95% interval | vs best | sustained | |\n|---|---|---:|---:|---|---|---:|---|"
 )
 
 CHANGED: Final = {"family": "the kernel family", "judge": "the judge", "source": "the source"}
@@ -39,6 +37,26 @@ def summary_board(gpu: str) -> str:
     chosen = [sorted(group, key=lambda pair: pair[1].ratio or 0)[(len(group) - 1) // 2] for group in largest]
     ordered = sorted(chosen, key=lambda pair: pair[1].ratio or 0, reverse=True)
     return "\n".join([HEADER, *(_line(board, row, f"docs/results/{gpu}.md") for board, row in ordered)])
+
+
+def headline(gpu: str) -> str:
+    """What the leaders reach in the geometric mean: against the strongest opponent, the library, and at the limit."""
+    rows = [row for _, row in _leaders(gpu)]
+    told = (
+        ("against the strongest other kernel that a user could install", [row.vs_best for row in rows]),
+        ("against the library", [row.ratio for row in rows]),
+        ("against that kernel at the power limit", [row.sustained_vs_best for row in rows]),
+        ("against the library at the power limit", [row.sustained_ratio for row in rows]),
+    )
+    lines = []
+    for against, found in told:
+        ratios = [each for each in found if each]
+        if ratios:
+            mean, ahead = statistics.geometric_mean(ratios), sum(each > 1 for each in ratios)
+            lines.append(
+                f"- **{mean:.3f}** {against}: {len(ratios)} problems, {ahead} above 1, lowest {min(ratios):.3f}"
+            )
+    return "\n".join(lines)
 
 
 def leaders_table(gpu: str) -> str:
@@ -116,10 +134,11 @@ def _line(board: Board, row: BoardRow, page: str) -> str:
     cells = (
         f"[{board.problem}]({page}#{board.problem})",
         row.iteration,
-        f"{row.time_ms:.4g}",
         str(rate),
         ratio,
         f"{row.ratio_low:.4f} to {row.ratio_high:.4f}",
+        f"{row.vs_best:.4f} of {row.best_opponent}" if row.vs_best else "",
+        f"{row.sustained_ratio:.4f}" if row.sustained_ratio else "",
         "unstable" if row.stable is False else "",
     )
     return f"| {' | '.join(cells)} |"
@@ -132,5 +151,6 @@ def _ladder(board: Board) -> str:
         for row in board.rows
         if row.record
     )
-    _, _, rest = tables.leaderboard(replace(board, rows=rows), "github").partition("\n")
+    opponents = tuple(msgspec.structs.replace(row, stale=()) for row in board.opponents)
+    _, _, rest = tables.leaderboard(replace(board, rows=rows, opponents=opponents), "github").partition("\n")
     return f"### {board.problem}\n\n" + re.sub(r" +\|", " |", rest).strip()

@@ -15,6 +15,7 @@ Part = Callable[[], str]
 _OF_A_GPU: Final[dict[str, Callable[[str], str]]] = {
     "facts": boards.facts,
     "leaders": boards.leaders_table,
+    "headline": boards.headline,
     "ladders": boards.ladders,
     "staleness": boards.staleness,
 }

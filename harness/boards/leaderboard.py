@@ -88,6 +88,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     sustained_vs_best_low: float | None = None
     sustained_vs_best_high: float | None = None
     sustained_best_opponent: str | None = None
+    families_sha256: str | None = None
     sustained_record: str | None = None
 
     @property
@@ -494,10 +495,15 @@ def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
 
 
 def _same_code(row: BoardRow, record: SustainedRecord) -> bool:
-    if row.environment is None or row.source_sha256 != record.source_sha256 or "family" in row.stale:
+    if row.environment is None:
         return False
     ours, theirs = row.environment, record.environment
-    return (ours.rank_key, ours.judge_sha256) == (theirs.rank_key, theirs.judge_sha256)
+    return (row.source_sha256, row.families_sha256, ours.rank_key, ours.judge_sha256) == (
+        record.source_sha256,
+        record.families_sha256,
+        theirs.rank_key,
+        theirs.judge_sha256,
+    )
 
 
 def sustained_figures(found: SustainedMeasurement) -> dict[str, float | None]:
@@ -553,6 +559,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         spill_bytes=kernel.spill_bytes if kernel else None,
         warnings=build.warnings if build else None,
         source_sha256=record.source_sha256 if record else source_sha256(iteration.path),
+        families_sha256=record.families_sha256 if record else None,
         record=record.id if record else None,
         kind=(record and record.kind) or RowKind.ITERATION,
         **{name: getattr(measured, name, None) for name in _OF_MEASUREMENT},
