@@ -1,6 +1,6 @@
 """The leaderboard: the newest record of each iteration, ranked. It reads files and changes none."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
@@ -14,7 +14,7 @@ from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, reading, source_sha256
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.base import Cause, Environment, RowKind, Stage, Status
+from harness.records.base import Cause, Environment, Regime, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
 from harness.records.pairs import PairRecord
@@ -90,6 +90,8 @@ class BoardRow(msgspec.Struct, frozen=True):
     sustained_best_opponent: str | None = None
     families_sha256: str | None = None
     sustained_record: str | None = None
+    sustained_rank: int | None = None  # among the rows with a figure at the power limit
+    sustained_behind: float | None = None  # like ``behind``, by a play-off at the power limit
 
     @property
     def is_baseline(self) -> bool:
@@ -148,12 +150,16 @@ class Board:
 
     @property
     def sustained_leader(self) -> BoardRow | None:
-        """The first row at the power limit, if its interval lies above that of the leader at equal clocks."""
-        rows = [row for row in self.rows if row.sustained_ratio is not None and row.rank is not None]
-        first = max(rows, key=lambda row: row.sustained_ratio or 0, default=None)
-        if first is None or self.leader is None or self.leader.sustained_ratio_high is None:
+        """The first row at the power limit, if the leader at equal clocks is certainly behind it there."""
+        if self.leader is None or self.leader.sustained_rank in (None, 1):
             return None
-        return first if (first.sustained_ratio_low or 0) > self.leader.sustained_ratio_high else None
+        return next((row for row in self.at_limit if row.sustained_rank == 1), None)
+
+    @property
+    def at_limit(self) -> list[BoardRow]:
+        """The ranked rows with a sustained figure, the first one first."""
+        rows = [row for row in self.rows if row.sustained_rank is not None]
+        return sorted(rows, key=lambda row: (row.sustained_rank or 0, row.sustained_behind or 1, -_sustained(row)))
 
     @property
     def leader_rate(self) -> Throughput | None:
@@ -235,7 +241,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     members = Opponents.of(tree.root).members
     opposed = (_with_opponents(tree, _with_bounds(board, bounds), members, complaints) for board in result)
     figures = (_of_ceiling(_with_sustained(board, alone), ceilings) for board in opposed)
-    whole = [_kept(_decided(board, decided[board.problem])) for board in figures]
+    ordered = (_decided(board, decided[board.problem]) for board in figures)
+    whole = [_kept(_ranked_at_limit(board, decided[board.problem])) for board in ordered]
     return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
 
 
@@ -338,6 +345,31 @@ def _ranked(rows: list[BoardRow]) -> list[BoardRow]:
     return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
 
 
+def _ranked_at_limit(board: Board, play_offs: list[PlayOff]) -> Board:
+    """Rank the rows with a sustained figure by it; a play-off in that regime orders those of the first rank."""
+    rows = [row for row in board.rows if row.sustained_ratio is not None and row.rank is not None]
+    rows.sort(key=lambda row: -_sustained(row))
+    places = ranks((row.sustained_ratio_low or 0.0, row.sustained_ratio_high or 0.0) for row in rows)
+    found = {_named(row): (place, None) for row, place in zip(rows, places, strict=True)}
+    first = {_named(row): row for row in rows if found[_named(row)] == (1, None)}
+    held = _deciding(first, play_offs, Regime.SUSTAINED)
+    decided = {name: (rank, behind) for name, rank, behind in _in_order(first, held)} if held else {}
+    changed = (
+        msgspec.structs.replace(row, sustained_rank=rank, sustained_behind=behind)
+        for row in board.rows
+        for rank, behind in [decided.get(_named(row)) or found.get(_named(row)) or (None, None)]
+    )
+    return replace(board, rows=tuple(changed))
+
+
+def _named(row: BoardRow) -> tuple[str, str]:
+    return row.model, row.iteration
+
+
+def _sustained(row: BoardRow) -> float:
+    return row.sustained_ratio or 0.0
+
+
 def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
     """The ranks of intervals (low, high), given best first."""
     rank, lead_low = 0, 0.0
@@ -349,14 +381,25 @@ def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
 
 def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
     """Order the rows of the first rank by the newest play-off that all of them took part in."""
-    first = {(row.model, row.iteration): row for row in board.rows if row.rank == 1}
+    first = {_named(row): row for row in board.rows if row.rank == 1}
+    held = _deciding(first, play_offs, Regime.PAIRED)
+    if held is None:
+        return board
+    ordered = (
+        msgspec.structs.replace(first[name], rank=rank, behind=behind) for name, rank, behind in _in_order(first, held)
+    )
+    return replace(board, rows=(*ordered, *board.rows[len(first) :]))
+
+
+def _deciding(first: Mapping[tuple[str, str], BoardRow], play_offs: list[PlayOff], regime: Regime) -> PlayOff | None:
+    """The newest play-off of a regime that all of these rows took part in, as they are now."""
     for held in reversed(play_offs):
         standings = {(each.model, each.iteration): each for each in held.standings}
-        if len(first) < 2 or not first.keys() <= standings.keys():
+        if held.regime is not regime or len(first) < 2 or not first.keys() <= standings.keys():
             continue
         if all(_played(row, held, standings[name]) for name, row in first.items()):
-            return replace(board, rows=(*_in_order(first, standings), *board.rows[len(first) :]))
-    return board
+            return held
+    return None
 
 
 def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
@@ -366,15 +409,14 @@ def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
     return unchanged and held.applies(row.environment, row.timer)
 
 
-def _in_order(
-    first: dict[tuple[str, str], BoardRow], standings: dict[tuple[str, str], PlayOffEntry]
-) -> Iterator[BoardRow]:
-    """The rows in the play-off's order; those that may be as fast as the first share its rank."""
+def _in_order(first: Mapping[tuple[str, str], BoardRow], held: PlayOff) -> Iterator[tuple[tuple[str, str], int, float]]:
+    """Names in the play-off's order, with rank and distance; those that may be as fast as the first share its rank."""
     rank = 1
-    for position, (name, standing) in enumerate(((n, s) for n, s in standings.items() if n in first), start=1):
+    present = (each for each in held.standings if (each.model, each.iteration) in first)
+    for position, standing in enumerate(present, start=1):
         if standing.low > 1 and rank == 1:
             rank = position
-        yield msgspec.structs.replace(first[name], rank=rank, behind=standing.behind)
+        yield (standing.model, standing.iteration), rank, standing.behind
 
 
 def _kept(board: Board) -> Board:

@@ -3,28 +3,39 @@
 import math
 import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from harness.boards import sustained
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
-from harness.judge.pipeline import measured
+from harness.judge.pipeline import build, measured
 from harness.judge.processes import start_forkserver
 from harness.judge.statistics import interval
+from harness.judge.sustaining import SustainedSettings
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
-from harness.records.base import SCHEMA, now
+from harness.records.base import SCHEMA, Regime, now
 from harness.records.environment import describe
 from harness.records.playoffs import PlayOff, PlayOffEntry
 from harness.records.results import Measurement
 from harness.runs.run import alone
 
 ROUNDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AtLimit:
+    """How to measure at the power limit, and each leader's measurement at equal clocks, which must explain it."""
+
+    settings: SustainedSettings
+    paired: Mapping[Iteration, Measurement]
 
 
 def hold(
@@ -35,11 +46,22 @@ def hold(
     rounds: int,
     settings: Settings,
     reporter: Reporter,
+    at_limit: AtLimit | None = None,
 ) -> PlayOff:
     """Measure each leader once a round, in random order. Raises InfrastructureError if one is rejected.
 
-    The sample is the round, not the block: effects of one process or one minute are drawn anew in each round.
+    The sample is the round, not the block: effects of one process or one minute are drawn anew in each round. With
+    ``at_limit`` the rounds are in the sustained regime.
     """
+
+    def measure(candidate: Candidate) -> float:
+        if at_limit is None:
+            return measured(candidate).ratio
+        outcome = sustained.outcome_of(candidate, at_limit.paired[candidate.iteration], at_limit.settings, build)
+        if isinstance(outcome, Rejection):
+            raise outcome
+        return outcome.ratio
+
     if len(leaders) < 2:
         raise UsageError("a play-off needs two leaders; here one iteration leads alone")
     ratios: dict[Iteration, list[float]] = {each: [] for each in leaders}
@@ -51,8 +73,8 @@ def hold(
             for number in range(rounds):
                 for each in random.sample(leaders, len(leaders)):
                     reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
-                    once = _once(partial(Candidate.enter, each, tree.root, gpu, device, settings, referees), gpu)
-                    ratios[each].append(once.ratio)
+                    enter = partial(Candidate.enter, each, tree.root, gpu, device, settings, referees)
+                    ratios[each].append(_once(enter, measure, gpu))
                 told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
                 reporter.finished(f"round {number + 1}: {told}")
         finally:
@@ -65,6 +87,7 @@ def hold(
         timer=timer,
         environment=describe(tree.root, gpu, device, leaders[0].problem.operator),
         standings=stand(tree, ratios),
+        regime=Regime.SUSTAINED if at_limit else Regime.PAIRED,
     )
 
 
@@ -91,11 +114,13 @@ def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[PlayOffEntr
     return tuple(found)
 
 
-def _once(enter: Callable[[], Candidate], gpu: Gpu, *, again: bool = False) -> Measurement:
+def _once(
+    enter: Callable[[], Candidate], measure: Callable[[Candidate], float], gpu: Gpu, *, again: bool = False
+) -> float:
     candidate = enter()
     try:
-        return measured(candidate)
+        return measure(candidate)
     except Rejection as rejection:
         if fault_attribution.is_retried(rejection.cause, gpu) and not again:
-            return _once(enter, gpu, again=True)
+            return _once(enter, measure, gpu, again=True)
         raise InfrastructureError(f"{candidate.iteration}: {rejection}; bench it first") from None

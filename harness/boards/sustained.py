@@ -1,16 +1,18 @@
 """The sustained regime over a notebook: which rows it measures, why it skips others, and the record of each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board
+from harness.boards.leaderboard import Board, BoardRow
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Selection, Tree
-from harness.errors import ExitCode
+from harness.errors import ExitCode, UsageError
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Rejection
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.pipeline import verify
 from harness.judge.sustaining import SustainedSettings, sustain
 from harness.judge.verdicts import verdict
@@ -52,6 +54,11 @@ def hold(
     results = SustainedResults()
     environment = describing(plan.tree.root, plan.gpu, plan.device)
     waiting: dict[Iteration, Measurement] = {}
+
+    def keep(record: SustainedRecord) -> None:
+        append(plan.tree.sustained(record.gpu, record.shape_key, record.model), record)
+        reporter.finished(line(record), advance=False)
+
     for iteration, paired in chosen(plan, selection, results.skipped, top):
         known = None if plan.again else recorded(plan.tree, iteration, environment(iteration.problem.operator))
         if known is None:
@@ -59,8 +66,24 @@ def hold(
         else:
             results.records.append(known)
             results.reused += 1
-    if not waiting:
-        return results
+    if waiting:
+        results.records += run(plan, waiting, regime, reporter, keep)
+    return results
+
+
+def run(
+    plan: Plan,
+    waiting: Mapping[Iteration, Measurement],
+    regime: SustainedSettings,
+    reporter: Reporter,
+    keep: Callable[[SustainedRecord], None],
+) -> list[SustainedRecord]:
+    """Measure iterations that have a measurement at equal clocks; returns the outcomes that count.
+
+    Each outcome is passed to ``keep`` before the next measurement.
+    """
+    environment = describing(plan.tree.root, plan.gpu, plan.device)
+    records: list[SustainedRecord] = []
     with alone(plan.tree, plan.gpu, plan.device):
         prepare(plan.gpu, plan.device, reporter)
         for turn in range(TURNS):
@@ -71,15 +94,28 @@ def hold(
                     reporter.doing(f"sustained {iteration}")
                     outcome = rejection or outcome_of(candidate, waiting[iteration], regime)
                     record = record_of(candidate, outcome, environment(iteration.problem.operator))
-                    append(plan.tree.sustained(iteration.gpu, iteration.shape_key, iteration.model), record)
-                    reporter.finished(line(record), advance=False)
+                    keep(record)
                     if fault_attribution.is_retried(record.cause, plan.gpu) and turn + 1 < TURNS:
                         retried[iteration] = waiting[iteration]
                     else:
-                        results.records.append(record)
+                        records.append(record)
             if not (waiting := retried):
                 break
-    return results
+    return records
+
+
+def no_limit(gpu: Gpu, problem: Problem) -> str | None:
+    """Why a problem has no sustained figure; None where it has one."""
+    if gpu.is_cpu:
+        return ON_A_CPU
+    return MEMORY_BOUND if gpu.is_memory_bound(problem) else None
+
+
+def require_limit(gpu: Gpu, problem: Problem) -> None:
+    """Raise UsageError where a problem has no sustained figure."""
+    reason = no_limit(gpu, problem)
+    if reason is not None:
+        raise UsageError(f"{problem}: {reason}")
 
 
 def chosen(
@@ -89,26 +125,30 @@ def chosen(
     boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, selection)
     newest = {board.problem: board for board in reversed(boards)}
     for board in newest.values():
-        if plan.gpu.is_cpu:
-            skipped[board.problem] = ON_A_CPU
-        elif board.in_gbs:
-            skipped[board.problem] = MEMORY_BOUND
+        reason = no_limit(plan.gpu, parse_shape_key(board.problem))
+        if reason is not None:
+            skipped[board.problem] = reason
         else:
             yield from leading(plan.tree, board, selection, top)
 
 
 def leading(tree: Tree, board: Board, selection: Selection, top: int) -> Iterator[tuple[Iteration, Measurement]]:
     """The first ``top`` rows of a board and the ties of its leader, without the library and what is stale."""
-    iterations, _ = tree.scan(board.gpu, selection)
     rows = [row for row in board.rows if row.rank is not None and not row.stale and not row.is_baseline]
-    leading = {
-        (row.model, row.iteration): row.record for position, row in enumerate(rows) if row.rank == 1 or position < top
-    }
-    for iteration in iterations:
-        record = leading.get((iteration.model, iteration.name)) if iteration.shape_key == board.problem else None
-        measured = measurement_of(tree, iteration, record)
-        if measured is not None:
-            yield iteration, measured
+    first = [row for position, row in enumerate(rows) if row.rank == 1 or position < top]
+    yield from paired_of(tree, board, selection, first)
+
+
+def paired_of(
+    tree: Tree, board: Board, selection: Selection, rows: Iterable[BoardRow]
+) -> Iterator[tuple[Iteration, Measurement]]:
+    """The iterations of some rows of a board, each with its measurement at equal clocks."""
+    records = {(row.model, row.iteration): row.record for row in rows}
+    for iteration in tree.scan(board.gpu, selection)[0]:
+        record = records.get((iteration.model, iteration.name)) if iteration.shape_key == board.problem else None
+        found = measurement_of(tree, iteration, record)
+        if found is not None:
+            yield iteration, found
 
 
 def measurement_of(tree: Tree, iteration: Iteration, record: str | None) -> Measurement | None:

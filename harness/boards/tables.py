@@ -10,7 +10,7 @@ from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
 from harness.catalog.tree import Selection, Tree
 from harness.errors import meant
 from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
-from harness.records.base import RowKind, Status
+from harness.records.base import Regime, RowKind, Status
 from harness.records.playoffs import PlayOff
 from harness.records.throughput import GFLOPS, TFLOPS
 
@@ -134,7 +134,8 @@ def play_off(held: PlayOff) -> str:
             "" if each.behind == 1 else f"[{100 * (each.low - 1):.2f}, {100 * (each.high - 1):.2f}]"
         ),
     }
-    title = f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds"
+    regime = ", at the power limit" if held.regime is Regime.SUSTAINED else ""
+    title = f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds{regime}"
     return f"{title}\n\n{table(held.standings, columns, right=('ratio', 'behind'), cut={'iteration': 24, 'model': 12})}"
 
 
@@ -236,13 +237,19 @@ def _share(row: BoardRow) -> str:
     return figure(row.gbs) + ("" if row.of_copy is None else f", {row.of_copy:4.0%}")
 
 
+def _behind(quotient: float) -> str:
+    return "first" if quotient == 1 else f"{100 * (quotient - 1):.2f}% behind"
+
+
 def _notes(row: BoardRow) -> Iterable[str]:
     if row.stale:
         yield f"stale: {', '.join(row.stale)}"
     if row.behind is not None:
-        yield "play-off: first" if row.behind == 1 else f"play-off: {100 * (row.behind - 1):.2f}% behind"
+        yield f"play-off: {_behind(row.behind)}"
     if row.sustained_ratio is not None:
         yield _sustained(row)
+    if row.sustained_behind is not None:
+        yield f"sustained play-off: {_behind(row.sustained_behind)}"
     if row.best_opponent is not None:
         yield f"against {row.best_opponent} {figure(row.vs_best, '.4f')} {interval(row.vs_best_low, row.vs_best_high)}"
     if row.sustained_best_opponent is not None:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness.boards import comparison, exports, leaderboard, play_off, reproduction, revisions, tables
+from harness.boards import comparison, exports, leaderboard, play_off, reproduction, revisions, sustained, tables
 from harness.boards.comparison import Change, Comparison
+from harness.boards.play_off import AtLimit
 from harness.boards.reproduction import Reproduction
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
@@ -14,10 +15,13 @@ from harness.cli.app import app
 from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_least, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
+from harness.judge.facts.problem import parse_shape_key
+from harness.judge.sustaining import SustainedSettings
 from harness.machine.progress import console, reporting
 from harness.machine.table import paragraph
+from harness.records.base import Regime
 from harness.records.playoffs import PlayOff
-from harness.records.results import Record
+from harness.records.results import Measurement, Record
 from harness.records.store import append
 
 
@@ -95,7 +99,10 @@ def play(
     *,
     rounds: Annotated[int, Parameter(help="How often each leader is measured.")] = play_off.ROUNDS,
     top: Annotated[int | None, Parameter(help="Only the first rows; by default those that share rank 1.")] = None,
-    budget: Annotated[float, Parameter(help="Seconds of device time for one measurement.")] = 1.0,
+    budget: Annotated[
+        float | None, Parameter(help="Seconds for one measurement; 1 of device time, or 15 at the power limit.")
+    ] = None,
+    regime: Annotated[Regime, Parameter(help="At equal clocks, or alone at the power limit.")] = Regime.PAIRED,
 ) -> Reply[PlayOff]:
     """Measure the leaders of a problem in turns; the leaderboard then shows their order."""
     if chosen.shape is None:
@@ -105,10 +112,17 @@ def play(
             check_least(name, number, 2)
     tree = Tree.here()
     gpu, device = gpus.resolve(chosen.gpu)
-    settings = MeasureOptions(budget=budget).settings(gpu)
-    leaders = _leaders(tree, gpu.key, chosen.selection, top)
+    settings = MeasureOptions(budget=1.0 if budget is None else budget).settings(gpu)
+    at_limit = None
+    if regime is Regime.PAIRED:
+        leaders = _leaders(tree, gpu.key, chosen.selection, top)
+    else:
+        sustained.require_limit(gpu, parse_shape_key(chosen.shape))
+        paired = _leaders_at_limit(tree, gpu.key, chosen.selection, top)
+        how = SustainedSettings() if budget is None else SustainedSettings(budget_s=budget)
+        leaders, at_limit = list(paired), AtLimit(how, paired)
     with reporting(rounds) as reporter:
-        held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter)
+        held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter, at_limit)
     append(tree.play_offs(gpu.key, chosen.shape), held)
     return Reply(held, lambda: tables.play_off(held))
 
@@ -121,6 +135,21 @@ def _leaders(tree: Tree, key: str, selection: Selection, top: int | None) -> lis
     names = {(row.model, row.iteration) for row in rows if not {"source", "family"} & set(row.stale)}
     iterations, _ = tree.scan(key, selection)
     return [each for each in iterations if (each.model, each.name) in names]
+
+
+def _leaders_at_limit(tree: Tree, key: str, selection: Selection, top: int | None) -> dict[Iteration, Measurement]:
+    """The first rows at the power limit with their measurements at equal clocks; with ``top`` others may follow."""
+    boards, _ = leaderboard.boards(tree, key, selection)
+    if not boards or not boards[0].at_limit:
+        raise UsageError(
+            f"no iteration of {selection.shape} has a sustained figure; run bench --regime sustained first"
+        )
+    board = boards[0]
+    others = [row for row in board.rows if row.rank is not None and row.sustained_rank is None]
+    level = [row for row in board.at_limit if row.sustained_rank == 1 or row.sustained_behind is not None]
+    rows = [*board.at_limit, *others][:top] if top else level
+    fresh = [row for row in rows if not {"source", "family"} & set(row.stale) and not row.is_baseline]
+    return dict(sustained.paired_of(tree, board, selection, fresh))
 
 
 @app.command

@@ -8,6 +8,7 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
+from harness.boards.sustained import require_limit
 from harness.catalog import gpus
 from harness.catalog.families import Families
 from harness.catalog.tree import Tree, check_model
@@ -27,6 +28,7 @@ from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
 from harness.machine.table import check_format, paragraph
+from harness.records.base import Regime
 from harness.records.store import read
 
 Engine = Literal["tilebench", "tilelang", "exhaustive"]
@@ -100,6 +102,9 @@ def tune(
         bool, Parameter(help="First time all candidates unverified, and race only those that may lead.")
     ] = True,
     carver: Annotated[bool, Parameter(help="Also start from the suggestions of tilelang.carver.")] = True,
+    objective: Annotated[
+        Regime, Parameter(help="What decides among the race's first: equal clocks, or the power limit.")
+    ] = Regime.PAIRED,
     parent: Parent = None,
 ) -> Reply[TuneData]:
     """Race the configurations of a family's space against the library, and pin the winner as the next iteration."""
@@ -111,8 +116,12 @@ def tune(
         raise UsageError("--warmup to --limit are of TileLang's own autotuner; give --engine tilelang too")
     problem = parse_shape_key(shape)
     check_model(model)
+    if engine == "tilelang" and objective is Regime.SUSTAINED:
+        raise UsageError("--objective sustained is the race's last rung; --engine tilelang has none")
     options = tilelang.options
     gpu, device = gpus.resolve(chosen.gpu, force=how.force)
+    if objective is Regime.SUSTAINED:
+        require_limit(gpu, problem)
     tree = Tree.here()
     known = Families.of(tree.root)
     searched = [known.named(each, gpu) for each in family] if family else [known.searched(problem, gpu)]
@@ -130,6 +139,7 @@ def tune(
         screened=screen and engine != "exhaustive",
         rungs=EXHAUSTIVE if engine == "exhaustive" else RUNGS,
         engine=engine,
+        objective=objective,
     )
     if parent is not None:
         scaffold.require_parent(plan.tree, problem, gpu, model, parent)
@@ -196,5 +206,8 @@ def _text(plan: TunePlan, tuned: Tuned, pick: Pick) -> str:
     if pick.ratio is not None:
         level = f"level with {len(pick.ties)} more" if pick.ties else "leads alone"
         lines.append(f"ratio {pick.ratio:.4f} [{pick.ratio_low:.4f}, {pick.ratio_high:.4f}], {level}")
+    if pick.sustained_ratio is not None:
+        at_limit = f"{pick.sustained_ratio:.4f} [{pick.sustained_ratio_low:.4f}, {pick.sustained_ratio_high:.4f}]"
+        lines.append(f"sustained ratio {at_limit} at the power limit")
     spared = f", {tuned.spared} too slow in the screen to be raced" if tuned.spared else ""
     return "\n".join([*lines, f"{tuned.measured} measured, {tuned.reused} known before{spared}"])

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from harness.records.base import Environment, ProblemRecord
+from harness.records.base import Environment, ProblemRecord, Regime
 
 
 class PlayOffEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,9 +28,10 @@ class PlayOff(ProblemRecord, frozen=True):
     timer: str
     environment: Environment
     standings: tuple[PlayOffEntry, ...]
+    regime: Regime = Regime.PAIRED
 
     def applies(self, environment: Environment, timer: str) -> bool:
-        """Whether it may order rows of this environment and timer."""
+        """Whether it may order rows of this environment and timer, in its regime."""
         ours = (self.environment.rank_key, self.environment.judge_sha256, self.timer)
         same = ours == (environment.rank_key, environment.judge_sha256, timer)
         return same and self.environment.loads_alike(environment)

@@ -1,6 +1,6 @@
 """Pinning: the pick of a search as the next iteration, with what was searched and what it beat in its idea."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.authoring import scaffold
@@ -13,6 +13,7 @@ from harness.extras.tune.survey import SpaceEntry
 from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
+from harness.records.sustained import SustainedMeasurement
 
 TAG = "tuned"
 
@@ -53,6 +54,22 @@ def raced(entries: Sequence[SpaceEntry], order: Sequence[RankedCandidate], ties:
             found += f", {ratio / second.ratio - 1:.1%} ahead of the next, which has {_differing(second, winner)}"
             break
     return _idea("a race", entries, found)
+
+
+def sustained(
+    entries: Sequence[SpaceEntry],
+    found: Mapping[str, SustainedMeasurement],
+    winner: RankedCandidate,
+    leader: RankedCandidate,
+) -> str:
+    """The idea of a winner at the power limit, of the race's first candidates: one sentence."""
+    figure, held = found[winner.trial.key], found.get(leader.trial.key)
+    reached = f"reaches {held.ratio:.4f}" if held is not None else "did not pass there"
+    beside = f"the leader of the race, which has {_differing(leader, winner)}, {reached}"
+    if winner is leader:
+        beside = "it leads the race too"
+    said = f"sustained ratio {figure.ratio:.4f} to {figure.baseline}, and {beside}"
+    return _idea(f"the power limit from the first {len(found)} of a race", entries, said)
 
 
 def autotuned(entries: Sequence[SpaceEntry], order: Sequence[RankedCandidate], latency_ms: float | None) -> str:

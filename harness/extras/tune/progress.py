@@ -66,6 +66,21 @@ class Narrator:
         self._fastest_ms = min(self._fastest_ms, found.launch_ms)
         self._live.doing(f"screening; {self._fastest_ms:.4g} ms is the fastest so far")
 
+    @contextmanager
+    def at_limit(self, waiting: int) -> Iterator[Reporter]:
+        """The rung at the power limit: a bar over the candidates that wait for it."""
+        with reporting(waiting) as self._live:
+            yield self._live
+        self._live = Quiet()
+
+    def sustained(self, entry: SpaceEntry, trial: TuningTrial) -> None:
+        """Show one candidate's outcome at the power limit."""
+        found = trial.sustained
+        said = f"{trial.status}: {trial.reason}"
+        if found is not None:
+            said = f"ratio {found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
+        self._live.finished(f"sustained {words(entry.config, self._fixed)}: {said}")
+
     def doing(self, text: str) -> None:
         """Show the race; of the judge's messages only those of builds."""
         building = text if text.startswith(("building", "importing")) else ""

@@ -1,23 +1,29 @@
 """A tuning by race: screen the candidates, judge them rung by rung in the scratch tree, pin the winner."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from harness.boards import sustained
 from harness.catalog.device_kind import kind_of
 from harness.errors import InfrastructureError
 from harness.extras.tune import pin
 from harness.extras.tune.progress import Narrator
 from harness.extras.tune.race import RaceField, race
-from harness.extras.tune.record import SCREEN, RankedCandidate, TuningTrial, ranked
+from harness.extras.tune.record import AT_LIMIT, SCREEN, RankedCandidate, TuningTrial, ranked
 from harness.extras.tune.screen import Screened, screen
 from harness.extras.tune.search import Search, Tuned, TunePlan, searching
 from harness.extras.tune.survey import SpaceEntry
 from harness.judge import fault_attribution
 from harness.judge.child.brief import Brief
+from harness.judge.sustaining import SustainedSettings
 from harness.machine.nvml import released
-from harness.records.base import Cause, Status
+from harness.records.base import Cause, Regime, Status
 from harness.records.results import BlockPair, Record
+from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.runs.run import Plan, run
+
+FINALISTS: Final = 4  # so many are measured at the power limit at least
+RATIO: Final = ("ratio", "ratio_low", "ratio_high")
 
 
 def tune(plan: TunePlan) -> Tuned:
@@ -33,20 +39,44 @@ def tune(plan: TunePlan) -> Tuned:
         if not finish.left:
             tuned.first_failure = next((trial.reason or "" for trial in raced if trial.reason), "")
             return tuned
-        leader, *ties = finish.left
-        estimate = finish.estimates[leader]
+        leader = winner = order[0]
         baseline = next(trial.measurement.baseline for trial in raced if trial.measurement is not None)
+        idea = pin.raced(search.surveyed.entries, order, len(finish.left) - 1, baseline)
+        found: dict[str, Any] = {}
+        if plan.objective is Regime.SUSTAINED:
+            at_limit = runner.at_limit(finalists(order, len(finish.left)))
+            tuned.measured, tuned.reused = runner.measured, runner.reused
+            found["objective"] = plan.objective
+            if at_limit:
+                key = leading_at_limit(leader.trial.key, at_limit)
+                winner = next(each for each in order if each.trial.key == key)
+                idea = pin.sustained(search.surveyed.entries, at_limit, winner, leader)
+                found |= {f"sustained_{name}": getattr(at_limit[key], name) for name in RATIO}
+        assert winner.estimate is not None
         search.pin(
             tuned,
-            runner.entries[leader],
-            pin.raced(search.surveyed.entries, order, len(ties), baseline),
+            runner.entries[winner.trial.key],
+            idea,
             runner.number,
-            ties=tuple(ties),
-            ratio=estimate.ratio,
-            ratio_low=estimate.low,
-            ratio_high=estimate.high,
+            ties=tuple(key for key in finish.left if key != winner.trial.key),
+            ratio=winner.estimate.ratio,
+            ratio_low=winner.estimate.low,
+            ratio_high=winner.estimate.high,
+            **found,
         )
     return tuned
+
+
+def finalists(order: Sequence[RankedCandidate], left: int) -> list[RankedCandidate]:
+    """The candidates that are measured at the power limit: those left in the race, and the next few that passed."""
+    return [each for each in order if each.estimate is not None][: max(FINALISTS, left)]
+
+
+def leading_at_limit(leader: str, found: Mapping[str, SustainedMeasurement]) -> str:
+    """The key of the candidate to pin: the first at the power limit where the race's leader is certainly behind it."""
+    first = max(found, key=lambda key: found[key].ratio)
+    held = found.get(leader)
+    return first if held is None or found[first].ratio_low > held.ratio_high else leader
 
 
 def _in_order(found: list[RankedCandidate], finish: RaceField) -> list[RankedCandidate]:
@@ -97,13 +127,44 @@ class RaceRunner:
         if waiting:
             self._judge(rung, waiting, len(keys))
         for key in keys:
-            trial = self._standing(key, rung)
-            if trial is None:
-                reason = self._known[key, rung][-1].reason
-                raise InfrastructureError(
-                    f"{self.plan.problem}: {reason}; the race has stopped, and the same command continues it"
-                )
+            trial = self._outcome(key, rung)
             yield key, trial.measurement.blocks if trial.measurement is not None else None
+
+    def at_limit(self, finalists: Sequence[RankedCandidate]) -> dict[str, SustainedMeasurement]:
+        """The sustained measurements by key; known outcomes are not measured again."""
+        keys = [each.trial.key for each in finalists]
+        waiting = [key for key in keys if self._standing(key, AT_LIMIT) is None]
+        self.reused += len(keys) - len(waiting)
+        if waiting:
+            self._sustain(waiting)
+        found = {key: self._outcome(key, AT_LIMIT).sustained for key in keys}
+        return {key: measured for key, measured in found.items() if measured is not None}
+
+    def _sustain(self, waiting: Sequence[str]) -> None:
+        by_model = {self.search.iterations[key].model: self.entries[key] for key in waiting}
+        newest = {trial.key: trial.measurement for trial in self.trials if trial.measurement is not None}
+
+        def keep(record: SustainedRecord) -> None:
+            entry = by_model[record.model]
+            self._keep(entry, AT_LIMIT, record.cause, record.reason, sustained=record.measurement)
+            self.measured += 1
+            self.narrator.sustained(entry, self.trials[-1])
+
+        judged = Plan(self.search.tree, self.plan.gpu, self.plan.device, (), self.plan.settings, again=True)
+        released(self.plan.device)
+        with self.narrator.at_limit(len(waiting)) as reporter:
+            paired = {self.search.iterations[key]: newest[key] for key in waiting}
+            sustained.run(judged, paired, SustainedSettings(), reporter, keep)
+
+    def _outcome(self, key: str, rung: int) -> TuningTrial:
+        """The outcome that counts. Raises InfrastructureError where the machine has spoilt it twice."""
+        trial = self._standing(key, rung)
+        if trial is None:
+            reason = self._known[key, rung][-1].reason
+            raise InfrastructureError(
+                f"{self.plan.problem}: {reason}; the race has stopped, and the same command continues it"
+            )
+        return trial
 
     def _judge(self, rung: int, waiting: Sequence[str], left: int) -> None:
         """Judge candidates, and keep each outcome before the next is measured."""

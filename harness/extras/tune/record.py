@@ -12,10 +12,12 @@ from harness.catalog.tree import Tree
 from harness.extras.tune.race import joined
 from harness.extras.tune.space import frozen, text
 from harness.judge.statistics import Estimate, estimate
-from harness.records.base import Cause, Environment, LadderRecord, Status
+from harness.records.base import Cause, Environment, LadderRecord, Regime, Status
 from harness.records.results import BlockPair, Measurement
+from harness.records.sustained import SustainedMeasurement
 
 SCREEN: Final = -1  # the rung before a race: candidates timed one block each, unverified
+AT_LIMIT: Final = -2  # the rung after a race with the objective sustained
 
 
 class TuningTrial(LadderRecord, frozen=True):
@@ -38,6 +40,7 @@ class TuningTrial(LadderRecord, frozen=True):
     reason: str | None = None
     measurement: Measurement | None = None
     latency_ms: float | None = None
+    sustained: SustainedMeasurement | None = None
 
     @property
     def key(self) -> str:
@@ -45,7 +48,10 @@ class TuningTrial(LadderRecord, frozen=True):
 
 
 class Pick(LadderRecord, frozen=True):
-    """The outcome of one search: the pinned candidate, the number of its rivals, and the candidates that tie."""
+    """The outcome of one search: the pinned candidate, the number of its rivals, and the candidates that tie.
+
+    With the objective ``sustained`` the ratio at the power limit has decided among the race's first candidates.
+    """
 
     engine: str
     race: int
@@ -63,12 +69,17 @@ class Pick(LadderRecord, frozen=True):
     ratio_low: float | None = None
     ratio_high: float | None = None
     latency_ms: float | None = None
+    objective: Regime | None = None
+    sustained_ratio: float | None = None
+    sustained_ratio_low: float | None = None
+    sustained_ratio_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCandidate:
     """One candidate of a search: its newest outcome, and the estimate over all blocks of its race.
 
+    ``sustained`` is its measurement at the power limit, if it had one.
     ``likely`` is the ratio that the time in the screen suggests, for a candidate that was not raced.
     """
 
@@ -77,6 +88,7 @@ class RankedCandidate:
     estimate: Estimate | None
     screened_ms: float | None = None
     likely: float | None = None
+    sustained: SustainedMeasurement | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -124,15 +136,19 @@ def picks_path(tree: Tree, gpu: str, shape_key: str, model: str) -> Path:
 def ranked(trials: Iterable[TuningTrial]) -> list[RankedCandidate]:
     """The candidates of one race, the best ratio first, those without a figure last."""
     groups: dict[str, list[TuningTrial]] = {}
+    sustained: dict[str, SustainedMeasurement | None] = {}
     for trial in trials:
-        groups.setdefault(trial.key, []).append(trial)
+        if trial.rung == AT_LIMIT:
+            sustained[trial.key] = trial.sustained
+        else:
+            groups.setdefault(trial.key, []).append(trial)
     found = []
-    for group in groups.values():
+    for key, group in groups.items():
         blocks = joined(trial.measurement.blocks for trial in group if trial.measurement is not None)
         newest = msgspec.structs.replace(group[-1], config=frozen(group[-1].config))
         estimated = estimate(blocks) if blocks and newest.status is Status.PASSED else None
         screened_ms = next((trial.latency_ms for trial in reversed(group) if trial.rung == SCREEN), None)
-        found.append(RankedCandidate(newest, blocks, estimated, screened_ms))
+        found.append(RankedCandidate(newest, blocks, estimated, screened_ms, sustained=sustained.get(key)))
     return sorted(_with_likely(found), key=_order)
 
 

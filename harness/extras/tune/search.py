@@ -20,7 +20,7 @@ from harness.judge.facts.problem import Problem
 from harness.judge.verdicts import status_of
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
-from harness.records.base import SCHEMA, Cause, Environment, Status, now
+from harness.records.base import SCHEMA, Cause, Environment, Regime, Status, now
 from harness.records.environment import describe
 from harness.records.store import append, read
 from harness.runs.run import alone, prepare
@@ -31,7 +31,10 @@ _IDEA: Final = "Candidate {number} of a search, which never leaves its scratch t
 
 @dataclass(frozen=True, slots=True)
 class TunePlan:
-    """What to tune, and how. ``screened``: skip candidates that the screen shows far behind."""
+    """What to tune, and how. ``screened``: skip candidates that the screen shows far behind.
+
+    ``objective`` is the regime of the last rung.
+    """
 
     tree: Tree
     gpu: Gpu
@@ -46,6 +49,7 @@ class TunePlan:
     screened: bool = True
     rungs: tuple[Rung, ...] = RUNGS
     engine: str = ENGINE
+    objective: Regime = Regime.PAIRED
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -141,8 +145,8 @@ class Search:
             **found,
         )
         # The same command after the end of a race finds the same pick.
-        known = {(each.race, each.engine, each.iteration) for each in picks}
-        if (pick.race, pick.engine, pick.iteration) not in known:
+        known = {(each.race, each.engine, each.iteration, each.objective) for each in picks}
+        if (pick.race, pick.engine, pick.iteration, pick.objective) not in known:
             append(picks_path(plan.tree, *plan.place), pick)
 
     def _stamp(self, race: int, entry: SpaceEntry) -> dict[str, Any]:

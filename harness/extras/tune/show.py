@@ -83,13 +83,14 @@ def field(found: Sequence[RankedCandidate], most: int, table_format: str = "simp
             "time_ms": lambda row: figure(row[1].time_ms),
             "ratio": lambda row: "" if row[1].ratio is None else row[1].shown,
             "95% interval": lambda row: interval(row[1].estimate.low, row[1].estimate.high) if row[1].estimate else "",
+            "sustained": lambda row: figure(row[1].sustained.ratio, ".4f") if row[1].sustained else "",
             "rung": lambda row: "screen" if row[1].trial.rung == SCREEN else row[1].trial.rung + 1,
             "from": lambda row: row[1].trial.origin,
             "notes": lambda row: notes(row[1]),
         },
         table_format,
-        right=("", "time_ms", "ratio"),
-        optional=("notes", "from", "rung", "time_ms"),
+        right=("", "time_ms", "ratio", "sustained"),
+        optional=("notes", "from", "rung", "time_ms", "sustained"),
     )
 
 

@@ -6,18 +6,26 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.boards import leaderboard
+from harness.boards import leaderboard, play_off, tables
 from harness.boards.leaderboard import BoardRow
 from harness.boards.play_off import stand
+from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree
+from harness.judge.candidate import Candidate, Settings
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.statistics import interval
+from harness.judge.sustaining import SustainedSettings
+from harness.machine.progress import Quiet
+from harness.records.base import Regime
 from harness.records.playoffs import PlayOff
+from harness.records.results import Measurement, Record
 from harness.records.store import append, read
+from harness.records.sustained import SustainedMeasurement
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import SHAPE as SMALL
 from tests.harness.checkout import Checkout, one_line
 from tests.harness.envelopes import answer
+from tests.harness.examples import sustained, sustained_record
 
 ROUNDS = 8
 
@@ -31,10 +39,10 @@ def ladder(tree: Tree) -> Ladder:
     return made
 
 
-def played(ladder: Ladder, ratios: dict[int, list[float]]) -> PlayOff:
+def played(ladder: Ladder, ratios: dict[int, list[float]], regime: Regime = Regime.PAIRED) -> PlayOff:
     iterations, _ = ladder.tree.scan("cpu", Selection())
     standings = stand(ladder.tree, {each: ratios[each.number] for each in iterations if each.number in ratios})
-    held = PlayOff(1, "2026-01-02T00:00:00+00:00", "cpu", SHAPE, "host", ladder.environment, standings)
+    held = PlayOff(1, "2026-01-02T00:00:00+00:00", "cpu", SHAPE, "host", ladder.environment, standings, regime)
     append(ladder.tree.play_offs("cpu", SHAPE), held)
     return held
 
@@ -82,6 +90,60 @@ def test_another_machine_is_not_ordered_by_it(ladder: Ladder) -> None:
     assert not held.applies(ladder.environment, "graph")
 
 
+def test_at_the_power_limit_it_orders_the_first_there_and_no_other(ladder: Ladder) -> None:
+    for number, ratio in ((1, 1.02), (2, 1.021), (3, 1.0)):
+        (made,) = ladder.tree.scan("cpu", Selection(iteration=str(number)))[0]
+        (measured,) = (
+            each for each in read(ladder.tree.records("cpu", SHAPE, "me"), Record)[0] if each.iteration == made.name
+        )
+        append(ladder.tree.sustained("cpu", SHAPE, "me"), sustained_record(measured, ratio))
+    (board,) = ladder.boards()
+    assert [(row.iteration, row.sustained_rank) for row in board.at_limit] == [
+        ("iter002_idea", 1), ("iter001_idea", 1), ("iter003_idea", 3),
+    ]  # fmt: skip
+    assert board.leader is not None and board.leader.iteration == "iter003_idea"
+    assert board.sustained_leader is not None and board.sustained_leader.iteration == "iter002_idea"
+    played(ladder, {1: noisy(1.03, 1), 2: noisy(1.02, 2)}, Regime.SUSTAINED)
+    (board,) = ladder.boards()
+    assert [(row.iteration, row.sustained_rank) for row in board.at_limit] == [
+        ("iter001_idea", 1), ("iter002_idea", 2), ("iter003_idea", 3),
+    ]  # fmt: skip
+    assert {row.rank for row in board.rows} == {1}  # it says nothing about equal clocks
+    assert board.sustained_leader is not None and board.sustained_leader.iteration == "iter001_idea"
+    assert "sustained play-off: 0.9" in tables.leaderboard(board)
+
+
+def test_rounds_at_the_power_limit_know_the_figure_at_equal_clocks(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidates are not run: what counts is what is asked of each, and in which regime the result is kept."""
+    made = Ladder(tree)
+    paired = {}
+    for number in (1, 2):
+        record = made.measured(number, 1.0, 1.1)
+        (iteration,) = tree.scan("cpu", Selection(iteration=str(number)))[0]
+        assert record.measurement is not None
+        paired[iteration] = record.measurement
+    asked: list[tuple[Candidate, Measurement, SustainedSettings]] = []
+
+    def outcome_of(
+        candidate: Candidate, at_equal: Measurement, settings: SustainedSettings, first: object
+    ) -> SustainedMeasurement:
+        asked.append((candidate, at_equal, settings))
+        return sustained(1.0 + candidate.iteration.number / 100)
+
+    monkeypatch.setattr("harness.boards.sustained.outcome_of", outcome_of)
+    monkeypatch.setattr(play_off, "start_forkserver", lambda *_: None)
+    how = SustainedSettings(budget_s=3)
+    held = play_off.hold(
+        tree, find("cpu"), None, list(paired), 2, Settings(1.0), Quiet(), play_off.AtLimit(how, paired)
+    )
+    assert held.regime is Regime.SUSTAINED
+    assert [(each.iteration, each.ratios) for each in held.standings] == [
+        ("iter002_idea", (1.02, 1.02)), ("iter001_idea", (1.01, 1.01)),
+    ]  # fmt: skip
+    assert all(at_equal is paired[candidate.iteration] and used is how for candidate, at_equal, used in asked)
+    assert "2 rounds, at the power limit" in tables.play_off(held)
+
+
 def test_of_equals_the_interval_holds_the_tie_19_times_of_20() -> None:
     dice = np.random.default_rng(7)
     held = 0
@@ -123,6 +185,7 @@ def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(che
         (("--shape", SMALL, "--rounds", "0"), "--rounds 0 is not a number of 2 or more"),
         (("--shape", SMALL, "--rounds", "1"), "--rounds 1 is not a number of 2 or more"),
         (("--shape", SMALL, "--top", "-1"), "--top -1 is not a number of 2 or more"),
+        (("--shape", SMALL, "--regime", "sustained"), "a CPU has none here"),
         (("--shape", SMALL, "--budget", "nan"), "--budget nan is not a number of seconds above 0"),
     ],
 )

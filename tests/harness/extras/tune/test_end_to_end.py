@@ -48,6 +48,12 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     made.end()
 
 
+def test_a_cpu_has_no_power_limit_to_tune_for(tuned: Checkout) -> None:
+    done = tuned.run("tune", *CHOICE, "--objective", "sustained")
+    assert done.returncode == 2
+    assert "a CPU has none here" in one_line(done.stderr)
+
+
 def trials(checkout: Checkout) -> list[TuningTrial]:
     found, problems = read(trials_path(checkout.tree, "cpu", SHAPE, MODEL), TuningTrial)
     assert problems == []

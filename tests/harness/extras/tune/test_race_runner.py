@@ -1,18 +1,18 @@
 """A rung on a failing machine: which outcomes count against a candidate."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.catalog import gpus
-from harness.catalog.tree import Tree
+from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
-from harness.extras.tune import race_runner
-from harness.extras.tune.race_runner import RaceRunner
-from harness.extras.tune.record import TuningTrial, trials_path
+from harness.extras.tune import pin, race_runner
+from harness.extras.tune.race_runner import RaceRunner, finalists, leading_at_limit
+from harness.extras.tune.record import TuningTrial, ranked, trials_path
 from harness.extras.tune.search import History, Search, TunePlan, write_candidates
 from harness.extras.tune.survey import SpaceEntry, Surveyed
 from harness.judge.candidate import Settings
@@ -20,10 +20,10 @@ from harness.judge.facts.problem import parse_shape_key
 from harness.judge.verdicts import status_of
 from harness.machine.progress import Reporter
 from harness.records.base import Cause, Stage
-from harness.records.results import Record
+from harness.records.results import Measurement, Record
 from harness.records.store import read
 from harness.runs.run import Plan
-from tests.harness.examples import ENVIRONMENT, measurement, record
+from tests.harness.examples import ENVIRONMENT, measurement, record, sustained, sustained_record
 
 CPU = gpus.find("cpu")
 PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
@@ -108,6 +108,70 @@ def test_what_a_gpu_s_clock_rejects_once_is_measured_once_more(
     ((_, blocks),) = goes_on.measure(0, [key])
     assert goes_on.measured == measured
     assert (blocks is not None) == passes
+
+
+def at_limit(outcomes: Sequence[float | Cause]) -> Callable[..., None]:
+    """A run in the sustained regime with given ratios, or the cause of a failure; nothing is tried twice."""
+    left = list(outcomes)
+
+    def run(
+        plan: Plan,
+        waiting: Mapping[Iteration, Measurement],
+        regime: object,
+        reporter: object,
+        keep: Callable[..., None],
+    ) -> None:
+        for iteration, paired in waiting.items():
+            assert paired.ratio == 1.05  # what the race measured explains it
+            outcome = left.pop(0)
+            made = record(shape_key=PROBLEM.shape_key, model=iteration.model)
+            if isinstance(outcome, Cause):
+                failed = {"status": status_of(outcome), "cause": outcome, "reason": "the reason", "measurement": None}
+                keep(sustained_record(made, 1.0, **failed))
+            else:
+                keep(sustained_record(made, outcome))
+
+    return run
+
+
+def test_finalists_are_measured_once_at_the_power_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race_runner, "run", judge([None, None]))
+    stopped = runner(tmp_path)
+    keys = [entry.key for entry in ENTRIES]
+    dict(stopped.measure(0, keys))
+    first, second = finalists(ranked(stopped.trials), 1)
+    monkeypatch.setattr("harness.boards.sustained.run", at_limit([1.02, Cause.REFEREE]))
+    with pytest.raises(InfrastructureError, match="the same command continues"):
+        stopped.at_limit([first, second])
+    kept, _ = read(trials_path(Tree(tmp_path), "cpu", PROBLEM.shape_key, "tuner"), TuningTrial)
+    goes_on = runner(tmp_path / "again", kept)
+    monkeypatch.setattr("harness.boards.sustained.run", at_limit([1.04]))
+    found = goes_on.at_limit([first, second])
+    assert {key: measured.ratio for key, measured in found.items()} == dict(zip(keys, (1.02, 1.04), strict=True))
+    assert (goes_on.measured, goes_on.reused) == (1, 1)
+    assert [each.sustained and each.sustained.ratio for each in ranked(goes_on.trials)] == [1.02, 1.04]
+    assert [each.trial.rung for each in ranked(goes_on.trials)] == [0, 0]
+
+
+def test_the_first_at_the_power_limit_wins_where_the_leader_is_certainly_behind() -> None:
+    assert leading_at_limit("a", {"a": sustained(1.02), "b": sustained(1.04)}) == "b"
+    assert leading_at_limit("a", {"a": sustained(1.02), "b": sustained(1.024)}) == "a"  # their intervals meet
+    assert leading_at_limit("a", {"a": sustained(1.02), "b": sustained(1.0)}) == "a"
+    assert leading_at_limit("a", {"b": sustained(1.0)}) == "b"  # it did not pass there
+
+
+def test_the_sentence_of_a_winner_at_the_power_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race_runner, "run", judge([None, None]))
+    made = runner(tmp_path)
+    dict(made.measure(0, [entry.key for entry in ENTRIES]))
+    leader, other = ranked(made.trials)
+    found = {leader.trial.key: sustained(1.02), other.trial.key: sustained(1.04)}
+    assert pin.sustained(ENTRIES, found, other, leader) == (
+        "Picked by the power limit from the first 2 of a race of 2 configurations of plain_loops, "
+        "varied in loop_order: sustained ratio 1.0400 to torch.matmul, and the leader of the race, "
+        "which has loop_order=mnk, reaches 1.0200."
+    )
+    assert pin.sustained(ENTRIES, found, leader, leader).endswith("1.0200 to torch.matmul, and it leads the race too.")
 
 
 def test_a_candidate_s_own_fault_puts_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
