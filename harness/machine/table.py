@@ -38,12 +38,13 @@ def table(
     right: Collection[str] = (),
     optional: Sequence[str] = (),
     cut: Mapping[str, int] | None = None,
+    wrap: Mapping[str, int] | None = None,
 ) -> str:
     """A header and the rows; ``right`` names the columns that are aligned right.
 
     ``cut`` names columns of long words, and to how many characters they may be shortened before ``optional`` columns
-    go, the first one first. Where a plain table is still too wide, text is wrapped. An optional column without any
-    content goes at once. Raises UsageError for an unknown format.
+    go, the first one first; ``wrap`` says so of columns of text. Where a plain table is still too wide, text is
+    wrapped. An optional column without any content goes at once. Raises UsageError for an unknown format.
     """
     cut = cut or {}
     check_format(table_format)
@@ -51,7 +52,7 @@ def table(
     widths: list[int | None] | None = None
     if table_format == PLAIN:
         cells = {name: each for name, each in cells.items() if name not in optional or any(each)}
-        _leave_out(cells, optional, cut)
+        _leave_out(cells, optional, {**cut, **(wrap or {})})
         _shorten(cells, cut)
         widths = _wrapped(cells, right)
     lines = list(zip(*cells.values(), strict=True))
@@ -101,8 +102,8 @@ def _excess(widths: Mapping[str, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1) - width()
 
 
-def _leave_out(cells: dict[str, list[str]], optional: Sequence[str], cut: Mapping[str, int]) -> None:
-    widths = {name: min(each, max(cut.get(name, each), len(name))) for name, each in _natural(cells).items()}
+def _leave_out(cells: dict[str, list[str]], optional: Sequence[str], least: Mapping[str, int]) -> None:
+    widths = {name: min(each, max(least.get(name, each), len(name))) for name, each in _natural(cells).items()}
     for name in optional:
         if name in widths and _excess(widths) > 0:
             del widths[name], cells[name]

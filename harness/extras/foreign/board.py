@@ -13,11 +13,14 @@ from harness.extras.foreign import results
 from harness.extras.foreign.record import Basis, ForeignRecord
 from harness.extras.foreign.scripts import ForeignScript
 from harness.machine.progress import console
-from harness.machine.table import figure, interval
+from harness.machine.table import figure, interval, paragraph
 from harness.machine.table import table as as_table
 from harness.records.base import Environment, Status
 
 RIGHT: Final = ("rank", "time_ms", "TFLOPS", "ratio", "claimed ms", "ours/claimed")
+OPTIONAL: Final = ("TFLOPS", "time_ms", "model", "claimed ms", "ours/claimed", "its VERIFY")
+CUT: Final = {"script": 14}
+WRAP: Final = {"notes": 16, "why it is not judged": 24}
 
 
 class ForeignRow(msgspec.Struct, frozen=True):
@@ -72,7 +75,7 @@ def boards(outcomes: Sequence[tuple[ForeignScript, ForeignRecord]]) -> list[Fore
 def table(board: ForeignBoard, table_format: str = "simple") -> str:
     """A board's tables, its environment in a line above them."""
     versus = f"; ratio to {board.baseline}" if board.baseline else ""
-    parts = [f"{board.problem} on {board.gpu}\n{board.environment.line()}{versus}"]
+    parts = [f"{board.problem} on {board.gpu}\n{paragraph(board.environment.line() + versus)}"]
     first = {"script": lambda row: row.script, "model": lambda row: row.model}
     times = {"time_ms": lambda row: figure(row.time_ms), "TFLOPS": lambda row: figure(row.tflops)}
     claimed = {"claimed ms": lambda row: figure(row.claimed_ms)}
@@ -87,7 +90,7 @@ def table(board: ForeignBoard, table_format: str = "simple") -> str:
             "ours/claimed": lambda row: figure(row.quotient, ".3g"),
             "notes": _notes,
         }
-        parts.append(as_table(board.judged, columns, table_format, right=RIGHT))
+        parts.append(as_table(board.judged, columns, table_format, right=RIGHT, optional=OPTIONAL, cut=CUT, wrap=WRAP))
     if board.self_reported:
         columns = {
             **first,
@@ -96,7 +99,7 @@ def table(board: ForeignBoard, table_format: str = "simple") -> str:
             **claimed,
             "why it is not judged": _why_not_judged,
         }
-        body = as_table(board.self_reported, columns, table_format, right=RIGHT)
+        body = as_table(board.self_reported, columns, table_format, right=RIGHT, optional=OPTIONAL, cut=CUT, wrap=WRAP)
         parts.append(f"self-reported: figures by the scripts' own word, which rank with nothing\n\n{body}")
     return "\n\n".join(parts) + "\n"
 

@@ -101,6 +101,7 @@ def table(findings: list[AgreementFinding]) -> str:
             "start s": lambda each: f"{each.median_start_s:.3f}",
             "verify s": lambda each: f"{each.median_verify_s:.2f}",
         },
+        optional=("verify s", "start s", "device s", "timer", "energy", "median ratio"),
     )
 
 

@@ -3,14 +3,19 @@
 import csv
 import io
 import json
+import shlex
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 import pyarrow.parquet
 import pytest
+from packaging.requirements import Requirement
 
 from harness.boards import exports
 from harness.catalog.tree import Tree
+from harness.errors import UsageError
 from harness.records.builds import KernelEvidence
 from harness.records.store import append
 from tests.harness.checkout import ROOT, Checkout
@@ -60,3 +65,15 @@ def test_the_values_have_the_columns_types(tree: Tree) -> None:
 
 def test_the_dictionary_in_the_docs_is_that_of_the_code() -> None:
     assert exports.dictionary() in (ROOT / "docs" / "reference" / "export.md").read_text()
+
+
+def test_without_pyarrow_the_hint_installs_what_this_project_pins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError) as refused:
+        exports.write([], "parquet", tmp_path / "records.parquet")
+    interpreter, *rest = shlex.split(str(refused.value).partition(": ")[2])
+    assert (interpreter, rest[:3]) == (sys.executable, ["-m", "pip", "install"])
+    wanted = Requirement(rest[3])
+    assert wanted.name == "pyarrow" and wanted.specifier.contains(version("pyarrow"))

@@ -1,14 +1,20 @@
 """Nothing that a verb prints of the committed records is wider than a terminal of 80 columns."""
 
+import msgspec
 import pytest
 
 from harness.catalog.tree import Selection, Tree
 from harness.cli.app import app, carry_out
 from harness.evidence import report
+from harness.extras.foreign import board
+from harness.extras.foreign.board import ForeignBoard, ForeignRow
+from harness.extras.selftest import agreement
+from harness.extras.selftest.agreement import AgreementFinding, Repeat
 from harness.extras.tune.record import trials_path
 from harness.records.results import Record
 from harness.records.store import read
 from tests.harness.checkout import ROOT
+from tests.harness.examples import ENVIRONMENT
 
 KEYS = ("cpu", "h100", "h200")
 TREE = Tree(ROOT)
@@ -60,6 +66,39 @@ def test_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(records) > 100
     printed = report.tables([report.row(record) for record in records])
     assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_foreign_boards() -> None:
+    row = ForeignRow(
+        problem=LADDERS[0][0],
+        script="iter007_a_script_with_a_long_name",
+        model="somebodys-model",
+        basis="judged",
+        status="passed",
+        rank=1,
+        time_ms=0.123456,
+        tflops=712.3,
+        ratio=1.0123,
+        ratio_low=1.01,
+        ratio_high=1.02,
+        stable=False,
+        claimed_ms=0.1,
+        claims=3,
+        quotient=1.23,
+        verdict=True,
+        reason="it imports a module that is not there",
+        ended="exit code 1",
+    )
+    environment = msgspec.structs.replace(ENVIRONMENT, device="A processor with a name of many words")
+    made = ForeignBoard(row.problem, "h200", environment, "torch.matmul", (row,), (row,))
+    printed = board.table(made)
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "[1.0100, 1.0200]" in printed and "ours/claimed" in printed
+
+
+def test_agreement() -> None:
+    found = AgreementFinding(max(LADDERS)[0], "events", (Repeat(1.0, 0.99, 1.01, 3.0, 1.0, 1.0),) * 2, 2, *(0.001,) * 5)
+    assert max(map(len, agreement.table([found]).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
