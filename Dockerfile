@@ -6,9 +6,12 @@ ARG BASE_IMAGE=docker.io/nvidia/cuda:13.0.3-devel-ubuntu24.04@sha256:b7ae301dea2
 # hadolint ignore=DL3006
 FROM ${BASE_IMAGE}
 
-# Versions are those of the base's release; /opt/tilebench/contents lists what came.
+# apt's packages are those of this moment in the base's archive; empty for a base of another distribution, which then
+# gives its present ones. /opt/tilebench/contents lists what came.
+ARG SNAPSHOT=20261101T000000Z
 # hadolint ignore=DL3008
-RUN apt-get update \
+RUN if [ -n "${SNAPSHOT}" ]; then echo "APT::Snapshot \"${SNAPSHOT}\";" > /etc/apt/apt.conf.d/50snapshot; fi \
+ && apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
     ca-certificates g++ git make python3 python3-venv tini \
  && rm -rf /var/lib/apt/lists/* \
@@ -34,11 +37,16 @@ ARG PIP_FIND_LINKS
 ARG CUDA=1
 COPY requirements-cuda.lock ./
 RUN if [ "${CUDA}" = 1 ]; then \
-      nvcc --version && ncu --version && pip install --quiet --no-deps --requirement requirements-cuda.lock; \
+      nvcc --version && ncu --version && pip install --quiet --require-hashes --no-deps --requirement requirements-cuda.lock; \
     fi
 
+# Without the CUDA packages any build of torch's release will do, such as that for the CPU alone: it has other hashes.
 COPY requirements.lock ./
-RUN pip install --quiet --no-deps --requirement requirements.lock \
+RUN if [ "${CUDA}" = 1 ]; then cp requirements.lock /tmp/hashed; \
+    else sed '/^torch==/,/[^\\]$/d' requirements.lock > /tmp/hashed \
+      && pip install --quiet --no-deps "$(grep -o '^torch==[^ ]*' requirements.lock)"; fi \
+ && pip install --quiet --require-hashes --no-deps --requirement /tmp/hashed \
+ && rm /tmp/hashed \
  && pip check \
  && python3 -c 'import torch, tilelang'
 

@@ -35,10 +35,14 @@ PYTEST = $(PY) -m pytest -n 2
 
 # Bytecode is compiled at the first import, which the set-up does itself, since an environment may forbid it later and
 # each process would then take thrice as long. torch alone has thousands of modules that are never imported.
-PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile $(LOCKS:%=--constraint %)
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile --constraint $(VENV)/pins
 
-# For `make lock`: a pip with a resolver that copes, and torch's release: its CPU build needs none of the CUDA packages.
-LOCKER := 26.3
+# The locks' versions without their hashes: see requirements.lock.
+PINS = sed -n 's/^\([A-Za-z0-9][^ ]*\).*/\1/p' $(LOCKS)
+
+# For `make lock`: a pip with a resolver that copes, a uv that lists hashes, and torch's release: its build for the CPU
+# needs none of the CUDA packages.
+LOCKER := pip==26.3 uv==0.13.9
 TORCH = $(shell sed -n 's/.*"torch==\([^"]*\)".*/\1/p' pyproject.toml)
 
 # What talks to Docker needs none of what is large, so that a GPU machine with Docker is ready in seconds.
@@ -46,8 +50,12 @@ TALKER := $(VENV)-docker
 LARGE  := torch|tilelang|vl-convert-python
 TALKS  = $(shell sed -n '/^dependencies/,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml | grep -vE '^($(LARGE))=')
 
-# Both environments need these of the machine's Python.
+# Both environments need these of the machine's Python, and a GPU this driver.
+LEAST_DRIVER := 580
 define VENV_CHECK
+$(if $(filter-out 0,$(shell nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | \
+  awk -F. 'NR == 1 && $$1 + 0 > 0 { print ($$1 < $(LEAST_DRIVER)) }')),\
+  $(warning tilebench: the NVIDIA driver is older than $(LEAST_DRIVER), which CUDA 13 needs: update it; the CPU works without))
 $(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
   $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
 $(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
@@ -159,13 +167,15 @@ $(TALKER)/stamp: pyproject.toml $(LOCKS)
 	$(VENV_CHECK)
 	@echo "tilebench: installing what talks to Docker into $(TALKER), once; some seconds" >&2
 	@$(PYTHON) -m venv --clear $(TALKER)
-	@$(TALKER)/bin/python -m pip --disable-pip-version-check install -qq $(LOCKS:%=--constraint %) $(TALKS)
+	@$(PINS) > $(TALKER)/pins
+	@$(TALKER)/bin/python -m pip --disable-pip-version-check install -qq --constraint $(TALKER)/pins $(TALKS)
 	@touch $@
 
 $(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
 	$(VENV_CHECK)
 	@echo "tilebench: installing the pinned versions into $(VENV), once; a minute or two, and the time of downloading torch" >&2
 	@$(VENV)/bin/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@$(PINS) > $(VENV)/pins
 	@$(PIP) --editable .
 	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -c 'import tilelang, torch'
 	@touch $@
@@ -182,7 +192,7 @@ $(VENV)/fleet.stamp: $(VENV)/runtime.stamp
 
 lock: ## Write both locks anew from the versions in pyproject.toml
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq pip==$(LOCKER)
+	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq $(LOCKER)
 	@$(VENV)-lock/bin/python -m pip --disable-pip-version-check install -qq --dry-run --ignore-installed \
 	  --report $(VENV)-lock/report.json --editable '.[dev,sass]' 'torch!=$(TORCH)+cpu'
 	@$(VENV)-lock/bin/python .ci/lock.py $(VENV)-lock/report.json

@@ -3,35 +3,76 @@
 #
 #   TILEBENCH_REPOSITORY=<where this repository is> GPU=h100 bash vm.sh
 #
-# A cloud's GPU image has the driver, Docker and the NVIDIA runtime. This script installs what else is missing.
+# A cloud's GPU image has the driver, Docker and the NVIDIA runtime. This script looks at the driver and the disk first,
+# then installs what else is missing.
 set -euo pipefail
 export HOME="${HOME:-/root}" # cloud-init sets none
 
 repository=${TILEBENCH_REPOSITORY:?name the repository to clone}
 folder=${TILEBENCH_FOLDER:-$HOME/tilebench}
 gpu=${GPU:-auto}
+least_driver=580 # of CUDA 13
+image_gb=15
+uv=uv==0.13.9
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+give_up() {
+    echo "vm.sh: $*" >&2
+    exit 1
+}
+
+if [ "$gpu" != cpu ]; then
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || driver=
+    driver=${driver%%.*}
+    if [ -n "$driver" ] && [ "$driver" -lt "$least_driver" ]; then
+        give_up "the NVIDIA driver is $driver, and CUDA 13 needs $least_driver or newer: update it, or set GPU=cpu"
+    fi
+fi
+disk=/var/lib/docker
+[ -d "$disk" ] || disk=/
+free_gb=$(df --output=avail --block-size=1000000000 "$disk" | tail -n 1)
+if [ "$free_gb" -lt "$image_gb" ]; then
+    give_up "$free_gb GB are free at $disk, and the image takes $image_gb GB: free some, or take a larger disk"
+fi
 
 packages=()
 command -v git >/dev/null || packages+=(git)
 command -v make >/dev/null || packages+=(make)
 command -v docker >/dev/null || packages+=(docker.io)
-python=python3
-if command -v python3 >/dev/null && ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    python=python3.11 # Ubuntu 22.04's own Python is 3.10
-fi
-"$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=("$python" "$python-venv")
 if nvidia-smi >/dev/null 2>&1 && ! command -v nvidia-ctk >/dev/null; then
     packages+=(nvidia-container-toolkit) # a cloud's GPU image has NVIDIA's apt repository
 fi
-if [ "${#packages[@]}" -gt 0 ]; then
-    as_root apt-get update -qq
-    if [[ " ${packages[*]} " == *" python3.11 "* ]] && ! apt-cache show python3.11-venv >/dev/null 2>&1; then
-        echo "vm.sh: python3 is older than 3.11 and apt offers no python3.11 with venv: install both, then run this again" >&2
-        exit 1
+
+# A Python of 3.11 or newer with its venv module: one that is here, else apt's, else uv brings one.
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+python=
+for each in python3 python3.13 python3.12 python3.11; do
+    if new_enough "$each" && has_venv "$each"; then
+        python=$each
+        break
     fi
+done
+if [ -z "$python" ] || [ "${#packages[@]}" -gt 0 ]; then as_root apt-get update -qq; fi
+if [ -z "$python" ] && new_enough python3; then
+    python=python3
+    packages+=(python3-venv)
+fi
+for each in python3.13 python3.12 python3.11; do
+    if [ -z "$python" ] && apt-cache show "$each-venv" >/dev/null 2>&1; then
+        python=$each
+        packages+=("$each" "$each-venv")
+    fi
+done
+[ -n "$python" ] || packages+=(python3-venv) # the old one, to install uv with
+if [ "${#packages[@]}" -gt 0 ]; then
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"
+fi
+if [ -z "$python" ]; then
+    python3 -m venv "$HOME/.tilebench-uv"
+    "$HOME/.tilebench-uv/bin/python" -m pip install -qq "$uv"
+    "$HOME/.tilebench-uv/bin/uv" python install --quiet 3.12
+    python=$("$HOME/.tilebench-uv/bin/uv" python find 3.12)
 fi
 if command -v nvidia-ctk >/dev/null && ! as_root docker info --format '{{json .Runtimes}}' | grep -q '"nvidia"'; then
     as_root nvidia-ctk runtime configure --runtime=docker

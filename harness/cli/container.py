@@ -37,6 +37,7 @@ def build_image(
     """Build the container image from the Dockerfile of this checkout."""
     recipe = image.Recipe(Tree.here().root, name, base, cuda, network)
     with engine.connected() as client, reporting(recipe.steps()) as reporter:
+        image.check_machine(client, recipe, None)
         built = image.build(client, recipe, reporter)
     made = ImageData(name, str(built.id), built.attrs["Size"])
     return Reply(made, lambda: f"{made.name} {made.id}, {made.size_bytes / 1e9:.1f} GB")
@@ -59,6 +60,7 @@ def run_in_docker(
         if chosen is None:
             console.print(f"no image '{image.NAME}' has these pins yet: building it, once")
             recipe = image.Recipe(order.root)
+            image.check_machine(client, recipe, present[0] if present else None)
             with reporting(recipe.steps()) as reporter:
                 chosen = image.build(client, recipe, reporter)
         return sandbox.run(client, chosen, order, present[0] if present else None)

@@ -1,5 +1,6 @@
 """Verbs for trees of scripts from elsewhere: audit reads them, foreign measures them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +14,16 @@ from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
 from harness.extras.foreign import board
 from harness.extras.foreign.audit import audit as carry_out
-from harness.extras.foreign.bench import ForeignPlan, bench
+from harness.extras.foreign.bench import ForeignPlan, bench, build
 from harness.extras.foreign.board import ForeignBoard
 from harness.extras.foreign.finding import SHOWN, AuditFinding, text
+from harness.extras.foreign.record import ForeignRecord
+from harness.judge.facts.gpu import CPU
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
 from harness.machine.table import check_format
 from harness.records.base import Cause, Status
+from harness.records.results import Record
 
 
 @app.command
@@ -43,7 +47,7 @@ def audit(
 
 @app.command
 def foreign(
-    tree: Annotated[Path, Parameter(help="A folder with srcs/<shape_key>/<model>/iter<NNN>*.py somewhere below it.")],
+    tree: Annotated[Path, Parameter(help="A script, or a folder with scripts, in any layout.")],
     /,
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
@@ -51,28 +55,37 @@ def foreign(
     script_deadline: Annotated[float, Parameter(help="Seconds for a script that runs by itself.")] = 300.0,
     format: TableFormat = "simple",
 ) -> Reply[list[ForeignBoard]]:
-    """Judge the kernels in a tree of scripts; a script in which no kernel is found is run, and self-reported."""
-    if not tree.is_dir():
-        raise UsageError(f"{tree} is not a folder")
+    """Judge the kernels in scripts made elsewhere; without a GPU, --gpu h200 compiles them and shows the evidence."""
+    if not tree.exists():
+        raise UsageError(f"{tree} is neither a file nor a folder")
     check_format(format)
     check_seconds("script-deadline", script_deadline)
-    gpu, device = gpus.resolve(chosen.gpu, force=how.force)
-    found = bench(
-        ForeignPlan(
-            tree=Tree.here(),
-            foreign=tree.resolve(),
-            gpu=gpu,
-            device=device,
-            selection=chosen.selection,
-            settings=how.settings(gpu),
-            deadline_s=script_deadline,
-            again=how.again,
-        )
+    named = chosen.gpu != gpus.AUTO and not gpus.find(chosen.gpu).is_cpu
+    builds = named and not how.force and gpus.detect() == CPU
+    gpu, device = (gpus.find(chosen.gpu), None) if builds else gpus.resolve(chosen.gpu, force=how.force)
+    plan = ForeignPlan(
+        tree=Tree.here(),
+        foreign=tree.resolve(),
+        gpu=gpu,
+        device=device,
+        selection=chosen.selection,
+        settings=how.settings(gpu),
+        deadline_s=script_deadline,
+        again=how.again,
     )
-    boards = board.boards(found.records)
+    if builds:
+        console.print(f"no NVIDIA GPU here: the kernels are compiled for {gpu.key}, and not run", markup=False)
+        built = build(plan)
+        return _reply(board.of_builds(built), [record for _, record in built], format)
+    found = bench(plan)
     if found.reused:
         console.print(f"{found.reused} of {len(found.records)} were recorded before", markup=False)
-    records = [record for _, record in found.records]
+    return _reply(board.boards(found.records), [record for _, record in found.records], format)
+
+
+def _reply(
+    boards: list[ForeignBoard], records: Sequence[ForeignRecord | Record], format: str
+) -> Reply[list[ForeignBoard]]:
     code = ExitCode.PASSED if all(record.status is Status.PASSED for record in records) else ExitCode.REJECTED
     if any(record.cause is Cause.REFEREE for record in records):
         code = ExitCode.INFRASTRUCTURE

@@ -4,9 +4,10 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import docker
 import requests
@@ -23,7 +24,10 @@ NO_RUNTIME: Final = (
     "--runtime=docker && sudo systemctl restart docker; without a GPU, GPU=cpu works"
 )
 NO_DRIVER: Final = "Docker's NVIDIA runtime finds no driver: nvidia-smi must work on this machine first; GPU=cpu works"
-NO_ROOM: Final = "no room left on the disk of Docker's images: docker system prune frees some; the image takes 15 GB"
+IMAGE_GB: Final = 15  # unpacked, with the CUDA base
+NO_ROOM: Final = (
+    f"no room left on the disk of Docker's images: docker system prune frees some; the image takes {IMAGE_GB} GB"
+)
 
 # A complaint of the engine or of NVIDIA's runtime -> what to do.
 COMPLAINTS: Final = (
@@ -90,6 +94,19 @@ def too_old(cuda_major: int, cuda: str, found: str = "") -> str:
     needed = f"driver {least} or newer" if least else "a newer driver"
     have = f", {found}," if found else ""
     return f"the NVIDIA driver{have} is older than the image's CUDA {cuda}, which needs {needed}: update the driver"
+
+
+def check_driver(cuda: str | None, driver: str) -> None:
+    """Raise InfrastructureError if a driver is too old for a CUDA release; None is that of no CUDA image."""
+    major = int((cuda or "0").partition(".")[0])
+    if cuda is not None and int(driver.partition(".")[0]) < LEAST_DRIVER.get(major, 0):
+        raise InfrastructureError(too_old(major, cuda, driver))
+
+
+def free_gb(info: Mapping[str, Any]) -> float | None:
+    """Free space for images on this machine, from the engine's own description; None for another machine's engine."""
+    folder = Path(info.get("DockerRootDir") or "/nowhere")
+    return shutil.disk_usage(folder).free / 1e9 if folder.is_dir() else None
 
 
 def _line(error: BaseException) -> str:

@@ -11,8 +11,9 @@ from docker import DockerClient
 from docker.errors import APIError, ImageNotFound
 from docker.models.images import Image
 
-from harness.container.engine import explain
+from harness.container.engine import IMAGE_GB, NO_ROOM, check_driver, explain, free_gb
 from harness.errors import InfrastructureError
+from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 
 NAME: Final = "tilebench"
@@ -39,11 +40,18 @@ class Recipe:
     def arguments(self) -> dict[str, str]:
         inherited = {name: os.environ[name] for name in INHERITED if _reaches(os.environ.get(name, ""))}
         own = {"PINS": pins_sha256(self.root), "CUDA": "1" if self.cuda else "0"}
-        return inherited | own | ({"BASE_IMAGE": self.base} if self.base else {})
+        return inherited | own | ({"BASE_IMAGE": self.base, "SNAPSHOT": ""} if self.base else {})
+
+    def base_cuda(self) -> str | None:
+        """The CUDA release of the Dockerfile's base; None if another base is named."""
+        match = re.search(r"^ARG BASE_IMAGE=\S*/cuda:([0-9.]+)-", self._text(), re.MULTILINE)
+        return match[1] if match and self.base is None else None
 
     def steps(self) -> int:
-        lines = (self.root / "Dockerfile").read_text(encoding="utf-8")
-        return len(re.findall(r"^[A-Z]+ ", lines, re.MULTILINE))
+        return len(re.findall(r"^[A-Z]+ ", self._text(), re.MULTILINE))
+
+    def _text(self) -> str:
+        return (self.root / "Dockerfile").read_text(encoding="utf-8")
 
 
 def pins_sha256(root: Path) -> str:
@@ -54,6 +62,15 @@ def pins_sha256(root: Path) -> str:
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()
+
+
+def check_machine(client: DockerClient, recipe: Recipe, device: Device | None) -> None:
+    """Raise InfrastructureError if the driver or the disk will not do, before anything is downloaded."""
+    if device is not None:
+        check_driver(recipe.base_cuda(), device.driver)
+    free = free_gb(client.info())
+    if recipe.cuda and recipe.base is None and free is not None and free < IMAGE_GB:
+        raise InfrastructureError(f"{free:.0f} GB are free: {NO_ROOM}")
 
 
 def build(client: DockerClient, recipe: Recipe, reporter: Reporter) -> Image:

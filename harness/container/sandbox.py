@@ -17,8 +17,8 @@ from docker.models.containers import Container
 from docker.models.images import Image
 from docker.types import DeviceRequest, Mount, Ulimit
 
-from harness.catalog.gpus import LEAST_DRIVER, VISIBLE, narrowed
-from harness.container.engine import too_old
+from harness.catalog.gpus import VISIBLE, narrowed
+from harness.container.engine import check_driver
 from harness.container.image import variable
 from harness.errors import ExitCode, InfrastructureError
 from harness.machine.nvml import Device
@@ -59,7 +59,7 @@ def run(client: DockerClient, image: Image, order: ContainerCommand, device: Dev
     Ctrl-C stops the container, then raises KeyboardInterrupt. Raises InfrastructureError if the container cannot run.
     """
     if order.gpus and device is not None:
-        _check_driver(image, device)
+        check_driver(variable(image, "CUDA_VERSION"), device.driver)
     sweep(client)
     with _lent(order.root / "tuning") as (uid, gid):
         container = _create(client, settings(image, order, uid, gid, client.info()["MemTotal"]))
@@ -193,15 +193,6 @@ def _requests(chosen: list[Device] | None) -> list[DeviceRequest]:
 def _visible(chosen: list[Device] | None) -> dict[str, str]:
     """The chosen GPUs in order, which a request does not keep; by UUID, because a container renumbers them."""
     return {} if chosen is None else {VISIBLE: ",".join(device.uuid for device in chosen)}
-
-
-def _check_driver(image: Image, device: Device) -> None:
-    cuda = variable(image, "CUDA_VERSION")  # set by NVIDIA's base image
-    if cuda is None:
-        return
-    major = int(cuda.partition(".")[0])
-    if int(device.driver.partition(".")[0]) < LEAST_DRIVER.get(major, 0):
-        raise InfrastructureError(too_old(major, cuda, device.driver))
 
 
 @contextlib.contextmanager

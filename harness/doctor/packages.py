@@ -60,7 +60,7 @@ def pinned(_: list[Device]) -> Iterable[HealthFinding]:
 
 def locked(_: list[Device]) -> Iterable[HealthFinding]:
     """All installed packages that the locks pin, not only those that the project names."""
-    pins = [line.strip().partition("==") for lock in LOCKS for line in _lines(Tree.here().root / lock)]
+    pins = [line.split()[0].partition("==") for lock in LOCKS for line in _lines(Tree.here().root / lock)]
     installed, other = 0, []
     for name, _equal, pin in pins:
         try:

@@ -38,6 +38,9 @@ def docker(present: list[Device]) -> Iterable[HealthFinding]:
     remark = f", {'with' if runtime else 'no'} NVIDIA runtime" if present else ""
     found = f"engine {told['ServerVersion']}{remark}"
     yield HealthFinding("Docker", runtime or not present, False, found, engine.NO_RUNTIME)
+    free = engine.free_gb(told)
+    if free is not None:
+        yield HealthFinding("room for the image", free >= engine.IMAGE_GB, False, f"{free:.0f} GB free", engine.NO_ROOM)
 
 
 def linux_confinement(_: list[Device]) -> Iterable[HealthFinding]:

@@ -1,9 +1,12 @@
 """What is under deploy/, and the Dockerfile: each read by its own tool, which finds what is broken on purpose."""
 
+import importlib.util
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +16,8 @@ import pytest
 import yaml
 from docker.utils import exclude_paths
 
+from harness.catalog.gpus import LEAST_DRIVER
+from harness.container.engine import IMAGE_GB
 from harness.container.image import PINNED, Recipe
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -24,6 +29,7 @@ SKY: Final = ROOT / "deploy" / "skypilot.yaml"
 ARRAY: Final = ROOT / "deploy" / "slurm-array.sbatch"
 APPTAINER: Final = ROOT / "deploy" / "slurm-apptainer.sbatch"
 VM: Final = ROOT / "deploy" / "vm.sh"
+LOCKS: Final = [ROOT / "requirements.lock", ROOT / "requirements-cuda.lock"]
 CONTEXT_LIMIT_BYTES: Final = 4 << 20  # without the records, which grow with each board and are never cut
 
 TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -416,6 +422,8 @@ def fresh(machine: Machine) -> Machine:
     machine.has("id", "echo 0")
     for name in ("git", "make", "docker", "python3", "apt-get", "apt-cache"):
         machine.has(name)
+    machine.has("df", "echo Avail", "echo 100")
+    (machine.bin / "tail").symlink_to(str(shutil.which("tail")))
     machine.has("env", "exit 0")
     return machine
 
@@ -432,8 +440,13 @@ def test_a_fresh_machine_needs_no_home(fresh: Machine) -> None:
     assert not fresh.called("env")
 
 
+def offers(machine: Machine, *packages: str) -> None:
+    machine.has("apt-cache", *(f'[ "$2" = {package} ] && exit 0' for package in packages), "exit 100")
+
+
 def test_an_older_python_gets_another_beside_it(fresh: Machine) -> None:
     has_python_of_ubuntu_2204(fresh)
+    offers(fresh, "python3.11-venv")
     done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere", HOME="/home/me")
     assert (done.returncode, done.stderr) == (0, "")
     assert [call.split("-qq ")[1] for call in fresh.called("env")] == ["python3.11 python3.11-venv"]
@@ -442,17 +455,134 @@ def test_an_older_python_gets_another_beside_it(fresh: Machine) -> None:
 
 def test_another_that_is_there_already_is_taken(fresh: Machine) -> None:
     has_python_of_ubuntu_2204(fresh)
-    fresh.has("python3.11")
+    fresh.has("python3.12")
     fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere")
     assert not fresh.called("env")
-    assert fresh.called("make")[0].endswith(" PYTHON=python3.11")
+    assert fresh.called("make")[0].endswith(" PYTHON=python3.12")
 
 
-def test_where_apt_has_no_other_one_line_says_so(fresh: Machine) -> None:
-    has_python_of_ubuntu_2204(fresh)
-    fresh.has("apt-cache", "exit 100")
+def test_where_apt_has_no_other_uv_brings_one(fresh: Machine, tmp_path: Path) -> None:
+    """The old Python makes an environment; its uv installs and names the new one."""
+    scripts = tmp_path / ".tilebench-uv" / "bin"
+    made = f"mkdir -p {scripts}; ln -sf {fresh.bin}/uv {fresh.bin}/python {scripts}/"
+    fresh.has("python3", 'case "$2" in *version_info*) exit 1 ;; esac', f'[ "$2" = venv ] && {{ {made}; }}; exit 0')
+    fresh.has("python")
+    fresh.has("uv", f'[ "$2" = find ] && echo {tmp_path}/python3.12', "exit 0")
+    for name in ("mkdir", "ln"):
+        (fresh.bin / name).symlink_to(str(shutil.which(name)))
+    offers(fresh)
+    done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere", HOME=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [call.split("-qq ")[1] for call in fresh.called("env")] == ["python3-venv"]
+    assert re.fullmatch(r"-m pip install -qq uv==[0-9.]+", fresh.called("python")[0])
+    assert fresh.called("uv") == ["python install --quiet 3.12", "python find 3.12"]
+    assert fresh.called("make")[0].endswith(f" PYTHON={tmp_path}/python3.12")
+
+
+@pytest.mark.parametrize(("driver", "refused"), [("570.86.15", True), ("580.65.06", False), ("610.1", False)])
+def test_an_old_driver_is_refused_before_anything_is_installed(fresh: Machine, driver: str, refused: bool) -> None:
+    fresh.has("nvidia-smi", f"echo {driver}")
+    fresh.has("nvidia-ctk")
+    fresh.has("grep")
     done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere")
-    assert done.returncode == 1
-    assert done.stderr.startswith("vm.sh: python3 is older than 3.11")
-    assert done.stderr.count("\n") == 1
-    assert not fresh.called("env") + fresh.called("make")
+    assert done.returncode == int(refused), done.stderr
+    assert bool(fresh.called("make")) is not refused
+    if refused:
+        assert done.stderr.startswith("vm.sh: the NVIDIA driver is 570, and CUDA 13 needs 580 or newer")
+        assert not fresh.called("apt-get") + fresh.called("env") + fresh.called("git")
+        assert fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere", GPU="cpu").returncode == 0
+
+
+def test_a_small_disk_is_refused_before_anything_is_installed(fresh: Machine) -> None:
+    fresh.has("df", "echo Avail", "echo 9")
+    done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "9 GB are free at /" in done.stderr and f"the image takes {IMAGE_GB} GB" in done.stderr
+    assert not fresh.called("apt-get") + fresh.called("git")
+
+
+def test_driver_and_size_are_the_same_everywhere() -> None:
+    """The driver that torch's CUDA needs, and the size of the image: in the script, the Makefile and the pages."""
+    least = LEAST_DRIVER[13]
+    assert f"least_driver={least} " in VM.read_text() and f"image_gb={IMAGE_GB}\n" in VM.read_text()
+    assert f"LEAST_DRIVER := {least}\n" in (ROOT / "Makefile").read_text()
+    assert f"driver {least} or newer" in (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "cloud-gpu.md").read_text()
+    assert f"driver {least} or newer" in page and f"{IMAGE_GB} GB" in page
+
+
+# The locks
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_each_pin_has_hashes_that_pip_reads(lock: Path) -> None:
+    entries = re.split(r"(?<!\\)\n", lock.read_text())
+    pins = [each.replace("\\\n", "") for each in entries if each[:1].isalnum()]
+    assert len(pins) > 15
+    form = re.compile(r"[\w.-]+==[\w.!]+( +--hash=sha256:[0-9a-f]{64})+")
+    assert [pin for pin in pins if form.fullmatch(pin) is None] == []
+
+
+def test_the_environment_is_held_to_the_versions_without_their_hashes(tmp_path: Path) -> None:
+    """pip refuses an editable install where a constraint has a hash."""
+    rule = re.search(r"^PINS = (.*)\$\(LOCKS\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert rule is not None
+    command = [*shlex.split(rule[1]), *map(str, LOCKS)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    named = [line.split()[0] for lock in LOCKS for line in lock.read_text().splitlines() if line[:1].isalnum()]
+    assert lines == named and all(re.fullmatch(r"[\w.-]+==[\w.!]+", line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("file", "fits"),
+    [
+        ("numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl", True),
+        ("torch-2.13.0-cp313-cp313-manylinux_2_28_aarch64.whl", True),
+        ("z3_solver-4.15.4.0-py3-none-manylinux_2_17_x86_64.whl", True),
+        ("ruff-0.17.5-py3-none-any.whl", True),
+        ("pyzmq-1.0-cp38-abi3-manylinux2014_x86_64.whl", True),
+        ("numpy-2.4.6-cp313-cp313t-manylinux_2_28_x86_64.whl", False),
+        ("numpy-2.4.6-cp310-cp310-manylinux_2_28_x86_64.whl", False),
+        ("numpy-2.4.6-cp311-cp311-musllinux_1_2_x86_64.whl", False),
+        ("numpy-2.4.6-cp311-cp311-macosx_14_0_arm64.whl", False),
+        ("numpy-2.4.6-cp311-cp311-win_amd64.whl", False),
+        ("numpy-2.4.6.tar.gz", False),
+    ],
+)
+def test_the_lock_holds_the_files_that_linux_may_install(file: str, fits: bool) -> None:
+    spec = importlib.util.spec_from_file_location("lock", ROOT / ".ci" / "lock.py")
+    assert spec is not None and spec.loader is not None
+    lock = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lock)
+    assert lock.fits(f"https://somewhere/packages/{file}") is fits
+
+
+def test_the_image_takes_no_file_with_another_hash() -> None:
+    """But torch, where the CUDA packages are left out: its build for the CPU alone is another file."""
+    installs = re.findall(r"pip install [^;&\n\\]*", (ROOT / "Dockerfile").read_text())
+    plain = [each for each in installs if "--require-hashes" not in each]
+    assert len(installs) == 4 and "--editable ." in plain[-1] and "torch==" in plain[0] and len(plain) == 2
+
+
+def test_without_cuda_all_but_torch_keeps_its_hashes() -> None:
+    """The Dockerfile's own command takes the pin of torch out, and no other."""
+    command = re.search(r"(sed '/\^torch.*?') requirements.lock", (ROOT / "Dockerfile").read_text())
+    assert command is not None
+    left = subprocess.run([*shlex.split(command[1]), str(LOCKS[0])], capture_output=True, text=True, check=True).stdout
+    gone = set(LOCKS[0].read_text().splitlines()) - set(left.splitlines())
+    assert {line.split()[0] for line in gone if line[:1].isalnum()} == {f"torch=={version('torch').partition('+')[0]}"}
+    assert all("sha256" in line for line in gone if not line[:1].isalnum())
+
+
+# The workflow
+
+
+def test_the_workflow_pushes_the_image_with_its_packages_and_provenance() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "image.yml").read_text())["jobs"]
+    said = "\n".join(step.get("run", "") for step in jobs["image"]["steps"])
+    assert "--sbom=true" in said and "--provenance=mode=max" in said and "docker buildx create" in said
+    assert jobs["image"]["needs"] == "checks"
+    for step in (step for job in jobs.values() for step in job["steps"]):
+        assert "uses" not in step or re.fullmatch(r"\S+@[0-9a-f]{40}", step["uses"]), (
+            "an action is pinned by its commit"
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.catalog.tree import Iteration, Selection, Tree
-from harness.errors import encodable, printable
+from harness.errors import InfrastructureError, encodable, printable
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.extras.foreign.scratch_tree import foreign_tree, write
 from harness.extras.foreign.scripts import ForeignScript, scripts
@@ -18,21 +18,21 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import source_sha256
 from harness.machine.interruption import heed
 from harness.machine.nvml import Device, released
-from harness.machine.progress import Reporter, reporting
-from harness.records.base import Cause, Environment, Status, now
+from harness.machine.progress import Reporter, console, reporting
+from harness.records.base import Cause, Environment, Stage, Status, now
 from harness.records.environment import describing
 from harness.records.results import Record
 from harness.records.store import append, read
 from harness.runs.run import Plan, alone, prepare, run
 
 # Beside the judge, an outcome depends on these modules, which find the kernel.
-FINDER: Final = ("find.py", "calls.py", "scratch_tree.py", "self_report.py")
+FINDER: Final = ("find.py", "calls.py", "reading.py", "guess.py", "scratch_tree.py", "self_report.py")
 NOT_FOUND: Final = "KernelNotFound: "
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignPlan:
-    """Which tree to bench, and how; ``deadline_s`` limits one script that runs by itself."""
+    """Which file or folder to bench, and how; ``deadline_s`` limits one script that runs by itself."""
 
     tree: Tree
     foreign: Path
@@ -42,6 +42,27 @@ class ForeignPlan:
     settings: Settings
     deadline_s: float
     again: bool = False
+
+    @property
+    def root(self) -> Path:
+        """The folder that the scripts may import from."""
+        return self.foreign if self.foreign.is_dir() else self.foreign.parent
+
+    def scripts(self) -> list[ForeignScript]:
+        """The selected scripts that this key can run; raises InfrastructureError where it can run none of them.
+
+        For a CPU those with a line that needs a GPU are passed over, in one line that counts them.
+        """
+        listed = scripts(self.foreign, self.selection)
+        needing = [each for each in listed if self.gpu.is_cpu and each.for_gpu]
+        if not needing:
+            return listed
+        first = f"{needing[0].path.relative_to(self.root)}:{needing[0].for_gpu}"
+        what = f"{len(needing)} of {len(listed)} scripts need a GPU ({first}); --gpu h200 compiles them without one"
+        if len(needing) == len(listed):
+            raise InfrastructureError(what)
+        console.print(printable(what), markup=False)
+        return [each for each in listed if not each.for_gpu]
 
 
 @dataclass(slots=True)
@@ -54,7 +75,7 @@ class ForeignOutcomes:
 
 def bench(plan: ForeignPlan) -> ForeignOutcomes:
     """Carry a plan out. Every outcome is on the disk before the next is measured; the foreign tree stays as it is."""
-    listed = scripts(plan.foreign, plan.selection)
+    listed = plan.scripts()
     running = _ForeignRun(plan, describing(plan.tree.root, plan.gpu, plan.device), finder_sha256())
     waiting = [script for script in listed if plan.again or not running.knows(script)]
     if waiting:
@@ -62,6 +83,25 @@ def bench(plan: ForeignPlan) -> ForeignOutcomes:
             running.reporter = reporter
             running.carry_out(waiting)
     return ForeignOutcomes([(script, running.known[script.path]) for script in listed], len(listed) - len(waiting))
+
+
+def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
+    """Compile the kernels for the plan's GPU key on any machine; runs and records nothing."""
+    listed = [each for each in plan.scripts() if each.problem is not None]
+    found: dict[str, Record] = {}
+    with reporting(len(listed)) as reporter, foreign_tree(plan.tree) as scratch:
+        written = write(scratch, plan.root, plan.gpu, listed)
+
+        def keep(record: Record) -> None:
+            found[record.model] = record
+            reason = f": {record.reason}" if record.reason else ""
+            reporter.finished(printable(f"{record.status:<13} {written[record.model][1]}{reason}"))
+
+        iterations = tuple(iteration for iteration, _ in written.values())
+        names = {model: str(script) for model, (_, script) in written.items()}
+        built = Plan(scratch, plan.gpu, None, iterations, plan.settings, upto=Stage.BUILD, again=True)
+        run(built, _ScriptReporter(reporter, names), keep)
+    return [(script, found[model]) for model, (_, script) in written.items()]
 
 
 def finder_sha256() -> str:
@@ -103,7 +143,7 @@ class _ForeignRun:
         self.not_found = [(each, each.unknown) for each in waiting if each.unknown is not None]
         with foreign_tree(plan.tree) as scratch:
             judgeable = [each for each in waiting if each.problem is not None]
-            written = write(scratch, plan.foreign, plan.gpu, judgeable)
+            written = write(scratch, plan.root, plan.gpu, judgeable)
             self._judge(scratch, written.values())
             # A script that uses the device while it is loaded disturbs its neighbours. They get a turn alone.
             for iteration, script in written.values():
@@ -126,6 +166,8 @@ class _ForeignRun:
             reason = record.reason
             if reason is not None and record.attempt is not None:
                 reason = reason.partition(f" ({record.attempt};")[0]  # a script has no budget of attempts
+            if reason is not None:
+                reason = reason.partition(f", at {record.iteration}.py:")[0]  # the loader's line, which nobody wrote
             if record.cause is Cause.LOAD:
                 self.not_found.append((script, (reason or "").removeprefix(NOT_FOUND)))
                 return
@@ -140,7 +182,7 @@ class _ForeignRun:
 
     def _run_by_itself(self, script: ForeignScript, reason: str) -> None:
         self.reporter.doing(f"running {script}")
-        said, ended = self_report(self.plan.foreign, script.path, script.problem, self.plan.gpu, self.plan.deadline_s)
+        said, ended = self_report(self.plan.root, script.path, script.problem, self.plan.gpu, self.plan.deadline_s)
         status = Status.PASSED
         if said.time_ms is None:
             status, ended = Status.FAILED, ended or "it printed no figures, such as TFLOPS: 1.2 time_ms: 3.4"
@@ -158,7 +200,7 @@ class _ForeignRun:
             model=script.model,
             script=script.name,
             number=script.number,
-            tree=encodable(self.plan.foreign.resolve().name),
+            tree=encodable(self.plan.root.resolve().name),
             sources_sha256=script.sources_sha256,
             finder_sha256=self.finder_sha256,
             environment=self.environment(script.operator),

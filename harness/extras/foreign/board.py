@@ -9,6 +9,8 @@ import msgspec
 
 from harness.boards.leaderboard import ranks
 from harness.errors import printable
+from harness.evidence import report
+from harness.evidence.report import BuildRow
 from harness.extras.foreign import results
 from harness.extras.foreign.record import Basis, ForeignRecord
 from harness.extras.foreign.scripts import ForeignScript
@@ -16,6 +18,7 @@ from harness.machine.progress import console
 from harness.machine.table import figure, interval, paragraph
 from harness.machine.table import table as as_table
 from harness.records.base import Environment, Status
+from harness.records.results import Record
 
 RIGHT: Final = ("rank", "time_ms", "TFLOPS", "ratio", "claimed ms", "ours/claimed")
 OPTIONAL: Final = ("TFLOPS", "time_ms", "model", "claimed ms", "ours/claimed", "its VERIFY")
@@ -51,7 +54,10 @@ class ForeignRow(msgspec.Struct, frozen=True):
 
 
 class ForeignBoard(msgspec.Struct, frozen=True):
-    """One problem: judged rows best first, then those that did not pass, and apart the self-reported rows."""
+    """One problem: judged rows best first, then those that did not pass, and apart the self-reported rows.
+
+    ``builds`` are the kernels that were compiled only, since this machine has no GPU; the script is the ``iteration``.
+    """
 
     problem: str
     gpu: str
@@ -59,6 +65,22 @@ class ForeignBoard(msgspec.Struct, frozen=True):
     baseline: str | None
     judged: tuple[ForeignRow, ...]
     self_reported: tuple[ForeignRow, ...]
+    builds: tuple[BuildRow, ...] = ()
+
+
+def of_builds(built: Sequence[tuple[ForeignScript, Record]]) -> list[ForeignBoard]:
+    """One board a problem, of kernels that were compiled only."""
+    rows = [
+        msgspec.structs.replace(report.row(record), model=script.model, iteration=script.name)
+        for script, record in built
+    ]
+    environments = {record.shape_key: record.environment for _, record in built}
+    return [
+        ForeignBoard(
+            problem, rows[0].gpu, environment, None, (), (), tuple(row for row in rows if row.problem == problem)
+        )
+        for problem, environment in environments.items()
+    ]
 
 
 def boards(outcomes: Sequence[tuple[ForeignScript, ForeignRecord]]) -> list[ForeignBoard]:
@@ -101,6 +123,8 @@ def table(board: ForeignBoard, table_format: str = "simple") -> str:
         }
         body = as_table(board.self_reported, columns, table_format, right=RIGHT, optional=OPTIONAL, cut=CUT, wrap=WRAP)
         parts.append(f"self-reported: figures by the scripts' own word, which rank with nothing\n\n{body}")
+    if board.builds:
+        parts.append(report.tables(board.builds))
     return "\n\n".join(parts) + "\n"
 
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import tilelang
 
+from harness.extras.foreign.reading import parametrized
+
 Values = dict[str, Any]
 Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
 
@@ -27,9 +29,14 @@ class ScriptSource:
         self.functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
 
     def calls(self, name: str, signature: inspect.Signature) -> Iterator[Values]:
-        """The arguments of every call of a function, by parameter; UNKNOWN where only a run would tell."""
+        """The arguments of every call of a function, by parameter; UNKNOWN where only a run would tell.
+
+        ``name.compile(…)`` of an eager function also gives it the dimensions, which are no parameters.
+        """
         for call, scope in self._all_calls():
-            if not isinstance(call.func, ast.Name) or call.func.id != name:
+            compiles = isinstance(call.func, ast.Attribute) and call.func.attr == "compile"
+            called = call.func.value if isinstance(call.func, ast.Attribute) and compiles else call.func
+            if not isinstance(called, ast.Name) or called.id != name:
                 continue
             keywords: Values = {}
             for keyword in call.keywords:
@@ -40,6 +47,8 @@ class ScriptSource:
                     keywords |= value
                 else:
                     keywords |= dict.fromkeys(set(signature.parameters) - set(keywords), UNKNOWN)
+            if compiles:
+                keywords = {each: value for each, value in keywords.items() if each in signature.parameters}
             try:
                 yield signature.bind_partial(*(_evaluated(each, scope) for each in call.args), **keywords).arguments
             except TypeError:
@@ -107,6 +116,8 @@ class ScriptSource:
         for argument, default in defaults:
             if default is not None:
                 _bind(scope, argument.arg, _evaluated(default, self.names))
+        for name, value in parametrized(function):
+            _bind(scope, name, _evaluated(value, self.names))
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign) or len(node.targets) != 1:
                 continue

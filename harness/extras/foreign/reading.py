@@ -181,9 +181,7 @@ class Reading:
             if value is not None:
                 found.append((value, scope))
         assert isinstance(function.node, ast.FunctionDef)
-        for decorator in function.node.decorator_list:
-            if isinstance(decorator, ast.Call) and name_of(decorator.func) == "parametrize":
-                found += [(value, self.scopes[0]) for value in _parametrized(decorator, parameter)]
+        found += [(value, self.scopes[0]) for name, value in parametrized(function.node) if name == parameter]
         inputs = self.functions.get("get_inputs")
         if function.name == "forward" and inputs is not None:
             found += [(_element(value, position), inputs) for value in returned(inputs)]
@@ -473,15 +471,15 @@ def returned(function: Scope) -> list[ast.expr]:
     return [node.value for node in function.nodes if isinstance(node, ast.Return) and node.value is not None]
 
 
-def _parametrized(decorator: ast.Call, parameter: str) -> list[ast.expr]:
-    """The first value of a parameter of ``pytest.mark.parametrize``."""
-    if len(decorator.args) < 2:
-        return []
-    names, values = decorator.args[:2]
-    parts = names.elts if _is_display(names) else [names]
-    words = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    listed = [each.strip() for word in words for each in word.split(",")]
-    if parameter not in listed or not _is_display(values) or not values.elts:
-        return []
-    first = values.elts[0]
-    return [first] if len(listed) == 1 else [_element(first, listed.index(parameter))]
+def parametrized(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters that ``pytest.mark.parametrize`` gives a test, each with its first value."""
+    for decorator in function.decorator_list:
+        if not isinstance(decorator, ast.Call) or name_of(decorator.func) != "parametrize" or len(decorator.args) < 2:
+            continue
+        names, values = decorator.args[:2]
+        parts = names.elts if _is_display(names) else [names]
+        words = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        listed = [each.strip() for word in words for each in word.split(",")]
+        if _is_display(values) and values.elts:
+            first = values.elts[0]
+            yield from ((name, _element(first, place) if listed[1:] else first) for place, name in enumerate(listed))

@@ -2,23 +2,33 @@
 
 import ast
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from harness.catalog.names import loose_number
 from harness.catalog.tree import Selection
 from harness.errors import UsageError, encodable
+from harness.extras.foreign.guess import guessed
+from harness.extras.foreign.reading import Reading
 from harness.judge.facts.hashes import source_sha256
 from harness.judge.facts.import_reader import imports
 from harness.judge.facts.problem import Problem, parse_shape_key
 
+_KERNELBENCH_PROBLEM: Final = re.compile(r"([0-9]+)_")  # level1/1_Square_matrix_multiplication_.py
+_KERNELBENCH_ANSWER: Final = re.compile(r"problem_?([0-9]+)(?![0-9])")  # level_1_problem_1_sample_0_kernel.py
+_ONLY_GPU: Final = re.compile(r"\balloc_shared\b|\balloc_fragment\b|\bT\.gemm\b|\.cuda\b|[\"']cuda\b")
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignScript:
-    """One script ``…/srcs/<shape_key>/<model>/iter<NNN>*.py``.
+    """One script, in a ladder ``…/srcs/<shape_key>/<model>/iter<NNN>*.py`` or anywhere else.
 
-    ``problem`` is None where the folder names no problem of ours; ``unknown`` then says why. ``sha256`` is the hash of
-    the script, ``sources_sha256`` also of the modules that it imports from its own folder or the tree's root.
+    ``problem`` is None where a ladder's folder names no problem of ours; ``unknown`` then says why. Outside a ladder
+    the problem is guessed, ``model`` is the folder, and ``number`` is 0 where the name has none. ``for_gpu`` is the
+    first line that only a GPU runs, 0 if there is none. ``sha256`` is the hash of the script, ``sources_sha256`` also
+    of the modules that it imports from its own folder or the tree's root.
     """
 
     path: Path
@@ -27,6 +37,7 @@ class ForeignScript:
     number: int
     problem: Problem | None
     unknown: str | None
+    for_gpu: int
     sha256: str
     sources_sha256: str
 
@@ -39,9 +50,9 @@ class ForeignScript:
         return self.problem.operator if self.problem is not None else ""
 
     @property
-    def results(self) -> tuple[Path, Path]:
-        """Where the tree keeps its figures of this problem and model."""
-        return figures_of(self.path.parent, "perf"), figures_of(self.path.parent, "logs")
+    def results(self) -> tuple[Path, ...]:
+        """Where a ladder keeps its figures of this problem and model."""
+        return tuple(figures_of(self.path.parent, part) for part in ("perf", "logs") if is_in_ladder(self.path))
 
     def __str__(self) -> str:
         return f"{self.shape_key} {self.model} {self.name}"
@@ -70,20 +81,82 @@ def figures_of(folder: Path, part: str) -> Path:
 
 
 def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
-    """The selected scripts of a tree in ladder order; raises UsageError where there is none."""
-    present = []
-    for path in sorted(root.resolve().rglob("srcs/*/*/iter*.py")):
+    """The selected scripts of a file or folder in ladder order; raises UsageError where there is none."""
+    root = root.resolve()
+    paths = python_files(root)
+    loose = _Loose({path: _source(path) for path in paths if not is_in_ladder(path)}, selection.shape)
+    found = [each for path in paths if (each := _script(path, root, loose)) is not None]
+    taken = selection.taken(found)
+    if not taken:
+        problems = f" ({len(loose.problems)} problems of KernelBench are ours)" if loose.problems else ""
+        raise UsageError(
+            f"{root} holds no scripts that were asked for{problems}: neither srcs/<shape_key>/<model>/iter<NNN>*.py "
+            "nor a TileLang kernel with tensors that tell its problem; --shape names the problem of others"
+        )
+    return sorted(taken, key=lambda each: (each.shape_key, each.model, each.number, each.name))
+
+
+def _script(path: Path, root: Path, loose: "_Loose") -> ForeignScript | None:
+    """The script of a path; None for one that holds no kernel, or outside a ladder none of a known problem."""
+    folder = root if root.is_dir() else root.parent
+    if is_in_ladder(path):
         number = loose_number(path.name)
-        if number is None or not path.is_file():
-            continue
-        shape_key, model = (encodable(folder.name) for folder in (path.parent.parent, path.parent))
+        if number is None or not path.name.startswith("iter"):
+            return None
+        shape_key, model = path.parent.parent.name, path.parent.name
         problem, unknown = problem_of(shape_key)
-        hashes = source_sha256(path), _sources_sha256(path, root.resolve())
-        present.append(ForeignScript(path, shape_key, model, number, problem, unknown, *hashes))
-    found = selection.taken(present)
-    if not found:
-        raise UsageError(f"{root} holds no scripts srcs/<shape_key>/<model>/iter<NNN>*.py that were asked for")
-    return sorted(found, key=lambda each: (each.shape_key, each.model, each.number, each.name))
+    else:
+        known = loose.problem(path)
+        if known is None:
+            return None
+        number, problem, unknown, shape_key = loose_number(path.name) or 0, known, None, known.shape_key
+        model = re.sub("[^a-z0-9.-]+", "-", "-".join(path.relative_to(folder).parts[:-1] or (folder.name,)).lower())
+    hashes = source_sha256(path), _sources_sha256(path, folder)
+    return ForeignScript(
+        path, encodable(shape_key), encodable(model), number, problem, unknown, _for_gpu(path), *hashes
+    )
+
+
+class _Loose:
+    """The scripts outside ladders, by path, and the problems of KernelBench among them, by number."""
+
+    def __init__(self, sources: dict[Path, ast.Module | None], shape: str | None) -> None:
+        self._named = None if shape is None else problem_of(shape)[0]
+        self._kernels = {path: module for path, module in sources.items() if module and _imports_tilelang(module)}
+        statements = {path: module for path, module in sources.items() if module and path not in self._kernels}
+        named = ((_KERNELBENCH_PROBLEM.match(path.name), module) for path, module in statements.items())
+        told = (
+            (match[1], guessed(Reading(module))) for match, module in named if match and _has_class(module, "Model")
+        )
+        self.problems = {number: problem for number, problem in told if problem is not None}
+
+    def problem(self, path: Path) -> Problem | None:
+        """By the tensors of a script, by the problem that its name tells, or as the caller names it."""
+        if path not in self._kernels:
+            return None
+        match = _KERNELBENCH_ANSWER.search(path.name)
+        told = self.problems.get(match[1]) if match else None
+        return guessed(Reading(self._kernels[path])) or told or self._named
+
+
+def _source(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
+        return None
+
+
+def _imports_tilelang(module: ast.Module) -> bool:
+    return any(each.module[:1] == ("tilelang",) for each in imports(module))
+
+
+def _has_class(module: ast.Module, name: str) -> bool:
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in module.body)
+
+
+def _for_gpu(path: Path) -> int:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((number for number, line in enumerate(lines, start=1) if _ONLY_GPU.search(line)), 0)
 
 
 def problem_of(shape_key: str) -> tuple[Problem | None, str | None]:
@@ -118,9 +191,6 @@ def _imported(script: Path, root: Path) -> list[Path]:
 
 def _names(path: Path) -> list[str]:
     """Dotted names that may be modules of the tree: every import, and every package that it names."""
-    try:
-        module = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
-        return []
-    names = [each.full for each in imports(module) if not each.relative]
+    module = _source(path)
+    names = [each.full for each in imports(module) if not each.relative] if module is not None else []
     return [".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)]

@@ -224,9 +224,26 @@ def test_only_settings_that_mean_something_in_the_image_are_handed_on(monkeypatc
     monkeypatch.setenv("PIP_FIND_LINKS", "/a/folder/of/this/machine")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
     given = image.Recipe(ROOT, base="debian:12", cuda=False).arguments()
-    assert given.keys() == {"PIP_INDEX_URL", "PINS", "CUDA", "BASE_IMAGE"}
-    assert (given["CUDA"], given["BASE_IMAGE"]) == ("0", "debian:12")
+    assert given.keys() == {"PIP_INDEX_URL", "PINS", "CUDA", "BASE_IMAGE", "SNAPSHOT"}
+    assert (given["CUDA"], given["BASE_IMAGE"], given["SNAPSHOT"]) == ("0", "debian:12", "")
     assert image.Recipe(ROOT).arguments().keys() == {"PIP_INDEX_URL", "PINS", "CUDA"}
+
+
+def test_what_a_build_needs_is_looked_at_before_it_begins(tmp_path: Path) -> None:
+    def check(recipe: image.Recipe, driver: str | None, folder: Path) -> None:
+        client: Any = SimpleNamespace(info=lambda: {"DockerRootDir": str(folder)})
+        device: Any = None if driver is None else SimpleNamespace(driver=driver)
+        image.check_machine(client, recipe, device)
+
+    nowhere = tmp_path / "of another machine"
+    recipe, least = image.Recipe(ROOT), gpus.LEAST_DRIVER[13]
+    check(recipe, f"{least}.65", nowhere)
+    with pytest.raises(InfrastructureError, match=f"older than the image's CUDA 13.* driver {least} or newer"):
+        check(recipe, f"{least - 1}.1", nowhere)
+    check(image.Recipe(ROOT, base="debian:12"), "1.0", nowhere)
+    with pytest.raises(InfrastructureError, match=f"^0 GB are free: .*the image takes {engine.IMAGE_GB} GB"):
+        check(recipe, None, Path("/proc"))  # a file system without blocks
+    check(image.Recipe(ROOT, base="debian:12", cuda=False), None, Path("/proc"))
 
 
 def test_an_image_fits_until_a_pin_changes(tree: Tree) -> None:

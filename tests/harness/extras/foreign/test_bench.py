@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
+from harness.catalog import gpus
+from harness.catalog.tree import Selection
+from harness.errors import UsageError
+from harness.evidence import toolchain
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
+from harness.extras.foreign.scripts import scripts
 from harness.judge.child.confinement import landlock_version
 from harness.records.base import Cause, Stage, Status
 from harness.records.store import read
-from tests.harness.checkout import SAMPLES, SHAPE, Checkout, one_line, until
+from tests.harness.checkout import NEITHER_CHILD_NOR_TORCH, SAMPLES, SHAPE, Checkout, one_line, until
 from tests.harness.envelopes import answer
 
 MODEL = "somebody"
@@ -214,10 +219,83 @@ def test_a_script_whose_name_is_not_utf_8_is_a_row_like_any(tmp_path: Path) -> N
     assert "can't encode" in (record.reason or record.ended or "")
 
 
+def test_scripts_of_any_layout_are_found_and_judged(tmp_path: Path) -> None:
+    """A loose file, a test of pytest, and a problem of KernelBench beside its candidate; and a file by itself."""
+    made = foreign_tree(tmp_path)
+    places = {"kernelbench": "level1/1_Square.py", "by_pytest": "tests/test_by_pytest.py", "prim_func": "gemm.py"}
+    for sample, place in places.items():
+        (made.root / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(SAMPLES / "foreign" / f"{sample}.py", made.root / place)
+    (made.root / "tests" / "helper.py").write_text("import torch\n")
+    done = made.checkout.run("foreign", str(made.root), *SHORT, "--json")
+    assert done.returncode == 0, done.stderr
+    (board,) = answer(done.stdout)
+    assert (board["problem"], board["self_reported"]) == (SHAPE, [])
+    found = {(row["model"], row["script"], row["status"]) for row in board["judged"]}
+    names = {("level1", "1_Square"), ("tests", "test_by_pytest"), ("theirs", "gemm")}
+    assert found == {(*each, Status.PASSED) for each in names}
+    done = made.checkout.run("foreign", str(made.root / "level1" / "1_Square.py"), *SHORT, "--again")
+    assert (done.returncode, done.stdout.count("1_Square")) == (0, 1), done.stderr
+
+
+def test_a_candidate_takes_the_problem_of_kernelbench_that_its_name_tells(tmp_path: Path) -> None:
+    text = (SAMPLES / "foreign" / "kernelbench.py").read_text()
+    problem, _, candidate = text.partition("@T.prim_func")
+    (tmp_path / "7_Square.py").write_text("\n".join(each for each in problem.splitlines() if "tilelang" not in each))
+    answer_of = tmp_path / "runs" / "level_1_problem_7_sample_0_kernel.py"
+    answer_of.parent.mkdir()
+    answer_of.write_text(f"import tilelang\nimport tilelang.cpu.language as T\nN = 32\n@T.prim_func{candidate}")
+    (found,) = scripts(tmp_path, Selection())
+    assert (found.path, found.shape_key) == (answer_of, SHAPE)
+    answer_of.unlink()
+    with pytest.raises(UsageError, match="1 problems of KernelBench are ours"):
+        scripts(tmp_path, Selection())
+
+
+def test_a_shape_names_the_problem_of_what_tells_none(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import tilelang\n")
+    with pytest.raises(UsageError, match="--shape names the problem"):
+        scripts(script, Selection())
+    (found,) = scripts(script, Selection(shape=SHAPE))
+    assert (found.shape_key, found.name, found.number) == (SHAPE, "mine", 0)
+
+
+def test_scripts_for_a_gpu_are_refused_at_once_where_there_is_none(tmp_path: Path) -> None:
+    made = foreign_tree(tmp_path)
+    made.put(1, "stock_gpu", shape="matmul_bf16fp32_2048x2048x2048")
+    done = made.checkout.run("foreign", str(made.root), "--gpu", "cpu", settings=NEITHER_CHILD_NOR_TORCH)
+    assert done.returncode == 3
+    assert "1 of 1 scripts need a GPU (srcs/" in one_line(done.stderr) and "iter001_stock_gpu.py:16)" in done.stderr
+    assert "--gpu h200 compiles" in done.stderr
+    assert not (made.checkout.tree.root / "tuning" / "cpu" / "foreign").exists()
+    made.put(2, "prim_func")
+    done = made.checkout.run("foreign", str(made.root), *SHORT)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2 scripts need a GPU" in done.stderr
+    assert [each.script for each in made.records()] == ["iter002_prim_func"]
+
+
+@pytest.mark.skipif(toolchain.find().nvcc is None, reason="needs nvcc; make build installs it")
+@pytest.mark.skipif(gpus.detect() != "cpu", reason="this machine has a GPU, which judges")
+def test_without_a_gpu_the_kernels_are_compiled_for_one(tmp_path: Path) -> None:
+    made = foreign_tree(tmp_path)
+    made.put(1, "stock_gpu", shape="matmul_bf16fp32_2048x2048x2048")
+    done = made.checkout.run("foreign", str(made.root), "--gpu", "h200", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "the kernels are compiled for h200, and not run" in done.stderr
+    (board,) = answer(done.stdout)
+    (row,) = board["builds"]
+    assert (row["model"], row["iteration"], row["status"]) == (MODEL, "iter001_stock_gpu", Status.PASSED)
+    assert row["registers"] > 32 and row["shared_bytes"] > 0
+    assert (board["judged"], board["self_reported"]) == ([], [])
+    assert not (made.checkout.tree.root / "tuning" / "h200" / "foreign").exists()
+
+
 def test_what_cannot_be_benched_is_one_line(tmp_path: Path) -> None:
     checkout = Checkout.create(tmp_path / "checkout")
     (tmp_path / "empty").mkdir()
-    for tree, complaint in (("nowhere", "is not a folder"), ("empty", "holds no scripts")):
+    for tree, complaint in (("nowhere", "is neither a file nor a folder"), ("empty", "holds no scripts")):
         done = checkout.run("foreign", str(tmp_path / tree), "--gpu", "cpu")
         assert done.returncode == 2
         assert complaint in one_line(done.stderr)
