@@ -167,7 +167,7 @@ class _ForeignRun:
             if reason is not None and record.attempt is not None:
                 reason = reason.partition(f" ({record.attempt};")[0]  # a script has no budget of attempts
             if reason is not None:
-                reason = reason.partition(f", at {record.iteration}.py:")[0]  # the loader's line, which nobody wrote
+                reason = reason.partition(f", at {record.iteration}.py:")[0]  # the place is the loader's
             if record.cause is Cause.LOAD:
                 self.not_found.append((script, (reason or "").removeprefix(NOT_FOUND)))
                 return

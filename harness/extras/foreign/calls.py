@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import tilelang
 
-from harness.extras.foreign.reading import parametrized
+from harness.extras.foreign.reading import defaults, parametrized
 
 Values = dict[str, Any]
 Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
@@ -106,17 +106,9 @@ class ScriptSource:
             node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         )
         arguments = function.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        hidden = {*stores, *(each.arg for each in (*positional, *arguments.kwonlyargs))}
+        hidden = {*stores, *(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))}
         scope = {name: value for name, value in self.names.items() if name not in hidden}
-        defaults = [
-            *zip(reversed(positional), reversed(arguments.defaults), strict=False),
-            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-        ]
-        for argument, default in defaults:
-            if default is not None:
-                _bind(scope, argument.arg, _evaluated(default, self.names))
-        for name, value in parametrized(function):
+        for name, value in (*defaults(function).items(), *parametrized(function)):
             _bind(scope, name, _evaluated(value, self.names))
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign) or len(node.targets) != 1:

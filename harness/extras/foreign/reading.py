@@ -76,9 +76,8 @@ class Scope:
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """All nodes of its own, in the order of the source; bodies of lambdas too."""
-        return tuple(
-            sorted(_own(self.node), key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
-        )
+        own = (node for node, _ in _below(self.node) if not isinstance(node, ast.FunctionDef))
+        return tuple(sorted(own, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))))
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
@@ -110,15 +109,7 @@ class Scope:
         return names[1:] if self.owner is not None and names[:1] == ["self"] else names
 
     def default(self, name: str) -> ast.expr | None:
-        if not isinstance(self.node, ast.FunctionDef):
-            return None
-        arguments = self.node.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        pairs = [
-            *zip(reversed(positional), reversed(arguments.defaults), strict=False),
-            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-        ]
-        return next((default for each, default in pairs if each.arg == name), None)
+        return defaults(self.node).get(name) if isinstance(self.node, ast.FunctionDef) else None
 
 
 @dataclass(frozen=True)
@@ -420,34 +411,17 @@ def _is_filled(name: str, scope: Scope) -> bool:
 
 def _scopes(scope: Scope) -> Iterator[Scope]:
     yield scope
-    for node in ast.walk(scope.node):
-        if isinstance(node, ast.FunctionDef) and node is not scope.node and _parent_of(node, scope.node):
-            yield from _scopes(Scope(node, scope, _class_of(node, scope.node)))
+    for node, owner in _below(scope.node):
+        if isinstance(node, ast.FunctionDef):
+            yield from _scopes(Scope(node, scope, owner))
 
 
-def _parent_of(node: ast.FunctionDef, outer: ast.AST) -> bool:
-    """Whether no other function lies between."""
-    return any(each is node for each in _own_and_functions(outer))
-
-
-def _class_of(node: ast.FunctionDef, outer: ast.AST) -> str | None:
-    classes = (each for each in ast.walk(outer) if isinstance(each, ast.ClassDef))
-    return next((each.name for each in classes if node in each.body), None)
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    return (each for each in _own_and_functions(node) if not isinstance(each, ast.FunctionDef))
-
-
-def _own_and_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one, but not those inside a function below it."""
-    body = node.body if isinstance(node, ast.FunctionDef) else ast.iter_child_nodes(node)
-    waiting = list(body)
-    while waiting:
-        each = waiting.pop()
-        yield each
+def _below(node: ast.AST, owner: str | None = None) -> Iterator[tuple[ast.AST, str | None]]:
+    """The nodes below one, each with the class around it, but not those inside a function below it."""
+    for each in node.body if isinstance(node, ast.FunctionDef) else ast.iter_child_nodes(node):
+        yield each, owner
         if not isinstance(each, ast.FunctionDef):
-            waiting += ast.iter_child_nodes(each)
+            yield from _below(each, each.name if isinstance(each, ast.ClassDef) else owner)
 
 
 def _assign(target: ast.expr, value: ast.expr | None, found: dict[str, list[ast.expr]]) -> None:
@@ -469,6 +443,17 @@ def _element(value: ast.expr, position: int) -> ast.expr:
 
 def returned(function: Scope) -> list[ast.expr]:
     return [node.value for node in function.nodes if isinstance(node, ast.Return) and node.value is not None]
+
+
+def defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """The parameters of a function that have a default, and it."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return {argument.arg: default for argument, default in pairs if default is not None}
 
 
 def parametrized(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:

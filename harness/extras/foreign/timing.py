@@ -10,12 +10,14 @@ from typing import Final
 from harness.extras.foreign.reading import Reading, Scope, argument, is_builtin, name_of
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
 
-CLOCKS: Final = frozenset({"time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"})
-CLOCK_ROOTS: Final = frozenset({"time", "timeit", "default_timer"} | CLOCKS)
+CLOCKS: Final = frozenset(
+    {"time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "default_timer"}
+)
 # They wait for the GPU, or copy a result from it, which waits too.
 WAITS: Final = frozenset({"synchronize", "item", "cpu", "tolist", "numpy", "wait", "block_until_ready"})
 BENCHES: Final = frozenset({"do_bench", "do_bench_cudagraph", "bench_kineto"})  # they warm up, wait and clear the cache
 COMPILERS: Final = frozenset({"compile", "load_inline", "autotune", "aot_compile"})
+_LIBRARY: Final = LIBRARY_CALLS | {"relu", "softmax", "add", "layer_norm"}
 _COOLING: Final = re.compile(r"flush|l2|cold|cache|rotat", re.IGNORECASE)
 _WARM: Final = re.compile(r"warm", re.IGNORECASE)
 _NO_LAUNCHES: Final = re.compile(r"flush|clear|print|log|tqdm|range|sleep|record|append|zero_|fill_|copy_|empty_cache")
@@ -39,7 +41,7 @@ class ClockedSpan:
 
     @cached_property
     def launches(self) -> tuple["ClockedCall", ...]:
-        return tuple(ClockedCall(node, self.scope, self) for node in self.nodes if _may_launch(node, self.scope))
+        return tuple(ClockedCall(node, self.scope, self) for node in self.nodes if _may_launch(node))
 
     @cached_property
     def repeated(self) -> bool:
@@ -166,10 +168,10 @@ class Timing:
     def _inside(self, value: ast.expr, scope: Scope, span: ClockedSpan | None) -> Iterator[ClockedCall]:
         """The calls of a function that is given by name or written as a lambda."""
         if isinstance(value, ast.Lambda):
-            yield from (ClockedCall(node, scope, span) for node in ast.walk(value) if _may_launch(node, scope))
+            yield from (ClockedCall(node, scope, span) for node in ast.walk(value) if _may_launch(node))
         elif isinstance(value, ast.Name) and value.id in self.reading.functions:
             function = self.reading.functions[value.id]
-            yield from (ClockedCall(node, function, span) for node in function.nodes if _may_launch(node, function))
+            yield from (ClockedCall(node, function, span) for node in function.nodes if _may_launch(node))
 
 
 def _host_spans(scope: Scope) -> Iterator[ClockedSpan]:
@@ -199,16 +201,16 @@ def _event_spans(scope: Scope) -> Iterator[ClockedSpan]:
 
 
 def _is_clock(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or name_of(node.func) not in CLOCKS | {"default_timer"}:
+    if not isinstance(node, ast.Call) or name_of(node.func) not in CLOCKS:
         return False
-    return isinstance(node.func, ast.Name) or root_name_of(node.func) in CLOCK_ROOTS
+    return isinstance(node.func, ast.Name) or _root(node.func) in ("time", "timeit")
 
 
 def _is_record(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "record"
 
 
-def _may_launch(node: ast.AST, scope: Scope) -> bool:
+def _may_launch(node: ast.AST) -> bool:
     """Whether a call may start a kernel: the library's, a function's of the script, or a variable's."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.MatMult)
@@ -224,29 +226,17 @@ def _may_launch(node: ast.AST, scope: Scope) -> bool:
 
 def _is_of_tilelang(function: ast.expr) -> bool:
     """Whether a call is inside a kernel, such as T.gemm."""
-    return root_name_of(function) in ("T", "tl")
+    return _root(function) in ("T", "tl")
 
 
 def _is_library(function: ast.Attribute) -> bool:
-    return root_name(function) in TORCH_NAMES and function.attr in LIBRARY_CALLS | {
-        "relu",
-        "softmax",
-        "add",
-        "layer_norm",
-    }
+    return root_name(function) in TORCH_NAMES and function.attr in _LIBRARY
 
 
-def root_name_of(node: ast.expr) -> str | None:
+def _root(node: ast.expr) -> str | None:
     return root_name(node) if isinstance(node, ast.Attribute) else None
 
 
 def _identifiers(scope: Scope) -> Iterator[str]:
-    yield scope.name or ""
-    for node in scope.nodes:
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.arg):
-            yield node.arg
-    yield from scope.parameters
+    yield from (scope.name or "", *scope.parameters)
+    yield from (name_of(node) for node in scope.nodes if isinstance(node, ast.Name | ast.Attribute))

@@ -6,8 +6,9 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import psutil
 import pynvml
@@ -15,6 +16,7 @@ import pytest
 
 from harness import doctor
 from harness.catalog.tree import Tree
+from harness.container import engine
 from harness.doctor import HealthFinding, finding, gpu, packages, place, tools
 from harness.evidence import toolchain
 from harness.judge.processes import memory_limit_bytes
@@ -231,6 +233,21 @@ def test_whatever_is_installed_is_held_against_the_locks(tree: Tree, monkeypatch
     found = examined()["locked packages"]
     assert not found.ok
     assert found.found == f"psutil {psutil.__version__}, not 0.0.1"
+
+
+@pytest.mark.parametrize(("folder", "ok"), [("/proc", False), ("/nowhere at all", None)])
+def test_room_for_the_image_is_looked_at_where_the_engine_is_this_machine_s(
+    monkeypatch: pytest.MonkeyPatch, folder: str, ok: bool | None
+) -> None:
+    """A file system without blocks has no room."""
+    monkeypatch.delenv(IMAGE_VARIABLE, raising=False)
+    told = {"ServerVersion": "28", "DockerRootDir": folder}
+    monkeypatch.setattr(engine, "connected", lambda _: nullcontext(SimpleNamespace(info=lambda: told)))
+    found = {each.name: each for each in place.docker([])}
+    assert found["Docker"].ok
+    room = found.get("room for the image")
+    assert (room.ok if room is not None else None) is ok
+    assert room is None or f"the image takes {engine.IMAGE_GB} GB" in room.advice
 
 
 def test_this_environment_is_the_locked_one() -> None:
