@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from harness.errors import compiler_complaint
+from harness.errors import compiler_complaint, encodable
 from harness.judge.child.brief import OUTPUT_FILE, Brief
 from harness.judge.child.capture import is_compiling, was_compiling
 from harness.judge.messages import Broken
@@ -28,7 +28,7 @@ def failed(error: BaseException, cause: Cause, brief: Brief, what: str = "") -> 
     words = _words(error, what) if compiling and not _traced(error) else ()
     reason = UserCode(brief.path, brief.root).located(what, _frames(error), words)
     told = "".join(traceback.format_tb(error.__traceback__)) + "\n".join((*_said(error), printed))
-    return Broken(cause, reason, told.replace(f"{brief.root}/", ""))
+    return Broken(cause, encodable(reason), encodable(told.replace(f"{brief.root}/", "")))
 
 
 def explain(error: BaseException) -> str:

@@ -201,10 +201,10 @@ def test_a_gpu_key_that_nobody_knows_is_refused_before_anything_starts() -> None
 def test_the_driver_is_held_against_the_images_cuda(driver: str, enough: bool) -> None:
     device = Device(0, "NVIDIA H100", "GPU-0", driver, None)
     if enough:
-        sandbox._check_driver(IMAGE, device)
+        engine.check_driver(image.variable(IMAGE, "CUDA_VERSION"), device.driver)
     else:
         with pytest.raises(InfrastructureError, match=rf"{driver}, is older than the image's CUDA 13\.0\.3.*580"):
-            sandbox._check_driver(IMAGE, device)
+            engine.check_driver(image.variable(IMAGE, "CUDA_VERSION"), device.driver)
 
 
 def test_a_dead_owner_is_known_from_another_process_of_its_number() -> None:
