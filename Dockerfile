@@ -50,6 +50,17 @@ RUN if [ "${CUDA}" = 1 ]; then cp requirements.lock /tmp/hashed; \
  && pip check \
  && python3 -c 'import torch, tilelang'
 
+# What else a user could install is measured beside the library: the extras of pyproject.toml, for a GPU alone.
+ARG OPPONENTS=1
+COPY pyproject.toml ./
+COPY .ci/extras.py .ci/
+RUN if [ "${CUDA}" = 1 ] && [ "${OPPONENTS}" = 1 ]; then \
+      python3 .ci/extras.py opponents- > /opt/opponents.txt \
+      && pip install --quiet --constraint requirements.lock --constraint requirements-cuda.lock \
+           --requirement /opt/opponents.txt \
+      && pip check; \
+    fi
+
 # What is in the image, by which a run names it that was not told the image's ID.
 RUN mkdir /opt/tilebench \
  && { python3 -VV; dpkg-query --show; pip list --format=freeze; } > /opt/tilebench/contents

@@ -22,12 +22,14 @@ RUNTIME :=
 DEV     :=
 FLEET   :=
 TOOLS   := true
+OPPOSE  := echo "tilebench: an image holds the opponents that it was built with: docker build --build-arg OPPONENTS=1" >&2; exit 2
 else
 PY      := $(VENV)/bin/python
 RUNTIME := $(VENV)/runtime.stamp
 DEV     := $(VENV)/dev.stamp
 FLEET   := $(if $(GPUS),$(VENV)/fleet.stamp)
 TOOLS    = echo "tilebench: adding the CUDA compilers that are missing to $(VENV)" >&2; $(PIP) --editable ".[$$extra]"
+OPPOSE   = $(PIP) --editable '.[$@]'
 endif
 
 # Tests of one file share a worker, and all that measure share one.
@@ -75,7 +77,7 @@ endef
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help bench verify tune build profile check check-all next leaderboard report selftest doctor test test-fast test-all fuzz docs lint lint-rules \
+.PHONY: help bench opponents verify tune build profile check check-all next leaderboard report selftest doctor test test-fast test-all fuzz docs lint lint-rules \
         lint-format lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
@@ -84,6 +86,12 @@ help: ## List the targets
 
 bench: $(RUNTIME) $(FLEET) ## Verify and time the iterations against the library; print the leaderboard
 	@$(RUN) bench $(CHOICE) $(MANY)
+
+opponents: $(RUNTIME) ## Add what is measured beside the library; opponents-quack, -fa3, -fa4, -cublaslt add one
+	@$(OPPOSE)
+
+opponents-%: $(RUNTIME)
+	@$(OPPOSE)
 
 verify: $(RUNTIME) $(FLEET) ## Prove the iterations right, without timing them
 	@$(RUN) verify $(CHOICE) $(MANY)

@@ -28,6 +28,7 @@ PARTS: Final[dict[str, Part]] = {
     "records": records.reference,
     "columns": records.columns,
     "operators": records.operators,
+    "opponents": records.opponents,
     "api": api.reference,
     **{f"{name} {gpu}": partial(part, gpu) for gpu in GPUS for name, part in _OF_A_GPU.items()},
 }

@@ -1,10 +1,12 @@
 """The files of records under ``tuning/``, the columns of an export, and the operators."""
 
+from pathlib import Path
 from typing import Final
 
 from docs.generator import schemas
 from harness.boards import exports
 from harness.boards.reproduction import Reproduction
+from harness.catalog.opponents import Opponents
 from harness.extras.foreign.record import ForeignRecord
 from harness.extras.tune.record import Pick, TuningTrial
 from harness.operators import OPERATORS
@@ -16,6 +18,7 @@ from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
 from harness.records.sustained import SustainedRecord
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 # File below tuning/<gpu>/ -> the struct of its lines, and what one line is.
 FILES: Final = {
     "tilelang/logs/<shape_key>/<model>/results.jsonl": (Record, "one outcome of an iteration"),
@@ -45,6 +48,16 @@ def reference() -> str:
 def columns() -> str:
     """The columns of an export."""
     return exports.dictionary()
+
+
+def opponents() -> str:
+    """Every opponent, as its file describes it."""
+    lines = ["| opponent | what it is | problems | packages | licence |", "|---|---|---|---|---|"]
+    for each in Opponents.of(ROOT).members:
+        taken = "; ".join(f"{name}: {', '.join(dtypes)}" for name, dtypes in each.operators.items())
+        packages = f"{', '.join(each.requires)} (`{each.extra}`)" if each.requires else "none of its own"
+        lines.append(f"| `{each.name}` | {each.what} | {taken} | {packages} | [{each.licence}]({each.source}) |")
+    return "\n".join(lines)
 
 
 def operators() -> str:

@@ -18,6 +18,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("Python", packages.python),
     ("pinned packages", packages.pinned),
     ("locked packages", packages.locked),
+    ("opponents", packages.opponents),
     ("image", place.image),
     ("Docker", place.docker),
     ("confinement", place.linux_confinement),

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from harness.catalog import gpus
+from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.doctor.finding import HealthFinding
+from harness.judge.facts.gpu import CPU
 from harness.machine.nvml import Device
 
 if TYPE_CHECKING:
@@ -75,6 +78,16 @@ def locked(_: list[Device]) -> Iterable[HealthFinding]:
     else:
         found, remedy = f"{installed} of the {len(pins)} that are pinned", "make clean; or in the container, make image"
     yield HealthFinding("locked packages", bool(pins) and not other, False, "; ".join(other) or found, remedy)
+
+
+def opponents(present: list[Device]) -> Iterable[HealthFinding]:
+    """The packages of the opponents that this machine's GPU, or its CPU, can run."""
+    gpu = gpus.find((gpus.key_of(present[0].name) if present else None) or CPU)
+    for each in Opponents.of(Tree.here().root).members:
+        if gpu.arch in each.architectures:
+            missing = each.missing
+            found = missing.partition(";")[0] if missing else ", ".join(each.requires) or "needs no package"
+            yield HealthFinding(f"opponent {each.name}", missing is None, False, found, f"make {each.extra}")
 
 
 def _lines(lock: Path) -> list[str]:

@@ -516,3 +516,18 @@ def test_the_table_marks_what_is_missing_apart_from_what_is_worth_a_note() -> No
     _, _, *rows = doctor.table(findings).splitlines()
     assert [row.split()[:2] for row in rows] == [["ok", "Python"], ["missing", "nvcc"], ["note", "ncu"]]
     assert "install the CUDA toolkit" in rows[1]
+
+
+def test_opponents_of_this_machine_are_listed_with_the_command(machine: Path) -> None:
+    found = examined()
+    assert found["opponent tilelang_stock_cpu"].ok
+    assert "opponent quack" not in found
+
+
+def test_opponents_of_a_gpu_that_are_missing_are_a_note(driver: Driver) -> None:
+    driver()
+    found = examined()["opponent quack"]
+    assert not found.ok
+    assert not found.needed
+    assert "quack-kernels==0.6.5" in found.found
+    assert found.advice == "make opponents-quack"
