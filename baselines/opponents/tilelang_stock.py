@@ -44,12 +44,12 @@ def gemm(problem: Problem) -> Program:
 
 
 def attention(problem: Problem) -> Program:
-    """One tile of 128 queries a block against tiles of 128 keys, with the softmax of one tile between two products."""
+    """One tile of 128 queries a block against tiles of keys, with the softmax of one tile between two products."""
     import tilelang.language as T
 
     batch, heads, groups, tokens, depth, width = problem.dims
     causal, dtype = problem.operator == "causalattention", problem.input
-    block_M, block_N = 128, 128
+    block_M, block_N = 128, 128 if depth + width <= 256 else 64  # two stages of keys and values fit in shared memory
     scale = math.log2(math.e) / math.sqrt(depth)
 
     @T.prim_func
