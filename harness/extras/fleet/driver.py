@@ -25,6 +25,7 @@ from harness.extras.fleet.station import Station
 from harness.extras.fleet.table import FleetDisplay, FleetRow
 from harness.machine import files
 from harness.machine.interruption import heed
+from harness.machine.progress import console
 from harness.records.environment import describing
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
@@ -84,6 +85,8 @@ def run(fleet: Fleet) -> FleetResults:
     Raises InfrastructureError where no GPU can be used, or where a ladder was lost on every try.
     """
     cluster.require()
+    place = "starting Ray on this host" if fleet.address is None else f"joining Ray at {fleet.address}"
+    console.print(f"{place}; some seconds", markup=False)
     with alone(fleet.plan.tree, fleet.plan.gpu, None), _ray(fleet), table.display() as board:
         driver = Driver(fleet, board)
         try:
@@ -135,6 +138,7 @@ class Driver:
                 self._post(caller, each)
         if not self.posts:
             raise InfrastructureError(f"no GPU of key {self.plan.gpu.key} can be used; see the lines above")
+        self.board.line(f"measuring on {', '.join(post.station.name for post in self.posts)}")
         for post in {post.caller.node.id: post for post in self.posts}.values():
             with suppress(SeatLost):
                 self._gather_left(post.caller)

@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from harness.errors import ExitCode
 from tests.harness.checkout import one_line, until
 from tests.harness.extras.fleet.conftest import SHAPES, Notebook
 
-pytest.importorskip("ray", reason="the extra fleet is not installed")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="the extra fleet is not installed")
 
 
 def complete(notebook: Notebook, steps: int) -> bool:
@@ -130,6 +131,34 @@ def test_without_the_extra_one_line_says_how_to_add_it(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert carry_out(["bench", "--gpu", "cpu", "--gpus", "all"]) is ExitCode.INFRASTRUCTURE
     assert "make bench GPUS=all" in one_line(capsys.readouterr().err)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_nothing_is_lost_or_doubled(four: Notebook) -> None:
+    """``ROUNDS`` runs, in each of which a driver, a worker, a subprocess or a raylet is killed; then one to the end."""
+    kinds: dict[str, Victims] = {
+        "worker": Notebook.seats,
+        "subprocess": Notebook.stubs,
+        "raylet": lambda notebook: [each for each in notebook.processes() if "raylet" in each.name()],
+    }
+    for round_number in range(int(os.environ.get("ROUNDS", "3"))):
+        driver = four.start(2, PACE_S="0.3")
+        kind = random.choice(["driver", *kinds])
+        time.sleep(random.uniform(2, 16))
+        victims = [] if kind == "driver" else kinds[kind](four)
+        for victim in victims[:1] if victims else [psutil.Process(driver.pid)] if driver.poll() is None else []:
+            victim.kill()
+        driver.wait(240)
+        assert until(lambda: not four.processes(), 40), (kind, [each.cmdline() for each in four.processes()])
+        names = four.names()
+        assert len(names) == len(set(names)), (round_number, kind)
+        if complete(four, 4):
+            for path in four.tree.all_records("cpu"):
+                path.unlink()
+    code, said = four.run(2)
+    assert code == ExitCode.PASSED, said
+    assert complete(four, 4)
+    assert four.left() == []
 
 
 def test_two_drivers_on_one_notebook_refuse_each_other(four: Notebook) -> None:
