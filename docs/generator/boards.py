@@ -136,8 +136,8 @@ def _line(board: Board, row: BoardRow, page: str) -> str:
         row.iteration,
         str(rate),
         ratio,
-        f"{row.ratio_low:.4f} to {row.ratio_high:.4f}",
-        f"{row.vs_best:.4f} of {row.best_opponent}" if row.vs_best else "",
+        f"{row.ratio_low:.4f}–{row.ratio_high:.4f}",  # noqa: RUF001  # a range
+        f"{row.vs_best:.4f}" if row.vs_best else "",
         f"{row.sustained_ratio:.4f}" if row.sustained_ratio else "",
         "unstable" if row.stable is False else "",
     )
