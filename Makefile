@@ -65,7 +65,7 @@ $(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null
 endef
 
 # A misspelt variable would be ignored, and another run would start than was meant.
-SETTINGS := GPU SHAPE MODEL ITER ARGS PYTHON TILEBENCH_IMAGE
+SETTINGS := $(shell sed -n 's/^\([A-Z]*\) *?=.*/\1/p' $(firstword $(MAKEFILE_LIST))) TILEBENCH_IMAGE
 SPACE    := $(subst ,, )
 STRANGE  := $(filter-out $(SETTINGS),$(foreach each,$(subst \$(SPACE),,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(each)))))
 $(if $(STRANGE),$(error tilebench: '$(STRANGE)=' is no setting of this Makefile; it takes, in capitals: $(SETTINGS)))
@@ -117,7 +117,7 @@ check-all: $(RUNTIME) ## Check the contract on every GPU key under tuning/
 next: $(RUNTIME) ## Show the state of one ladder, SHAPE= and MODEL=: what leads, what was tried, what to try
 	@$(RUN) next $(CHOICE)
 
-leaderboard: $(RUNTIME) ## Print the leaderboard from the records
+leaderboard: $(RUNTIME) ## Print the leader of each problem; with SHAPE= or ARGS=--all whole ladders
 	@$(RUN) leaderboard $(CHOICE)
 
 report: $(RUNTIME) ## Write all records as one HTML file, tuning/<gpu>/report.html
