@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 import pynvml
@@ -53,7 +53,7 @@ class Device:
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
-    """One sample of the chip; ``seconds`` count from the start of the measurement."""
+    """One sample of the chip; ``seconds`` count from the first sample."""
 
     seconds: float
     sm_clock_mhz: int
@@ -159,18 +159,39 @@ def throttle_reasons(seen: Iterable[int]) -> tuple[str, ...]:
     return tuple(name for bit, name in _THROTTLE_REASONS.items() if bits & bit)
 
 
-@dataclass(slots=True)
-class Monitor:
-    """Samples a device on a thread; ``with Monitor(device) as monitor: …; monitor.telemetry()``."""
+@dataclass(frozen=True, slots=True)
+class ChipSample:
+    """One reading; ``at`` is of ``time.monotonic``, ``reasons`` is NVML's bit mask."""
+
+    at: float
+    sm_clock_mhz: int
+    power_w: float
+    temperature_c: int
+    reasons: int
+
+    @classmethod
+    def now(cls, handle: Any) -> Self:
+        return cls(
+            time.monotonic(),
+            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+        )
+
+
+@dataclass
+class Sampler:
+    """Samples a device on a thread while its context lasts; without a device it has no samples."""
 
     device: Device | None
-    _samples: list[tuple[Moment, int, int]] = field(default_factory=list)  # with temperature and throttle reasons
+    _samples: list[ChipSample] = field(default_factory=list)
     _done: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> "Monitor":
+    def __enter__(self) -> Self:
         if self.device is not None:
-            self._thread = threading.Thread(target=self._sample, args=(self.device,), daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(self.device,), daemon=True)
             self._thread.start()
         return self
 
@@ -179,47 +200,43 @@ class Monitor:
         if self._thread is not None:
             self._thread.join()
 
+    def _run(self, device: Device) -> None:
+        with suppress(InfrastructureError), session() as alive:  # the samples stay if the device stops answering
+            if alive:
+                self._read(pynvml.nvmlDeviceGetHandleByIndex(device.index))
+
+    def _read(self, handle: Any) -> None:
+        """Take samples until ``_done``."""
+        raise NotImplementedError
+
+
+class Monitor(Sampler):
+    """``with Monitor(device) as monitor: …; monitor.telemetry()``."""
+
     def telemetry(self) -> Telemetry | None:
         """A summary of the samples so far; None without samples."""
         samples = list(self._samples)
         if not samples:
             return None
-        clocks = [moment.sm_clock_mhz for moment, _, _ in samples]
+        clocks = [sample.sm_clock_mhz for sample in samples]
         return Telemetry(
             samples=len(samples),
             sm_clock_mhz=median(clocks),
             sm_clock_min_mhz=min(clocks),
             sm_clock_max_mhz=max(clocks),
-            power_w=round(median(moment.power_w for moment, _, _ in samples), 1),
-            temperature_c=max(temperature for _, temperature, _ in samples),
-            throttle=throttle_reasons(reasons for _, _, reasons in samples),
+            power_w=round(median(sample.power_w for sample in samples), 1),
+            temperature_c=max(sample.temperature_c for sample in samples),
+            throttle=throttle_reasons(sample.reasons for sample in samples),
             trace=tuple(
-                Moment(round(moment.seconds, 3), moment.sm_clock_mhz, round(moment.power_w, 1))
-                for moment, _, _ in samples[:: -(-len(samples) // MOST_MOMENTS)]
+                Moment(round(sample.at - samples[0].at, 3), sample.sm_clock_mhz, round(sample.power_w, 1))
+                for sample in samples[:: -(-len(samples) // MOST_MOMENTS)]
             ),
         )
 
-    def _sample(self, device: Device) -> None:
-        # the samples stay if the device stops answering
-        with suppress(InfrastructureError), session() as alive:
-            if not alive:
-                return
-            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
-            began = time.monotonic()
-            while not self._done.is_set():
-                moment = Moment(
-                    time.monotonic() - began,
-                    pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-                    pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-                )
-                self._samples.append(
-                    (
-                        moment,
-                        pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-                        pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
-                    )
-                )
-                time.sleep(SAMPLE_INTERVAL_S)
+    def _read(self, handle: Any) -> None:
+        while not self._done.is_set():
+            self._samples.append(ChipSample.now(handle))
+            time.sleep(SAMPLE_INTERVAL_S)
 
 
 def _device(index: int, driver: str) -> Device:

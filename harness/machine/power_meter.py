@@ -1,18 +1,16 @@
 """A power meter: clock, power and energy of a GPU while something else runs on it."""
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pynvml
 
-from harness.errors import InfrastructureError
-from harness.machine.nvml import Device, session, throttle_reasons
+from harness.machine.nvml import ChipSample, Sampler, throttle_reasons
 
 POLL_S: Final = 0.002  # the energy counter steps every 100 ms: 2 ms place a step to 0.4% of half a second
 SAMPLE_S: Final = 0.02
@@ -32,38 +30,14 @@ class PowerReading(msgspec.Struct, frozen=True):
     throttle: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    at: float
-    sm_clock_mhz: int
-    power_w: float
-    temperature_c: int
-    reasons: int
-
-
-@dataclass(slots=True)
-class PowerMeter:
-    """Reads a device on a thread; ``with PowerMeter(device) as meter: …; meter.reading(began, ended)``.
+@dataclass
+class PowerMeter(Sampler):
+    """``with PowerMeter(device) as meter: …; meter.reading(began, ended)``.
 
     Times are of ``time.monotonic``, which all processes of a machine share.
     """
 
-    device: Device | None
-    _samples: list[_Sample] = field(default_factory=list)
     _steps: list[tuple[float, int]] = field(default_factory=list)  # when the counter changed, and to how many mJ
-    _done: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def __enter__(self) -> "PowerMeter":
-        if self.device is not None:
-            self._thread = threading.Thread(target=self._read, args=(self.device,), daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def reading(self, began: float, ended: float) -> PowerReading | None:
         """What the device did between two times; None if it was not sampled then."""
@@ -80,22 +54,18 @@ class PowerMeter:
             throttle=throttle_reasons(sample.reasons for sample in samples),
         )
 
-    def _read(self, device: Device) -> None:
-        with suppress(InfrastructureError), session() as alive:  # the samples stay if the device stops answering
-            if not alive:
-                return
-            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
-            energy = _energy_mj(handle)
-            sampled, last_mj = 0.0, 0
-            while not self._done.wait(POLL_S):
-                now = time.monotonic()
-                if (mj := next(energy, None)) is not None and mj != last_mj:
-                    if last_mj:  # the first reading is no step
-                        self._steps.append((now, mj))
-                    last_mj = mj
-                if now - sampled >= SAMPLE_S:
-                    sampled = now
-                    self._samples.append(_sample(handle, now))
+    def _read(self, handle: Any) -> None:
+        energy = _energy_mj(handle)
+        sampled, last_mj = 0.0, 0
+        while not self._done.wait(POLL_S):
+            now = time.monotonic()
+            if (mj := next(energy, None)) is not None and mj != last_mj:
+                if last_mj:  # the first reading is no step
+                    self._steps.append((now, mj))
+                last_mj = mj
+            if now - sampled >= SAMPLE_S:
+                sampled = now
+                self._samples.append(ChipSample.now(handle))
 
 
 def power_between(steps: list[tuple[float, int]]) -> float:
@@ -109,13 +79,3 @@ def _energy_mj(handle: object) -> Iterator[int]:
     with suppress(pynvml.NVMLError):
         while True:
             yield pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
-
-
-def _sample(handle: object, now: float) -> _Sample:
-    return _Sample(
-        now,
-        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-        pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-        pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-        pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
-    )
