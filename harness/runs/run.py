@@ -183,7 +183,7 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
     window = CPU_BATCH if apart else 2 * jobs
     try:
         with run_ahead(build, iterations, jobs, window=window, abort=abort, in_batches=apart) as built:
-            reporter.doing(f"importing torch and TileLang, then {_building(iterations)}")
+            reporter.doing(f"importing torch and TileLang, then {_building(iterations)} on {jobs} cores")
             yield built
     finally:
         referees.leave()

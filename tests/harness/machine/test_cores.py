@@ -103,7 +103,7 @@ def test_a_run_builds_no_more_at_once(node: Node, quota: str, gib: int, jobs: in
     plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.BENCH)
     heard = Heard()
     assert not list(run._carry_out(plan, [], cast(Any, None), heard))
-    assert heard.said == [f"building 0 iterations on {jobs} cores"]
+    assert heard.said == [f"importing torch and TileLang, then building 0 iterations on {jobs} cores"]
 
 
 @pytest.mark.parametrize(("quota", "gib", "jobs"), [("1600000 100000", 64, 14), ("max 100000", 64, 32)])
