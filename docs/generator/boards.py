@@ -13,17 +13,13 @@ import msgspec
 
 from harness.boards import tables
 from harness.boards.leaderboard import Board, BoardRow, boards
-from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.throughput import throughput
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROWS: Final = 10
 COPY: Final = "copy"  # the operator that others are compared with; it has no kernel of its own
-HEADER: Final = (
-    "| problem | leader | rate | ratio | 95% interval | vs best | sustained | |\n|---|---|---:|---:|---|---|---:|---|"
-)
+HEADER: Final = "| problem | leader | ratio | 95% interval | vs best | sustained |\n|---|---|---:|---|---:|---:|"
 
 CHANGED: Final = {"family": "the kernel family", "judge": "the judge", "source": "the source"}
 
@@ -129,17 +125,14 @@ def _means(gpu: str) -> str:
 
 
 def _line(board: Board, row: BoardRow, page: str) -> str:
-    rate = throughput(parse_shape_key(board.problem), gpus.find(board.gpu), row.time_ms or 0)
     ratio = f"**{row.ratio:.4f}**" if row.is_ahead else f"{row.ratio:.4f}"
     cells = (
         f"[{board.problem}]({page}#{board.problem})",
         row.iteration,
-        str(rate),
         ratio,
-        f"{row.ratio_low:.4f}–{row.ratio_high:.4f}",  # noqa: RUF001  # a range
+        f"{row.ratio_low:.4f}–{row.ratio_high:.4f}{', unstable' if row.stable is False else ''}",  # noqa: RUF001
         f"{row.vs_best:.4f}" if row.vs_best else "",
         f"{row.sustained_ratio:.4f}" if row.sustained_ratio else "",
-        "unstable" if row.stable is False else "",
     )
     return f"| {' | '.join(cells)} |"
 
