@@ -8,6 +8,7 @@ import msgspec
 
 from harness.doctor import gpu, packages, place, room, tools
 from harness.doctor.finding import Check, HealthFinding
+from harness.machine.hints import pip_install_here
 from harness.machine.nvml import Device, devices
 from harness.machine.table import table as as_table
 
@@ -70,7 +71,7 @@ def _careful(name: str, check: Check, present: list[Device]) -> list[HealthFindi
     try:
         return [msgspec.structs.replace(each, advice="") if each.ok else each for each in check(present)]
     except ModuleNotFoundError as error:
-        return [HealthFinding(name, False, False, f"could not be examined: {error}", f"pip install {error.name}")]
+        return [HealthFinding(name, False, False, f"could not be examined: {error}", pip_install_here())]
     except Exception as error:  # one check must not stop the others
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return [HealthFinding(name, False, False, f"could not be examined: {reason}", "look at it by hand")]

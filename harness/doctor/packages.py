@@ -13,6 +13,7 @@ from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.doctor.finding import HealthFinding
 from harness.judge.facts.gpu import CPU
+from harness.machine.hints import pip_install
 from harness.machine.nvml import Device
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def pinned(_: list[Device]) -> Iterable[HealthFinding]:
     for pin in pins:
         if pin.marker is not None and not pin.marker.evaluate({"extra": ""}):
             continue
-        remedy = f"install the pinned version: pip install '{pin.name}{pin.specifier}'"
+        remedy = f"install the pinned version: {pip_install(f'{pin.name}{pin.specifier}')}"
         try:
             found = importlib.metadata.version(pin.name)
         except importlib.metadata.PackageNotFoundError:

@@ -13,6 +13,7 @@ from harness.doctor import finding
 from harness.doctor.finding import HealthFinding, described, dotted, major
 from harness.evidence import toolchain
 from harness.judge.facts import architectures
+from harness.machine.hints import pip_install_here
 from harness.machine.nvml import Device
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
@@ -26,7 +27,7 @@ def nvcc(present: list[Device]) -> Iterable[HealthFinding]:
     if path is None:
         home = toolchain.cuda_home()
         found = f"not in CUDA_HOME={home}, where TileLang looks" if home else "not on PATH"
-        advice = "install the CUDA toolkit, or pip install nvidia-cuda-nvcc; then kernels for a GPU compile"
+        advice = f"install the CUDA toolkit, or {pip_install_here(toolchain.EXTRA)}; then kernels for a GPU compile"
         yield HealthFinding("nvcc", False, needed, found, advice)
         return
     version, found = described(path, r"release ([0-9]+\.[0-9]+)")
@@ -50,7 +51,7 @@ def cuobjdump(_: list[Device]) -> Iterable[HealthFinding]:
     tool = toolchain.cuobjdump(finding.ANSWER_S)
     found = f"{tool.version}, {tool.path}" if tool else "not in a toolkit, nor from PyPI"
     extra = toolchain.DISASSEMBLER_EXTRA
-    advice = f"pip install 'tilebench[{extra}]' (make build does): builds then count instructions too"
+    advice = f"{pip_install_here(extra)} (make build does): builds then count instructions too"
     yield HealthFinding("cuobjdump", tool is not None, False, found, advice)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import InfrastructureError
+from harness.machine.hints import pip_install_here
 
 CUDA_FOLDER: Final = Path("/usr/local/cuda")
 NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
@@ -46,7 +47,7 @@ class Toolchain(msgspec.Struct, frozen=True):
         if not cpu and self.nvcc is None:
             raise InfrastructureError(
                 "no nvcc on PATH, in CUDA_HOME or from PyPI, so nothing compiles for a GPU; "
-                f"`make build` installs it, or: pip install 'tilebench[{EXTRA}]'"
+                f"`make build` installs it, or: {pip_install_here(EXTRA)}"
             )
         if self.host_compiler is None:
             raise InfrastructureError(

@@ -15,6 +15,7 @@ from harness.errors import InfrastructureError, described
 from harness.extras.fleet.seat import Seat
 from harness.judge.facts.gpu import Gpu
 from harness.machine import files, interruption
+from harness.machine.hints import pip_install_here
 from harness.machine.nvml import Device
 
 SIMULATED: Final = "tilebench_cpu"  # Ray's resource that stands for a GPU of the key cpu
@@ -59,7 +60,7 @@ def require() -> None:
     """Raise InfrastructureError where Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         raise InfrastructureError(
-            "more than one GPU needs Ray: `make bench GPUS=all` adds it, or pip install --editable '.[fleet]'"
+            f"more than one GPU needs Ray: `make bench GPUS=all` adds it, or {pip_install_here('fleet')}"
         )
 
 

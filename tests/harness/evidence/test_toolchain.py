@@ -12,6 +12,7 @@ from harness.doctor import tools
 from harness.errors import InfrastructureError
 from harness.evidence import toolchain
 from harness.evidence.toolchain import Tool, Toolchain
+from harness.machine.hints import pip_install_here
 
 NVCC = Tool(Path("nvcc"), "13.0.88")
 
@@ -45,7 +46,7 @@ def test_an_empty_machine_lacks_everything_and_says_what_to_do() -> None:
     (finding,) = tools.cuobjdump([])
     assert (finding.name, finding.ok, finding.needed) == ("cuobjdump", False, False)
     assert finding.found
-    assert "tilebench[sass]" in finding.advice
+    assert pip_install_here("sass") in finding.advice
 
 
 def test_nvcc_on_the_path_comes_before_the_usual_folder(machine: Path) -> None:

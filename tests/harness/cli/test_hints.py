@@ -1,0 +1,77 @@
+"""Every command that a message names exists, and takes the options that the message gives it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from harness.cli import VERBS
+from harness.cli.app import app
+from harness.machine import hints
+from tests.harness.checkout import ROOT
+
+assert VERBS
+TARGETS: Final = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MAKE: Final = re.compile(r"(?<![\w-])make ([a-z][\w-]*)(?= GPU|`|,|;|\)|$| does| adds| installs| then| shows)")
+VERB: Final = re.compile(r"(?:tilebench|-m harness) ([a-z][a-z-]*)([^`';:]*)")
+OPTION: Final = re.compile(r"(?<!\S)(--[a-z][a-z-]*)")
+# What follows the program's name in a sentence, and is no verb.
+WORDS: Final = frozenset({"of", "installed", "is", "cannot", "needs", "and", "in", "or", "with", "has", "iteration"})
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Every text in the harness that is no docstring, with its place; what is filled in reads ``…``."""
+    for path in sorted((ROOT / "harness").rglob("*.py")):
+        module = ast.parse(path.read_text())
+        silent = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+        silent |= {id(part) for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(module):
+            if id(node) in silent:
+                continue
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+            elif isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(str, parts))
+
+
+MESSAGES: Final = tuple(messages())
+
+
+def named(pattern: re.Pattern[str]) -> list[tuple[str, re.Match[str]]]:
+    return [(place, found) for place, text in MESSAGES for found in pattern.finditer(text)]
+
+
+def options(verb: str) -> frozenset[str]:
+    return frozenset(name for argument in app[verb].assemble_argument_collection() for name in argument.names)
+
+
+def test_every_target_of_make_exists() -> None:
+    found = named(MAKE)
+    assert found
+    assert [(place, each[1]) for place, each in found if each[1] not in TARGETS] == []
+
+
+def test_every_verb_exists_and_takes_its_options() -> None:
+    verbs = {verb for verb in app if not verb.startswith("-")}
+    found = [(place, each) for place, each in named(VERB) if each[1] not in WORDS]
+    assert len(found) > 5
+    assert [(place, each[0]) for place, each in found if each[1] not in verbs] == []
+    for place, each in found:
+        assert set(OPTION.findall(each[2])) <= options(each[1]), (place, each[0])
+
+
+def test_pip_installs_into_this_environment_what_is_pinned_or_lies_here() -> None:
+    home = "harness/machine/hints.py"
+    assert [place for place, text in MESSAGES if "pip install" in text and not place.startswith(home)] == []
+    assert (hints.CHECKOUT / "pyproject.toml").is_file()
+    assert Path(hints.pip_install("x==1").split()[0]).is_file()
+
+
+@pytest.mark.parametrize("extra", ["build", "sass", "fleet"])
+def test_an_extra_that_a_hint_names_exists(extra: str) -> None:
+    assert re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert hints.pip_install_here(extra).endswith(f"{ROOT}[{extra}]'")
