@@ -11,7 +11,6 @@ from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.options import Json
 from harness.cli.reply import Reply
-from harness.container import engine, image, sandbox
 from harness.errors import ExitCode, UsageError
 from harness.machine.nvml import devices
 from harness.machine.progress import console, reporting
@@ -28,13 +27,15 @@ class ImageData(msgspec.Struct, frozen=True):
 @app.command(name="image")
 def build_image(
     *,
-    name: Annotated[str, Parameter(help="Name of the image.")] = image.NAME,
+    name: Annotated[str, Parameter(help="Name of the image.")] = "tilebench",
     base: Annotated[str | None, Parameter(help="Base image; by default that of the Dockerfile.")] = None,
     cuda: Annotated[bool, Parameter(help="Install the CUDA packages.")] = True,
     network: Annotated[str | None, Parameter(help="Docker network for the build, such as host.")] = None,
     json: Json = False,
 ) -> Reply[ImageData]:
     """Build the container image from the Dockerfile of this checkout."""
+    from harness.container import engine, image
+
     recipe = image.Recipe(Tree.here().root, name, base, cuda, network)
     with engine.connected() as client, reporting(recipe.steps()) as reporter:
         image.check_machine(client, recipe, None)
@@ -49,6 +50,8 @@ def run_in_docker(
     image_name: Annotated[str | None, Parameter(name="--image", help="An image that exists already.")] = None,
 ) -> ExitCode:
     """Run a verb in the container, on the code and records of this checkout; builds the image where it is missing."""
+    from harness.container import engine, image, sandbox
+
     if not words:
         raise UsageError("run-in-docker needs a verb, such as bench or verify, and then that verb's options")
     order = sandbox.ContainerCommand(Tree.here().root, words, gpus=_needs_gpu(words))

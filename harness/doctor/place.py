@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from harness.container import engine
 from harness.doctor.finding import HealthFinding
 from harness.errors import InfrastructureError
 from harness.judge.child import confinement
@@ -28,6 +27,8 @@ def image(_: list[Device]) -> Iterable[HealthFinding]:
 def docker(present: list[Device]) -> Iterable[HealthFinding]:
     if environment.image() is not None:
         return
+    from harness.container import engine
+
     try:
         with engine.connected(ENGINE_ANSWER_S) as client:
             told = client.info()

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from harness.records.results import BlockPair
 
 RESAMPLES: Final = 2000
@@ -40,6 +38,8 @@ def estimate(blocks: Sequence[BlockPair], seed: int = 0) -> Estimate:
     About the Bootstrap", 2015, section 5.3. PROCESS_HALF_WIDTH is added in quadrature. Raises ValueError for fewer than
     two placements.
     """
+    import numpy as np  # a quarter of the start of a command that measures nothing
+
     groups: dict[int, list[float]] = {}
     for block in blocks:
         groups.setdefault(block.placement, []).append(block.baseline_ms / block.contestant_ms)

@@ -21,6 +21,7 @@ from harness.doctor import HealthFinding, finding, gpu, packages, place, tools
 from harness.evidence import toolchain
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory
+from harness.machine.hints import pip_install_here
 from harness.records.base import Confinement
 from harness.records.environment import IMAGE_VARIABLE
 
@@ -381,7 +382,7 @@ def test_nvcc_is_needed_on_a_gpu_machine(driver: Driver) -> None:
     driver()
     found = examined()["nvcc"]
     assert (found.ok, found.needed) == (False, True)
-    assert "nvidia-cuda-nvcc" in found.advice
+    assert pip_install_here("build") in found.advice
 
 
 def test_cuda_home_decides_as_it_does_for_tilelang(
