@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ from harness.extras.fleet.table import FleetDisplay, FleetRow
 from harness.machine import files
 from harness.machine.interruption import heed
 from harness.machine.progress import console
-from harness.records.environment import describing
+from harness.records.environment import describe
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
 from harness.runs import gathering
@@ -127,8 +128,12 @@ class Driver:
         """Find the GPUs, gather what earlier runs left on their hosts, and see what there is to do."""
         found = cluster.nodes(self.plan.gpu)
         callers = [self._seat(node, lane) for node in found for lane in range(node.seats)]
-        stations = [(caller, self._station(caller, caller.ask("station"))) for caller in callers]
-        own = Station(socket.gethostname(), station.code_sha256(self.plan.tree.root), None, self._described(None))
+        asked = [(caller, caller.ask("station")) for caller in callers]
+        stations = [(caller, self._station(caller, answer)) for caller, answer in asked]
+        root, gpu = self.plan.tree.root, self.plan.gpu
+        own = Station(
+            socket.gethostname(), station.code_sha256(root), None, describe(root, gpu, None, station.OPERATOR)
+        )
         unfit = station.unfit(own, [each for _, each in stations])
         for caller, each in stations:
             if each in unfit:
@@ -142,9 +147,9 @@ class Driver:
         for post in {post.caller.node.id: post for post in self.posts}.values():
             with suppress(SeatLost):
                 self._gather_left(post.caller)
-        chips = {post.station.chip: post.station.device for post in self.posts}
-        root, gpu = self.plan.tree.root, self.plan.gpu
-        self.environments = {chip: describing(root, gpu, device) for chip, device in chips.items()}
+        self.environments = {
+            post.station.chip: cache(partial(post.station.environment_of, root, gpu)) for post in self.posts
+        }
         self._queue(self.plan.iterations)
 
     def _queue(self, iterations: tuple[Iteration, ...]) -> None:
@@ -183,9 +188,6 @@ class Driver:
             if taken:
                 self.board.line(f"{caller.node.host}: {len(taken)} records of an earlier run gathered")
             cluster.answered(caller.ask("clear", news.key))
-
-    def _described(self, device: None) -> Any:
-        return describing(self.plan.tree.root, self.plan.gpu, device)(station.OPERATOR)
 
     # Work
 
@@ -317,9 +319,12 @@ class Driver:
             caller = self._seat(node, lane)
             found = self._station(caller, caller.ask("station"))
             with suppress(SeatLost):
-                if found.fault is None:
+                if found.fault is None and found.chip in self.environments:
                     self._gather_left(caller)
                     self._post(caller, found)
+                else:
+                    self.board.line(f"{found.name} is not used: {found.fault or 'it was not used before'}")
+                    cluster.give_up(caller)
         self._again(ladder, f"{post.station.name} was lost with {ladder.shape_key} ({reason})")
 
     def _again(self, ladder: Ladder, why: str) -> None:

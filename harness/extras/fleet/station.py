@@ -8,14 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from harness.catalog import gpus
 from harness.errors import TilebenchError
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import judge_sha256
 from harness.machine.nvml import Device, compute_processes
 from harness.records.base import Environment
 from harness.records.environment import describe
 
 CODE: Final = {"harness": ("*.py", "*.toml"), "kernels": ("*.py", "*.json"), "baselines": ("*.py",)}
-VERSIONS: Final = ("python", "torch", "tilelang", "tvm_ffi", "image")
+COMMON: Final = {  # what all must have that measure for one board, and its name for a person
+    "driver": "NVIDIA driver",
+    "python": "Python",
+    "torch": "torch",
+    "tvm_ffi": "TVM FFI",
+    "image": "image",
+}
 OPERATOR: Final = "matmul"  # environments are compared for it; the revision covers the others
 
 
@@ -33,6 +43,11 @@ class Station:
     def chip(self) -> str:
         """What its records are told apart by."""
         return self.device.uuid if self.device else ""
+
+    def environment_of(self, root: Path, gpu: Gpu, operator: str) -> Environment:
+        """Where it measures an operator's problems; its code is that of ``root``."""
+        assert self.environment is not None
+        return msgspec.structs.replace(self.environment, judge_sha256=judge_sha256(root, operator, gpu))
 
     @property
     def name(self) -> str:
@@ -63,24 +78,23 @@ def code_sha256(root: Path) -> str:
 def unfit(own: Station, others: Iterable[Station]) -> dict[Station, str]:
     """Find the stations that cannot be used, each with the reason.
 
-    ``own`` is the driver's, the NVIDIA driver's version is that of most stations.
+    Revision and TileLang must be those of ``own``, the driver's, and all else that of most.
     """
     listed = list(others)
     found = {each: reason for each in listed if (reason := _difference(own, each))}
-    drivers = Counter(each.environment.driver for each in listed if each not in found and each.environment)
-    for each in listed:
-        if each not in found and each.environment and each.environment.driver != (most := drivers.most_common(1)[0][0]):
-            found[each] = f"its NVIDIA driver is {each.environment.driver}, that of most is {most}"
+    for name, called in COMMON.items():
+        versions = {each: getattr(each.environment, name) for each in listed if each not in found}
+        for most, _ in Counter(versions.values()).most_common(1):
+            more = {each: theirs for each, theirs in versions.items() if theirs != most}
+            found |= {each: f"its {called} is {theirs}, that of most is {most}" for each, theirs in more.items()}
     return found
 
 
 def _difference(own: Station, other: Station) -> str | None:
-    if other.fault is not None or other.environment is None:
+    if other.fault is not None or other.environment is None or own.environment is None:
         return other.fault or "it says nothing of itself"
     if other.code_sha256 != own.code_sha256:
         return "it has another revision of tilebench, or other kernels or baselines; update it"
-    for name in VERSIONS:
-        theirs, ours = getattr(other.environment, name), getattr(own.environment, name)
-        if theirs != ours:
-            return f"its {name} is {theirs}, and the driver's is {ours}"
+    if other.environment.tilelang != own.environment.tilelang:
+        return f"its TileLang is {other.environment.tilelang}, and the driver's is {own.environment.tilelang}"
     return None

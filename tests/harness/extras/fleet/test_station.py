@@ -24,12 +24,22 @@ def test_hosts_of_the_same_versions_are_used() -> None:
     assert unfit(OWN, [there(0), there(1)]) == {}
 
 
-@pytest.mark.parametrize("name", ["python", "torch", "tilelang", "tvm_ffi", "image"])
-def test_another_version_is_named(name: str) -> None:
-    ours = getattr(ENVIRONMENT, name)
-    assert unfit(OWN, [there(0), other := there(1, **{name: "9"})]) == {
-        other: f"its {name} is 9, and the driver's is {ours}"
+def test_another_tilelang_than_the_drivers_is_named() -> None:
+    assert unfit(OWN, [other := there(0, tilelang="9")]) == {other: "its TileLang is 9, and the driver's is 0.1.15"}
+
+
+@pytest.mark.parametrize(
+    ("name", "called"), [("python", "Python"), ("torch", "torch"), ("tvm_ffi", "TVM FFI"), ("image", "image")]
+)
+def test_another_version_than_most_have_is_named(name: str, called: str) -> None:
+    most = getattr(ENVIRONMENT, name)
+    assert unfit(OWN, [there(0), other := there(1, **{name: "9"}), there(2)]) == {
+        other: f"its {called} is 9, that of most is {most}"
     }
+
+
+def test_the_drivers_machine_may_have_another_torch() -> None:
+    assert unfit(OWN, [there(0, torch="2.13.0+cu130"), there(1, torch="2.13.0+cu130")]) == {}
 
 
 def test_another_revision_is_named() -> None:
