@@ -9,8 +9,13 @@ import msgspec
 
 from harness.records.base import LIBRARIES, Status
 from harness.records.results import Measurement, Record
+from harness.records.sustained import SustainedMeasurement, SustainedRecord
+
+Figures = Measurement | SustainedMeasurement
+Judged = Record | SustainedRecord  # of either regime; the two are never compared with each other
 
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
+MARGIN_AT_LIMIT: Final = 0.01  # two intervals of 0.4% each cannot show less
 # The same kernel has another ratio to the library on another chip of the same model. Over nineteen pairs of H200s that
 # share 40 rows of tuning/h200, 95 of 100 differences are within these (docs/results/between-chips.md). Both are
 # relative; the second grows with a kernel's distance from the library.
@@ -63,7 +68,7 @@ class Interval(msgspec.Struct, frozen=True):
         return Change.SAME if 1 - margin <= self.low and self.high <= 1 + margin else Change.UNDECIDED
 
 
-def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
+def quotient(a: Figures, b: Figures, *, same_chip: bool) -> Interval:
     """B's ratio over A's. Independent errors of logarithms add in quadrature.
 
     The interval is unbounded, and so undecided, if one of theirs reaches 0.
@@ -77,12 +82,12 @@ def quotient(a: Measurement, b: Measurement, *, same_chip: bool) -> Interval:
     return Interval(math.exp(center), math.exp(center - below), math.exp(center + above))
 
 
-def chip_half_width(measured: Measurement, *, same_chip: bool) -> float:
+def chip_half_width(measured: Figures, *, same_chip: bool) -> float:
     """How far another chip may move the logarithm of a ratio."""
     return 0.0 if same_chip else CHIP_HALF_WIDTH + CHIP_HALF_WIDTH_PER_LOG * abs(math.log(measured.ratio))
 
 
-def compare(a: Record, b: Record, margin: float = MARGIN) -> Comparison:
+def compare(a: Judged, b: Judged, margin: float = MARGIN) -> Comparison:
     """Compare two records, of one iteration or of two."""
     same = Comparison(b.gpu, b.shape_key, b.model, b.iteration, Change.INCOMPARABLE, a.id, b.id)
     why = _incomparable(a, b)
@@ -103,7 +108,7 @@ def compare(a: Record, b: Record, margin: float = MARGIN) -> Comparison:
     )
 
 
-def pair(before: Sequence[Record], after: Sequence[Record], margin: float = MARGIN) -> list[Comparison]:
+def pair(before: Sequence[Judged], after: Sequence[Judged], margin: float = MARGIN) -> list[Comparison]:
     """Compare the last records of both sides, by GPU key, problem, model and iteration."""
     first, second = _last(before), _last(after)
     found = []
@@ -118,7 +123,7 @@ def pair(before: Sequence[Record], after: Sequence[Record], margin: float = MARG
     return found
 
 
-def differences(a: Record, b: Record) -> tuple[str, ...]:
+def differences(a: Judged, b: Judged) -> tuple[str, ...]:
     """The differences of two records besides their figures, in words."""
     ours, theirs = a.environment, b.environment
     fields = ("device", "driver", "python", "torch", "tilelang", "tvm_ffi", "image", "forced")
@@ -140,16 +145,28 @@ def differences(a: Record, b: Record) -> tuple[str, ...]:
     return (*found, *_clocks(a, b))
 
 
-def _clocks(a: Record, b: Record) -> Iterable[str]:
-    ours, theirs = (each.measurement.telemetry if each.measurement else None for each in (a, b))
+def _clocks(a: Judged, b: Judged) -> Iterable[str]:
+    ours, theirs = (_chip(each.measurement) for each in (a, b))
     if ours is not None and theirs is not None:
-        if ours.sm_clock_mhz != theirs.sm_clock_mhz:
-            yield f"SM clock {ours.sm_clock_mhz:g} -> {theirs.sm_clock_mhz:g} MHz"
-        if set(ours.throttle) != set(theirs.throttle):
-            yield f"throttled by {', '.join(ours.throttle) or 'nothing'} -> {', '.join(theirs.throttle) or 'nothing'}"
+        (clock_a, limits_a), (clock_b, limits_b) = ours, theirs
+        if clock_a != clock_b:
+            yield f"SM clock {clock_a:g} -> {clock_b:g} MHz"
+        if set(limits_a) != set(limits_b):
+            yield f"throttled by {', '.join(limits_a) or 'nothing'} -> {', '.join(limits_b) or 'nothing'}"
 
 
-def _incomparable(a: Record, b: Record) -> str | None:
+def _chip(measured: Figures | None) -> tuple[float, tuple[str, ...]] | None:
+    """The SM clock in MHz and the reasons for a lower one, if they were recorded."""
+    if isinstance(measured, SustainedMeasurement):
+        clock = measured.contestant.sm_clock_mhz
+        return None if clock is None else (clock, measured.throttle)
+    telemetry = measured.telemetry if measured is not None else None
+    return None if telemetry is None else (telemetry.sm_clock_mhz, telemetry.throttle)
+
+
+def _incomparable(a: Judged, b: Judged) -> str | None:
+    if isinstance(a, SustainedRecord) != isinstance(b, SustainedRecord):
+        return "different regimes: one is at equal clocks and one at the power limit"
     if a.shape_key != b.shape_key:
         return f"different problems: {a.shape_key} and {b.shape_key}"
     for side, record in (("A", a), ("B", b)):
@@ -172,14 +189,14 @@ def _incomparable(a: Record, b: Record) -> str | None:
     return None
 
 
-def _reaches_0(measured: Measurement) -> bool:
+def _reaches_0(measured: Figures) -> bool:
     """Whether the low end has no logarithm; disturbed blocks can widen a bootstrap interval so far."""
     return measured.ratio_low <= 0
 
 
-def _last(records: Sequence[Record]) -> dict[tuple[str, str, str, str], Record]:
+def _last(records: Sequence[Judged]) -> dict[tuple[str, str, str, str], Judged]:
     """The newest measurement of each iteration, or else its newest outcome."""
-    found: dict[tuple[str, str, str, str], Record] = {}
+    found: dict[tuple[str, str, str, str], Judged] = {}
     for record in records:
         key = (record.gpu, record.shape_key, record.model, record.iteration)
         held = found.get(key)

@@ -152,6 +152,21 @@ COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
     "cublaslt": (str, "version of cuBLASLt as loaded", _of("environment.cublaslt")),
     "cudnn": (str, "version of cuDNN as loaded", _of("environment.cudnn")),
     "nvrtc": (str, "version of NVRTC as loaded", _of("environment.nvrtc")),
+    "sustained_record": (str, "short id of its record at the power limit", _of_row("sustained_record")),
+    "sustained_rank": (int, "its rank at the power limit", _of_row("sustained_rank")),
+    "sustained_ratio": (float, "the library's time over the kernel's, each alone", _of_row("sustained_ratio")),
+    "sustained_ratio_low": (float, "lower end of its 95% interval", _of_row("sustained_ratio_low")),
+    "sustained_ratio_high": (float, "upper end of its 95% interval", _of_row("sustained_ratio_high")),
+    "sustained_tflops": (float, "throughput at the power limit, 10^12 flops a second", _of_row("sustained_tflops")),
+    "sustained_sm_mhz": (float, "SM clock there, MHz", _of_row("sustained_sm_mhz")),
+    "sustained_power_w": (float, "power of the board there, W", _of_row("sustained_power_w")),
+    "joules_per_launch": (float, "energy of one launch there, J", _of_row("joules_per_launch")),
+    "pj_per_flop": (float, "that over the flops of a launch, pJ", _of_row("pj_per_flop")),
+    "sustained_behind": (float, "like behind, by a play-off at the power limit", _of_row("sustained_behind")),
+    "sustained_vs_best": (float, "vs_best at the power limit", _of_row("sustained_vs_best")),
+    "sustained_vs_best_low": (float, "lower end of its 95% interval", _of_row("sustained_vs_best_low")),
+    "sustained_vs_best_high": (float, "upper end of its 95% interval", _of_row("sustained_vs_best_high")),
+    "sustained_best_opponent": (str, "the strongest opponent there", _of_row("sustained_best_opponent")),
 }
 
 

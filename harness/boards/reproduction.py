@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from harness.boards import comparison, revisions
+from harness.boards.comparison import Figures, Judged
 from harness.catalog.gpus import find
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
@@ -25,8 +26,9 @@ from harness.judge.statistics import PROCESS_HALF_WIDTH
 from harness.machine import files
 from harness.records.base import SCHEMA, BaseRecord, now
 from harness.records.environment import CONTENTS
-from harness.records.results import Measurement, Record
+from harness.records.results import Record
 from harness.records.store import append, read
+from harness.records.sustained import SustainedMeasurement, SustainedRecord
 
 PARTS: Final = ("harness", "kernels", "baselines")
 # What may have decided a record, now and in older commits.
@@ -64,7 +66,8 @@ class Reproduction(BaseRecord, frozen=True):
 
     ``verdict`` is differs where the quotient's interval leaves out 1. It is agrees where the interval without the
     spread of chips lies within 0.5% of 1, or on another chip within that and the spread. Else it is undecided, and
-    ``decides_s`` is the budget in seconds that would decide, if one would. Older records have ``agrees`` alone, which
+    ``decides_s`` is the budget in seconds that would decide, if one would. At the power limit 1% takes the place of
+    0.5%, and what is compared with the record is ``again_sustained``. Older records have ``agrees`` alone, which
     said only that the interval holds 1.
     """
 
@@ -79,27 +82,29 @@ class Reproduction(BaseRecord, frozen=True):
     why: str | None = None
     verdict: Agreement | None = None
     decides_s: float | None = None
+    again_sustained: SustainedRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCode:
     """A record, and a checkout with its code."""
 
-    record: Record
+    record: Judged
     root: Path
     source: str
 
 
-def find_record(tree: Tree, named: str) -> Record:
+def find_record(tree: Tree, named: str) -> Judged:
     """The record of an id or its beginning, or the last measurement of a file. Raises UsageError."""
     path = Path(named)
     if path.is_file():
-        records = [each for each in read(path, Record)[0] if each.measurement is not None]
+        records = [each for each in _read(path) if each.measurement is not None]
         if not records:
             raise UsageError(f"{path} holds no record of a measurement")
         return records[-1]
-    files = sorted((tree.root / "tuning").glob("*/tilelang/logs/*/*/results.jsonl"))
-    found = {each.id: each for file in files for each in read(file, Record)[0] if each.id.startswith(named)}
+    names_of = revisions.FILES.values()
+    files = sorted(file for name in names_of for file in (tree.root / "tuning").glob(f"*/tilelang/logs/*/*/{name}"))
+    found = {each.id: each for file in files for each in _read(file) if each.id.startswith(named)}
     if not found or not named:
         raise UsageError(f"no record's id begins with '{named}'; the leaderboard's --json and export show them")
     if len(found) > 1:
@@ -107,12 +112,20 @@ def find_record(tree: Tree, named: str) -> Record:
         raise UsageError(f"'{named}' begins several ids: {names}")
     (record,) = found.values()
     if record.measurement is None:
-        raise UsageError(f"record {record.id} holds no measurement: it is {record.status} at {record.stage}")
+        at = f" at {record.stage}" if isinstance(record, Record) else ""
+        raise UsageError(f"record {record.id} holds no measurement: it is {record.status}{at}")
     return record
 
 
+def _read(path: Path) -> list[Judged]:
+    """The records of a file, at the power limit if the file's name says so; not those of pairs with an opponent."""
+    if path.name != revisions.FILES[SustainedRecord]:
+        return [*read(path, Record)[0]]
+    return [each for each in read(path, SustainedRecord)[0] if each.opponent is None]
+
+
 @contextmanager
-def as_recorded(tree: Tree, record: Record) -> Iterator[RecordedCode]:
+def as_recorded(tree: Tree, record: Judged) -> Iterator[RecordedCode]:
     """A scratch checkout with the recorded iteration, families and judge, without records."""
     path = tree.sources(record.gpu, record.shape_key, record.model) / f"{record.iteration}.py"
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
@@ -128,16 +141,25 @@ def as_recorded(tree: Tree, record: Record) -> Iterator[RecordedCode]:
         yield RecordedCode(record, root, f"commit {commit[:10]}")
 
 
-def again(found: RecordedCode, *, in_image: bool, budget_s: float | None = None) -> Record:
-    """Measure it again by its own harness, by default with its budget. Its messages go to stderr."""
+def again(
+    found: RecordedCode, *, in_image: bool, budget_s: float | None = None
+) -> tuple[Record, SustainedRecord | None]:
+    """Measure it again by its own harness, by default with its budget. Its messages go to stderr.
+
+    A record at the power limit is measured at equal clocks first, which must explain it.
+    """
     record = found.record
     assert record.measurement is not None
+    at_limit = isinstance(record, SustainedRecord)
     if budget_s is None:
-        budget_s = max(rules_of(find(record.gpu)).budget_s, round(record.measurement.seconds + 0.5))
+        seconds = 0.0 if at_limit else round(record.measurement.seconds + 0.5)
+        budget_s = max(rules_of(find(record.gpu)).budget_s, seconds)
     verb = [
         *("bench", "--gpu", record.gpu, "--shape", record.shape_key, "--model", record.model),
         *("--iter", str(record.number), "--budget", f"{budget_s:g}", "--json"),
     ]
+    if (found.root / "harness/records/sustained.py").is_file():  # an older checkout knows one regime
+        verb += ["--regime", "both" if at_limit else "paired"]
     if in_image:
         if record.environment.image is None:
             raise UsageError(f"record {record.id} was not made in a container's image")
@@ -153,23 +175,31 @@ def again(found: RecordedCode, *, in_image: bool, budget_s: float | None = None)
     )
     try:
         said = json.loads(done.stdout)  # an older checkout prints the records without an envelope
-        records = [msgspec.convert(each, Record) for each in said.get("data", said)["records"]]
+        data = said.get("data", said)
+        records = [msgspec.convert(each, Record) for each in data["records"]]
+        sustained = [msgspec.convert(each, SustainedRecord) for each in data.get("sustained", ())]
     except (ValueError, KeyError, TypeError, msgspec.MsgspecError):
         raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above") from None
-    return next(each for each in records if each.iteration == record.iteration)
+    measured = next(each for each in records if each.iteration == record.iteration)
+    alone = (each for each in sustained if each.iteration == record.iteration and each.opponent is None)
+    at_limit_again = next(alone, None) if at_limit else None
+    if at_limit and at_limit_again is None:
+        raise InfrastructureError(f"nothing was measured at the power limit: {measured.reason or 'see above'}")
+    return measured, at_limit_again
 
 
-def judge(found: RecordedCode, measured: Record) -> Reproduction:
-    """Compare the two, and say how sure that is."""
-    compared = comparison.compare(found.record, measured)
-    verdict, decides_s = decide(found.record, measured, compared)
+def judge(found: RecordedCode, measured: Record, at_limit: SustainedRecord | None = None) -> Reproduction:
+    """Compare the two, and say how sure that is; ``at_limit`` is compared with a record of the sustained regime."""
+    counts = at_limit or measured
+    compared = comparison.compare(found.record, counts)
+    verdict, decides_s = decide(found.record, counts, compared)
     return Reproduction(
         schema=SCHEMA,
         recorded_at=now(),
         original=found.record.id,
         source=found.source,
         again=measured,
-        differences=comparison.differences(found.record, measured),
+        differences=comparison.differences(found.record, counts),
         agrees=verdict is Agreement.AGREES,
         quotient=compared.quotient,
         low=compared.low,
@@ -177,16 +207,17 @@ def judge(found: RecordedCode, measured: Record) -> Reproduction:
         why=compared.why,
         verdict=verdict,
         decides_s=decides_s,
+        again_sustained=at_limit,
     )
 
 
 def decide(
-    original: Record, measured: Record, compared: comparison.Comparison
+    original: Judged, measured: Judged, compared: comparison.Comparison
 ) -> tuple[Agreement | None, float | None]:
     """The verdict, and for an undecided one the budget in seconds that would decide, if the quotient stays.
 
     The interval narrows with the square root of the budget, down to the difference between two processes. No budget
-    helps where the original's own interval is too wide.
+    helps where the original's own interval is too wide, and none can be given at the power limit.
     """
     a, b = original.measurement, measured.measurement
     if a is None or b is None or compared.quotient is None or compared.low is None or compared.high is None:
@@ -196,17 +227,19 @@ def decide(
     same_chip = original.environment.device_uuid == measured.environment.device_uuid
     chip = comparison.chip_half_width(a, same_chip=same_chip)
     ours, theirs, offset = _half_width(a), _half_width(b), abs(math.log(compared.quotient))
-    agreeing = comparison.MARGIN + chip - offset  # as wide as the interval may be
+    at_limit = isinstance(a, SustainedMeasurement)
+    margin = comparison.MARGIN_AT_LIMIT if at_limit else comparison.MARGIN
+    agreeing = margin + chip - offset  # as wide as the interval may be
     if math.hypot(ours, theirs) <= agreeing:
         return Agreement.AGREES, None
     enough = max(agreeing, math.sqrt(max(0.0, offset**2 - chip**2)))
     room = enough**2 - ours**2 - PROCESS_HALF_WIDTH**2
-    if room <= 0:
+    if room <= 0 or at_limit:
         return Agreement.UNDECIDED, None
     return Agreement.UNDECIDED, math.ceil(b.seconds * (theirs**2 - PROCESS_HALF_WIDTH**2) / room)
 
 
-def _half_width(measured: Measurement) -> float:
+def _half_width(measured: Figures) -> float:
     """The wider half of an interval of the ratio's logarithm."""
     return max(math.log(measured.ratio / measured.ratio_low), math.log(measured.ratio_high / measured.ratio))
 
@@ -228,16 +261,18 @@ def line(reproduction: Reproduction) -> str:
     said = "{}: {:+.2f}% [{:+.2f}, {:+.2f}]".format(reproduction.verdict, *figures)
     if reproduction.verdict is not Agreement.UNDECIDED:
         return said
+    if reproduction.again_sustained is not None:
+        return f"{said}; the intervals at the power limit are too wide to decide"
     if reproduction.decides_s is None:
         return f"{said}; the record's own interval is too wide for any budget: bench it again with a larger --budget"
     return f"{said}; --budget {reproduction.decides_s:g} would decide"
 
 
-def _wanted(record: Record) -> tuple[str, str, str]:
+def _wanted(record: Judged) -> tuple[str, str, str]:
     return record.source_sha256, record.families_sha256, record.environment.judge_sha256
 
 
-def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
+def _hashes(root: Path, path: Path, record: Judged) -> tuple[str, str, str]:
     """Hashes of iteration, families and judge by the harness of a checkout; empty if that fails."""
     environment = os.environ | {"PYTHONPATH": Tree(root).python_path}
     command = [sys.executable, "-c", _HASHES, str(root), str(path), record.shape_key.partition("_")[0], record.gpu]
@@ -246,7 +281,7 @@ def _hashes(root: Path, path: Path, record: Record) -> tuple[str, str, str]:
     return (words[0], words[1], words[2]) if len(words) == 3 else ("", "", "")
 
 
-def _commit(tree: Tree, path: Path, record: Record) -> str:
+def _commit(tree: Tree, path: Path, record: Judged) -> str:
     """The newest commit with the record's iteration, families and judge, or else with the first two."""
     wanted = [tree.short(path), *DECIDING]
     commits = revisions.git(tree.root, "log", "--format=%H", "--", *wanted).decode().split()

@@ -4,38 +4,39 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.machine import files
 from harness.records.results import Record
 from harness.records.store import decode, read
+from harness.records.sustained import SustainedRecord
 
 LAST: Final = "last"
 PREVIOUS: Final = "previous"
+FILES: Final[dict[type, str]] = {Record: "results.jsonl", SustainedRecord: "sustained.jsonl"}
+R = TypeVar("R", bound=Record | SustainedRecord)
 
 
-def records(tree: Tree, gpu: str, named: str) -> tuple[list[Record], list[str]]:
-    """The records that a name stands for, and complaints about unreadable lines.
+def records(tree: Tree, gpu: str, named: str, kind: type[R]) -> tuple[list[R], list[str]]:
+    """The records of a kind that a name stands for, and complaints about unreadable lines.
 
     A name is ``last`` (the newest of each iteration), ``previous`` (the one before), a file or folder of records, or a
     git revision. Raises UsageError for any other.
     """
     if named in (LAST, PREVIOUS):
-        return _newest(tree, gpu, back=0 if named == LAST else 1)
+        return _newest(tree, gpu, kind, back=0 if named == LAST else 1)
     path = Path(named)
     if named and path.exists():  # Path("") is the working folder
-        return _joined(read(file, Record) for file in (_within(path) if path.is_dir() else [path]))
+        return _joined(read(file, kind) for file in (_within(path, FILES[kind]) if path.is_dir() else [path]))
     commit = resolve(tree.root, named)
     folder = tree.short(tree.folder(gpu) / "logs")
     names = git(tree.root, "ls-tree", "-r", "--name-only", commit, "--", f"{folder}/").decode().splitlines()
-    files_there = [name for name in names if name.endswith("/results.jsonl")]
+    files_there = [name for name in names if name.endswith(f"/{FILES[kind]}")]
     if not files_there:
         raise UsageError(f"revision {named} has no records under {folder}")
-    return _joined(
-        decode(git(tree.root, "show", f"{commit}:{name}"), Record, f"{named}:{name}") for name in files_there
-    )
+    return _joined(decode(git(tree.root, "show", f"{commit}:{name}"), kind, f"{named}:{name}") for name in files_there)
 
 
 def resolve(root: Path, revision: str) -> str:
@@ -74,23 +75,29 @@ def checked_out(root: Path, commit: str) -> Iterator[Path]:
             git(root, "worktree", "remove", "--force", str(place))
 
 
-def _within(folder: Path) -> list[Path]:
+def _within(folder: Path, name: str) -> list[Path]:
     """The files of records in a folder, only those under ``logs`` if there are any. Raises UsageError without any."""
-    found = sorted(folder.rglob("results.jsonl"))
+    found = sorted(folder.rglob(name))
     if not found:
-        raise UsageError(f"{folder} holds no results.jsonl")
+        raise UsageError(f"{folder} holds no {name}")
     return [path for path in found if "logs" in path.relative_to(folder).parts] or found
 
 
-def _newest(tree: Tree, gpu: str, back: int) -> tuple[list[Record], list[str]]:
-    found, problems = _joined(read(file, Record) for file in tree.all_records(gpu))
-    measured: dict[tuple[str, str, str], list[Record]] = {}
+def _newest(tree: Tree, gpu: str, kind: type[R], back: int) -> tuple[list[R], list[str]]:
+    found, problems = _joined(read(file.with_name(FILES[kind]), kind) for file in tree.all_records(gpu))
+    measured: dict[tuple[str, str, str], list[R]] = {}
     for record in found:
         if record.measurement is not None:
             measured.setdefault((record.shape_key, record.model, record.iteration), []).append(record)
     return [each[-1 - back] for each in measured.values() if len(each) > back], problems
 
 
-def _joined(parts: Iterator[tuple[list[Record], list[str]]]) -> tuple[list[Record], list[str]]:
+def _joined(parts: Iterator[tuple[list[R], list[str]]]) -> tuple[list[R], list[str]]:
     taken = list(parts)
-    return [each for records, _ in taken for each in records], [each for _, problems in taken for each in problems]
+    found = [each for records, _ in taken for each in records if not _opposed(each)]
+    return found, [each for _, problems in taken for each in problems]
+
+
+def _opposed(record: Record | SustainedRecord) -> bool:
+    """Whether an opponent ran in the library's place, so that the ratio is not to the library."""
+    return isinstance(record, SustainedRecord) and record.opponent is not None

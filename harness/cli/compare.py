@@ -9,6 +9,7 @@ from harness.boards import comparison, exports, leaderboard, play_off, reproduct
 from harness.boards.comparison import Change, Comparison
 from harness.boards.play_off import AtLimit
 from harness.boards.reproduction import Reproduction
+from harness.boards.revisions import R
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli.app import app
@@ -23,6 +24,7 @@ from harness.records.base import Regime
 from harness.records.playoffs import PlayOff
 from harness.records.results import Measurement, Record
 from harness.records.store import append
+from harness.records.sustained import SustainedRecord
 
 
 @app.command
@@ -33,16 +35,22 @@ def compare(
     *,
     chosen: SelectionOptions = SelectionOptions(),
     fail_on: Annotated[str | None, Parameter(help="Exit with 1 for this verdict: slower, or slower:1%.")] = None,
-    margin: Annotated[float, Parameter(help="Kernels closer than this are the same; relative.")] = comparison.MARGIN,
+    margin: Annotated[
+        float | None, Parameter(help="Kernels closer than this are the same; 0.005, or 0.01 at the power limit.")
+    ] = None,
+    regime: Annotated[Regime, Parameter(help="Figures at equal clocks, or alone at the power limit.")] = Regime.PAIRED,
     format: TableFormat = "simple",
 ) -> Reply[list[Comparison]]:
     """Say for each iteration whether it became faster or slower between two runs; measures nothing."""
     limit = _limit(fail_on)
+    kind: type[Record] | type[SustainedRecord] = Record if regime is Regime.PAIRED else SustainedRecord
+    if margin is None:
+        margin = comparison.MARGIN if kind is Record else comparison.MARGIN_AT_LIMIT
     if not 0 <= margin < 1:
         raise UsageError(f"--margin {margin:g} is not a number from 0 up to 1")
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
-    (before, problems), (after, more) = (_of_key(tree, key, named) for named in (a, b))
+    (before, problems), (after, more) = (_of_key(tree, key, named, kind) for named in (a, b))
     shapes = chosen.selection.problems([*before, *after])
     before, after = (chosen.selection.taken(records, shapes) for records in (before, after))
     if not (before and after):
@@ -84,7 +92,7 @@ def reproduce(
     )
     with reproduction.as_recorded(tree, original) as found:
         console.print(f"its code comes from {found.source}", markup=False)
-        verdict = reproduction.judge(found, reproduction.again(found, in_image=in_image, budget_s=budget))
+        verdict = reproduction.judge(found, *reproduction.again(found, in_image=in_image, budget_s=budget))
     kept = reproduction.keep(tree, verdict)
     lines = [f"other than then: {each}" for each in verdict.differences or ("nothing",)]
     lines.append(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
@@ -166,7 +174,7 @@ def export(
     """Write every record as one row with its place on the leaderboard, and with units in the names of the columns."""
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
-    found, said = _of_key(tree, key, str(tree.folder(key) / "logs"))
+    found, said = _of_key(tree, key, str(tree.folder(key) / "logs"), Record)
     records = chosen.selection.taken(found)
     boards, problems = leaderboard.boards(tree, key, chosen.selection)
     reported(each for each in problems if each not in said)
@@ -177,9 +185,9 @@ def export(
     return ExitCode.PASSED
 
 
-def _of_key(tree: Tree, key: str, named: str) -> tuple[list[Record], tuple[str, ...]]:
+def _of_key(tree: Tree, key: str, named: str, kind: type[R]) -> tuple[list[R], tuple[str, ...]]:
     """The records of a GPU key that a name stands for, and what could not be read."""
-    found, problems = revisions.records(tree, key, named)
+    found, problems = revisions.records(tree, key, named, kind)
     return [record for record in found if record.gpu == key], reported(problems)
 
 

@@ -1,14 +1,19 @@
 """A record measured again agrees, differs, or leaves it open; then it says which budget would not."""
 
 import math
+import subprocess
 
 import msgspec
 import pytest
 
-from harness.boards.reproduction import Agreement, RecordedCode, Reproduction, judge, line
+from harness.boards.reproduction import Agreement, RecordedCode, Reproduction, again, find_record, judge, line
+from harness.catalog.tree import Tree
+from harness.errors import InfrastructureError
 from harness.judge.statistics import PROCESS_HALF_WIDTH
+from harness.records.store import append, read
+from harness.records.sustained import SustainedRecord
 from tests.harness.checkout import ROOT
-from tests.harness.examples import ENVIRONMENT, measurement, record
+from tests.harness.examples import ENVIRONMENT, measurement, record, sustained, sustained_record
 
 
 def judged(
@@ -63,6 +68,57 @@ def test_another_chip_may_differ_by_the_spread_of_chips() -> None:
     assert judged(1.0, 1.012, widths=(0.002, 0.002)).verdict is Agreement.DIFFERS
     assert judged(1.0, 1.012, widths=(0.002, 0.002), chip="another").verdict is Agreement.AGREES
     assert judged(1.0, 1.05, widths=(0.002, 0.002), chip="another").verdict is Agreement.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("after", "half", "verdict"), [(1.042, 0.003, "agrees"), (1.06, 0.003, "differs"), (1.045, 0.02, "undecided")]
+)
+def test_a_record_at_the_power_limit_is_compared_there(after: float, half: float, verdict: str) -> None:
+    figures = msgspec.structs.replace(sustained(after), ratio_low=after - half, ratio_high=after + half)
+    original, measured = sustained_record(record(), 1.04), sustained_record(record(), after, measurement=figures)
+    found = judge(RecordedCode(original, ROOT, "the working tree"), record(), measured)
+    assert (found.verdict, found.original, found.again_sustained) == (verdict, original.id, measured)
+    assert found.quotient == pytest.approx(after / 1.04)
+    assert found.agrees == (verdict == "agrees")
+    assert "--budget" not in line(found)  # none can be given there
+
+
+def test_the_regimes_are_not_compared_with_each_other() -> None:
+    found = judge(RecordedCode(sustained_record(record(), 1.04), ROOT, "the working tree"), record())
+    assert found.why is not None and "different regimes" in found.why
+
+
+def test_a_record_at_the_power_limit_is_measured_in_both_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, paired = sustained_record(record(), 1.04), record()
+    asked: list[list[str]] = []
+
+    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        asked.append(words)
+        said = {"data": {"records": [paired], "sustained": held}}
+        return subprocess.CompletedProcess(words, 0, msgspec.json.encode(said))
+
+    monkeypatch.setattr("harness.boards.reproduction.subprocess.run", run)
+    held = [sustained_record(paired, 1.1, opponent="another"), sustained_record(paired, 1.05)]
+    code = RecordedCode(original, ROOT, "the working tree")
+    assert again(code, in_image=False) == (paired, held[1])
+    assert asked[0][-2:] == ["--regime", "both"]
+    assert again(RecordedCode(paired, ROOT, ""), in_image=False) == (paired, None)
+    assert asked[1][-2:] == ["--regime", "paired"]
+    held = []
+    with pytest.raises(InfrastructureError, match="nothing was measured at the power limit"):
+        again(code, in_image=False)
+
+
+def test_a_record_at_the_power_limit_is_found_by_its_id(tree: Tree) -> None:
+    made = record()
+    at_limit = sustained_record(made, 1.04)
+    append(tree.records("cpu", made.shape_key, "me"), made)
+    append(tree.sustained("cpu", made.shape_key, "me"), sustained_record(made, 1.1, opponent="another"))
+    append(tree.sustained("cpu", made.shape_key, "me"), at_limit)
+    at_limit = read(tree.sustained("cpu", made.shape_key, "me"), SustainedRecord)[0][1]
+    assert find_record(tree, at_limit.id[:7]) == at_limit
+    assert find_record(tree, made.id) == made
+    assert find_record(tree, str(tree.sustained("cpu", made.shape_key, "me"))) == at_limit
 
 
 def test_what_cannot_be_compared_has_no_verdict() -> None:

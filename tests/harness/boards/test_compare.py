@@ -18,9 +18,10 @@ from harness.judge.statistics import estimate
 from harness.records.base import Cause, Stage, Status
 from harness.records.results import BlockPair, Record
 from harness.records.store import append, read
+from harness.records.sustained import SustainedRecord
 from tests.harness.checkout import ROOT, Checkout, one_line
 from tests.harness.envelopes import answer
-from tests.harness.examples import ENVIRONMENT, baseline_record, measurement, record
+from tests.harness.examples import ENVIRONMENT, baseline_record, measurement, record, sustained, sustained_record
 
 PLACEMENTS, ROUNDS, NOISE = 8, 6, 0.003
 H200 = ROOT / "tuning" / "h200" / "tilelang" / "logs"
@@ -47,6 +48,26 @@ def process_deviation() -> float:
 def verdicts(slower: float, pairs: int, seed: int) -> list[Change]:
     dice = np.random.default_rng(seed)
     return [compare(measured(1.02, dice), measured(1.02 * (1 - slower), dice)).verdict for _ in range(pairs)]
+
+
+def test_figures_at_the_power_limit_are_compared_by_their_own_records(tree: Tree) -> None:
+    made = record()
+    path = tree.sustained("cpu", made.shape_key, "me")
+    append(tree.records("cpu", made.shape_key, "me"), made)
+    for ratio, opponent in ((1.02, None), (1.04, None), (1.2, "another")):
+        append(path, sustained_record(made, ratio, opponent=opponent, environment=ENVIRONMENT))
+    command = ("compare", "previous", "last", "--gpu", "cpu", "--regime", "sustained", "--json")
+    done = Checkout(tree.root).run(*command)
+    assert done.returncode == 0, done.stderr
+    (found,) = answer(done.stdout)
+    assert (found["verdict"], found["ratio_a"], found["ratio_b"]) == ("faster", 1.02, 1.04)
+    assert found["b"] == read(path, SustainedRecord)[0][1].id
+
+
+def test_clocks_at_the_power_limit_are_a_difference() -> None:
+    made = sustained_record(record(), 1.02)
+    slower = sustained_record(record(), 1.02, measurement=sustained(1.02, mhz=1400))
+    assert compare(made, slower).notes == ("SM clock 1500 -> 1400 MHz",)
 
 
 def test_of_40_pairs_of_the_same_kernel_at_most_2_are_called_different() -> None:
@@ -153,7 +174,7 @@ def git(root: Path, *words: str) -> None:
 
 @pytest.mark.parametrize(("a", "b"), [("HEAD~1", "HEAD"), ("HEAD~1", "last"), ("previous", "last")])
 def test_revisions_and_the_last_two(history: Tree, a: str, b: str) -> None:
-    before, after = (revisions.records(history, "cpu", named)[0] for named in (a, b))
+    before, after = (revisions.records(history, "cpu", named, Record)[0] for named in (a, b))
     (found,) = pair(before, after)
     assert found.verdict is Change.SLOWER
     assert found.quotient == pytest.approx(0.905 / 1.005, rel=1e-3)
@@ -161,15 +182,15 @@ def test_revisions_and_the_last_two(history: Tree, a: str, b: str) -> None:
 
 def test_a_folder_and_a_file_of_records(history: Tree) -> None:
     path = history.records("cpu", "matmul_f32fp32_8x8x8", "me")
-    assert len(revisions.records(history, "cpu", str(path))[0]) == 2
-    assert len(revisions.records(history, "cpu", str(history.root / "tuning"))[0]) == 2
+    assert len(revisions.records(history, "cpu", str(path), Record)[0]) == 2
+    assert len(revisions.records(history, "cpu", str(history.root / "tuning"), Record)[0]) == 2
 
 
 def test_of_a_tree_only_its_logs_are_records(history: Tree) -> None:
     append(history.baseline("cpu", "matmul_f32fp32_8x8x8"), baseline_record())
-    found, problems = revisions.records(history, "cpu", str(history.root / "tuning"))
+    found, problems = revisions.records(history, "cpu", str(history.root / "tuning"), Record)
     assert (len(found), problems) == (2, [])
-    found, problems = revisions.records(history, "cpu", str(history.folder("cpu") / "logs"))
+    found, problems = revisions.records(history, "cpu", str(history.folder("cpu") / "logs"), Record)
     assert (len(found), problems) == (2, [])
 
 
