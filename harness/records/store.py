@@ -4,9 +4,9 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -72,10 +72,16 @@ def read(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
 
 def decode(content: bytes, kind: type[R], name: str) -> tuple[list[R], list[str]]:
     """``read``, of a file's content; ``name`` stands in the complaints."""
+    records, problems = _decoded(content, kind, name)
+    return list(records), list(problems)
+
+
+@lru_cache(maxsize=4)  # a run asks for a ladder's file once for each of its iterations
+def _decoded(content: bytes, kind: Any, name: str) -> tuple[tuple[Any, ...], tuple[str, ...]]:
     lines = content.split(b"\n")
     decoder = msgspec.json.Decoder(kind)
-    records: list[R] = []
-    problems: list[str] = []
+    records = []
+    problems = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -84,7 +90,7 @@ def decode(content: bytes, kind: type[R], name: str) -> tuple[list[R], list[str]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             fault = "torn last line" if number == len(lines) else _fault(line)
             problems.append(printable(f"{name}:{number}: {fault}, ignored ({error})"))
-    return records, problems
+    return tuple(records), tuple(problems)
 
 
 def _fault(line: bytes) -> str:
