@@ -123,6 +123,12 @@ class Shape:
         return first if first.row.rank is not None else None
 
     @property
+    def sustained_leader(self) -> ReportEntry | None:
+        """The entry that leads at the power limit where another than the best does."""
+        leader = self.sheets[0].board.sustained_leader
+        return next((each for each in self.sheets[0].entries if leader is not None and each.row == leader), None)
+
+    @property
     def competes(self) -> bool:
         """False for a lone copy, which only shows how fast memory is."""
         lone = all(len(sheet.ladder) == 1 for sheet in self.sheets)
@@ -207,6 +213,11 @@ class Report:
     def units(self) -> list[str]:
         """The units of throughput that its problems have."""
         return sorted({shape.unit for shape in self.shapes}, reverse=True)
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether a best entry has a figure at the power limit."""
+        return any(shape.best and shape.best.row.sustained_ratio for shape in self.shapes)
 
     @property
     def ahead(self) -> int:

@@ -90,6 +90,30 @@ def test_who_leads_counts_where_it_is_a_kernel_and_ahead_for_sure(report: Report
     assert (ahead(kernel, 1.01), ahead(kernel, 0.99), ahead(baseline, 1.01)) == (1, 0, 0)
 
 
+def test_both_regimes_stand_side_by_side_and_another_leader_is_named(report: Report) -> None:
+    (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
+    assert not report.at_limit and "At the power limit" not in page.render(report)
+
+    def alone(best: ReportEntry, rank: int, ratio: float) -> ReportEntry:
+        figures = {
+            "sustained_ratio": ratio,
+            "sustained_ratio_low": ratio - 0.003,
+            "sustained_ratio_high": ratio + 0.003,
+        }
+        more = {"sustained_tflops": 671.0, "sustained_sm_mhz": 1425.0, "sustained_power_w": 698.0, "pj_per_flop": 1.04}
+        return replace(best, row=msgspec.structs.replace(best.row, sustained_rank=rank, **figures, **more))
+
+    sheet = shape.sheets[0]
+    first, second = alone(sheet.entries[0], 2, 1.021), alone(sheet.entries[1], 1, 1.039)
+    board = replace(sheet.board, rows=(first.row, second.row))
+    changed = replace(shape, sheets=(replace(sheet, board=board, entries=(first, second)),))
+    told = page.render(replace(report, shapes=(changed,)))
+    assert changed.sustained_leader == second
+    assert f"at the power limit {second.row.iteration} does, with 1.0390" in " ".join(told.split())
+    for part in ("leads at the power limit", "1.0210", "1425", "698", "1.04", "J per launch"):
+        assert part in told
+
+
 def test_the_counts_are_of_the_iterations(report: Report) -> None:
     counts = tally(report.newest)
     iterations = {(each.row.problem, each.row.model, each.row.iteration) for each in report.entries}
