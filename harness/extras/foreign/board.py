@@ -95,7 +95,9 @@ def boards(outcomes: Sequence[tuple[ForeignScript, ForeignRecord]]) -> list[Fore
 
 
 def table(board: ForeignBoard, table_format: str = "simple") -> str:
-    """A board's tables, its environment in a line above them."""
+    """A board's tables, its environment in a line above them; of builds their evidence."""
+    if board.builds:
+        return report.tables(board.builds) + "\n"
     versus = f"; ratio to {board.baseline}" if board.baseline else ""
     parts = [f"{board.problem} on {board.gpu}\n{paragraph(board.environment.line() + versus)}"]
     first = {"script": lambda row: row.script, "model": lambda row: row.model}
@@ -123,8 +125,6 @@ def table(board: ForeignBoard, table_format: str = "simple") -> str:
         }
         body = as_table(board.self_reported, columns, table_format, right=RIGHT, optional=OPTIONAL, cut=CUT, wrap=WRAP)
         parts.append(f"self-reported: figures by the scripts' own word, which rank with nothing\n\n{body}")
-    if board.builds:
-        parts.append(report.tables(board.builds))
     return "\n\n".join(parts) + "\n"
 
 

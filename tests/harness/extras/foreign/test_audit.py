@@ -290,6 +290,24 @@ def kinds(path: Path, text: str, shape: str | None = None) -> list[Kind]:
     return [each.kind for each in audit_all([path], parse_shape_key(shape) if shape else None)]
 
 
+def test_a_script_with_several_sins_is_told_each(loose: Path) -> None:
+    script = """
+import time, torch
+from mine import kernel
+a = torch.ones(1024, 1024, device="cuda", dtype=torch.float16)
+b = torch.ones(1024, 1024, device="cuda", dtype=torch.float16)
+t = time.time()
+for _ in range(100):
+    c = kernel(a, b)
+print("time_ms:", (time.time() - t) * 10)
+print("VERIFY: PASS")
+"""
+    found = kinds(loose, script)
+    assert found == [Kind.COLD, Kind.CONSTANT, Kind.CACHED, Kind.UNSYNCHRONISED, Kind.UNPROVED]
+    waiting = script.replace('print("time_ms', 'torch.cuda.synchronize()\nprint("time_ms')
+    assert Kind.UNSYNCHRONISED not in kinds(loose, waiting)
+
+
 def test_a_shape_holds_a_loose_script_to_its_contract(loose: Path) -> None:
     script = LOOSE.format(reference="a @ b", atol=0.04, timed="")
     assert kinds(loose, script) == []
