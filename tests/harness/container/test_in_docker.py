@@ -24,7 +24,7 @@ from tests.harness.envelopes import answer
 
 SHAPE = "matmul_f32fp32_256x256x256"
 OTHER = "linear_f32fp32_128x256x512"
-BENCH = ("make", "docker-bench", "GPU=cpu", "PYTHON=/usr/bin/python3", "ARGS=--budget 0.2")
+BENCH = ("make", "docker-bench", "GPU=cpu", "PYTHON=/usr/bin/python3", "ARGS=--budget 0.2 --no-opponents")
 SETTLED = 200.0
 
 
@@ -114,7 +114,7 @@ def test_ctrl_c_leaves_no_container_and_the_next_run_continues(host: Host, clien
 
 
 def test_docker_inspect_shows_no_privileges(host: Host, image: Image, client: docker.DockerClient) -> None:
-    process = host.start(*BENCH[:-1], "ARGS=--budget 0.2 --again", f"SHAPE={SHAPE}", "ITER=3")
+    process = host.start(*BENCH[:-1], "ARGS=--budget 0.2 --again --no-opponents", f"SHAPE={SHAPE}", "ITER=3")
     until(client.containers.list)
     shown = client.api.inspect_container(str(client.containers.list()[0].id))
     process.communicate(timeout=120)
