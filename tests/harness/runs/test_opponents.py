@@ -91,7 +91,7 @@ def pairs(checkout: Checkout) -> list[PairRecord]:
 def test_one_that_works_is_verified_and_timed_beside_the_library(benched: Checkout) -> None:
     record = outcomes(benched)["tilelang_stock_cpu"]
     assert (record.status, record.kind, record.model) == (Status.PASSED, RowKind.OPPONENT, "opponents")
-    assert {trial.name for trial in record.verification} == {"random", "exact", "refreshed", "timed"}
+    assert {trial.name for trial in record.verification} >= {"random", "exact", "refreshed", "timed"}
     assert record.measurement is not None
     assert record.measurement.baseline == "torch.matmul"
     assert record.measurement.ratio < 1
