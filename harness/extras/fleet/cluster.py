@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,7 +104,7 @@ def _connected(address: str, options: Mapping[str, Any]) -> Iterator[None]:
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         try:
-            ray.init(address=address, configure_logging=False, log_to_driver=False, **options)
+            _begin(address, options)
         except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
             raise InfrastructureError(f"Ray at {address} does not answer: {described(error)}") from error
         finally:
@@ -112,6 +113,16 @@ def _connected(address: str, options: Mapping[str, Any]) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
+
+
+def _begin(address: str, options: Mapping[str, Any]) -> None:
+    import ray
+
+    begin = partial(ray.init, address=address, configure_logging=False, log_to_driver=False, **options)
+    try:
+        begin()
+    except ConnectionAbortedError:  # a busy head is late with the server that each client gets, and the next is not
+        begin()
 
 
 @contextmanager
