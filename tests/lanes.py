@@ -25,6 +25,8 @@ MEASURE: Final = (
     "tests/harness/boards/test_sustained.py",
     "tests/harness/cli/test_bad_input.py",
     "tests/harness/cli/test_failures.py",
+    "tests/harness/extras/fleet/test_cluster.py",
+    "tests/harness/extras/fleet/test_driver.py",
     "tests/harness/extras/foreign/test_bench.py",
     "tests/harness/extras/overhead/test_overhead.py",
     "tests/harness/extras/profile/",
