@@ -50,14 +50,15 @@ RUN if [ "${CUDA}" = 1 ]; then cp requirements.lock /tmp/hashed; \
  && pip check \
  && python3 -c 'import torch, tilelang'
 
-# What else a user could install is measured beside the library: the extras of pyproject.toml, for a GPU alone.
+# What else a user could install is measured beside the library: the extras of pyproject.toml, for a GPU alone. They are
+# in no lock, so they are held to its versions without the hashes, which pip asks of all packages or of none.
 ARG OPPONENTS=1
 COPY pyproject.toml ./
 COPY .ci/extras.py .ci/
 RUN if [ "${CUDA}" = 1 ] && [ "${OPPONENTS}" = 1 ]; then \
       python3 .ci/extras.py opponents- > /opt/opponents.txt \
-      && pip install --quiet --constraint requirements.lock --constraint requirements-cuda.lock \
-           --requirement /opt/opponents.txt \
+      && sed -n 's/^\([A-Za-z0-9][^ ]*\).*/\1/p' requirements.lock requirements-cuda.lock > /opt/pins \
+      && pip install --quiet --constraint /opt/pins --requirement /opt/opponents.txt \
       && pip check; \
     fi
 

@@ -39,9 +39,9 @@ def records(host: Host, shape: str = SHAPE) -> list[Record]:
 
 
 def pins(text: str) -> dict[str, str]:
-    """Versions by their names, of a lock or of a listing; a local version is that of a build."""
+    """Versions by their names, of a lock without its hashes or of a listing; a local version is that of a build."""
     pairs = (line.partition("==") for line in text.splitlines() if re.match(r"[A-Za-z0-9]", line) and "==" in line)
-    return {re.sub(r"[-_.]+", "-", name).lower(): version.partition("+")[0] for name, _, version in pairs}
+    return {re.sub(r"[-_.]+", "-", name).lower(): version.split()[0].partition("+")[0] for name, _, version in pairs}
 
 
 def until(condition: Callable[[], object], seconds: float = SETTLED) -> None:
