@@ -176,7 +176,15 @@ def _remarks(board: Board) -> str:
     level = sum(row.rank == 1 for row in board.rows) - 1
     other = board.sustained_leader
     leads = f"{other.iteration.partition('_')[0]} leads sustained" if other else ""
-    said = ((leads, other), (f"{level} level", level), ("stale", leader.stale), ("unstable", leader.unstable))
+    beaten = leader.vs_best_high is not None and leader.vs_best_high < 1
+    opponent = f"{leader.best_opponent} is faster"
+    said = (
+        (opponent, beaten),
+        (leads, other),
+        (f"{level} level", level),
+        ("stale", leader.stale),
+        ("unstable", leader.unstable),
+    )
     return ", ".join(word for word, holds in said if holds)
 
 

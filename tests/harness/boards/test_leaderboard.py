@@ -419,3 +419,11 @@ def test_the_pair_with_the_strongest_opponent_is_vs_best(ladder: Ladder) -> None
     assert [row.vs_best, row.vs_best_low, row.vs_best_high] == pytest.approx([1.12, 1.10, 1.14])
     told = tables.ladders(ladder.boards(), "github")
     assert "against strong 1.1200 [1.1000, 1.1400]" in told
+
+
+def test_the_leaders_table_says_where_an_opponent_is_faster(ladder: Ladder) -> None:
+    opposed(ladder, "strong", 1.8, 1.9)
+    paired(ladder, "strong", 0.97, 1.01)
+    assert "strong is faster" not in tables.leaders(ladder.boards(), "github")
+    paired(ladder, "strong", 0.97, 0.99)
+    assert "strong is faster" in tables.leaders(ladder.boards(), "github")
