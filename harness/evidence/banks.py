@@ -69,12 +69,13 @@ def degree(addresses: list[int], width_bytes: int) -> int:
 def _in_kernel(body: str) -> Iterator[str]:
     shared = {match[2] or match[4]: match[1] or match[3] for match in _SHARED.finditer(body)}
     found: Counter[tuple[str, int, int]] = Counter()
+    ends = _ends(body)
     for match in islice(_ACCESS.finditer(body), MOST_ACCESSES):
         name = match[2] or match[3]
         element = match[1] or shared.get(name, "")
         before = body[max(0, match.start() - 80) : match.start()]
-        address = _balanced(body, match.end())
-        if name not in shared or element not in _ELEMENT_BYTES or address is None or "threadIdx.x" not in address:
+        address = body[match.end() : ends.get(match.end(), match.end())]
+        if name not in shared or element not in _ELEMENT_BYTES or "threadIdx.x" not in address:
             continue
         width_bytes = _width(before, _ELEMENT_BYTES[element])
         lanes = _lanes(address)
@@ -99,14 +100,16 @@ def _width(before: str, element_bytes: int) -> int | None:
     return None if before.endswith("&(") else element_bytes
 
 
-def _balanced(text: str, start: int) -> str | None:
-    """The parenthesised expression that begins at ``start``."""
-    depth = 0
-    for position in range(start, min(len(text), start + LONGEST)):
-        depth += {"(": 1, ")": -1}.get(text[position], 0)
-        if depth == 0:
-            return text[start : position + 1]
-    return None
+def _ends(text: str) -> dict[int, int]:
+    """Where each parenthesised expression ends, by where it begins."""
+    found: dict[int, int] = {}
+    begun: list[int] = []
+    for match in re.finditer(r"[()]", text):
+        if match[0] == "(":
+            begun.append(match.start())
+        elif begun and (start := begun.pop()) > match.start() - LONGEST:
+            found[start] = match.end()
+    return found
 
 
 def _lanes(address: str) -> list[int] | None:
