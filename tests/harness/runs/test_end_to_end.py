@@ -67,6 +67,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     done = made.run("bench", "--gpu", "cpu", *BUDGET)
     assert done.returncode == 0, done.stderr
     made.printed = done.stdout  # type: ignore[attr-defined]
+    made.told = done.stderr  # type: ignore[attr-defined]
     yield made
     made.end()
 
@@ -97,6 +98,14 @@ def test_all_prints_a_ladder_a_problem(measured: Checkout) -> None:
     assert "95% interval" in printed
     assert "failed" not in printed
     assert f"{SHAPE} on cpu\n" in measured.run("leaderboard", "--shape", SHAPE).stdout
+
+
+def test_bench_says_what_it_waits_for_and_what_changed(measured: Checkout) -> None:
+    first, *others = measured.told.splitlines()  # type: ignore[attr-defined]
+    assert first.startswith("importing torch and TileLang")
+    leaders = [row for row in measured.json("leaderboard") if row["rank"] == 1]
+    (summary,) = (line for line in others if line.startswith(f"7 passed; {len(leaders)} of them lead: "))
+    assert f"{leaders[0]['iteration']} of {leaders[0]['problem']}" in summary
 
 
 def test_bench_leaves_the_files_that_the_contract_names(measured: Checkout) -> None:
