@@ -126,7 +126,7 @@ def pair(before: Sequence[Judged], after: Sequence[Judged], margin: float = MARG
 def differences(a: Judged, b: Judged) -> tuple[str, ...]:
     """The differences of two records besides their figures, in words."""
     ours, theirs = a.environment, b.environment
-    fields = ("device", "driver", "python", "torch", "tilelang", "tvm_ffi", "image", "forced")
+    fields = ("device", "driver", "python", "torch", "tilelang", "tvm_ffi", "image", "forced", "locked_mhz")
     found = ["another chip"] if ours.device_uuid != theirs.device_uuid else []
     found += [
         f"{name} {getattr(ours, name) or 'none'} -> {getattr(theirs, name) or 'none'}"

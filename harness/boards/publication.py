@@ -122,10 +122,10 @@ def _call(tree: Tree, gpu: str, row: BoardRow) -> "Call | Unreadable":
 
 
 def _holds(row: BoardRow, record: str | None, known: Winner | str | None) -> bool:
-    """Whether a row may be published: not stale, or ``known`` by this record from an earlier publication."""
-    forced = row.environment is not None and row.environment.forced
+    """Whether a row may be published: measured as users run it, and not stale or ``known`` by its record."""
+    apart = row.environment is not None and (row.environment.forced or row.environment.locked_mhz is not None)
     stays = isinstance(known, Winner) and record == known.record and "source" not in row.stale
-    return row.status == Status.PASSED and row.ratio is not None and (stays or not row.stale) and not forced
+    return row.status == Status.PASSED and row.ratio is not None and (stays or not row.stale) and not apart
 
 
 def _nearest(rows: Iterable[BoardRow]) -> str:

@@ -11,7 +11,9 @@ from cyclopts import App
 from harness import __version__
 from harness.cli.reply import Reply, emit
 from harness.errors import ExitCode, UsageError
+from harness.machine.clock_lock import restore_left
 from harness.machine.guard import guarded, reader_left
+from harness.machine.progress import console
 
 app = App(
     name="tilebench",
@@ -36,6 +38,8 @@ def carry_out(words: Sequence[str]) -> ExitCode:
     as_json = not JSON.isdisjoint(words)
 
     def command() -> object:
+        for line in restore_left():
+            console.print(line, markup=False)
         try:
             with parsing():
                 answer = app(words, exit_on_error=False, print_error=False, result_action="return_value")

@@ -1,7 +1,7 @@
 """Verbs of the pipeline: check, build, verify, bench, watch."""
 
 from collections import Counter
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -30,6 +30,7 @@ from harness.errors import ExitCode, UsageError
 from harness.evidence import report, toolchain
 from harness.evidence.report import BuildRow
 from harness.judge.sustaining import SustainedSettings
+from harness.machine.clock_lock import locked
 from harness.machine.progress import console, reporting
 from harness.records.base import Stage, Status, now
 from harness.records.results import Record
@@ -120,6 +121,9 @@ def bench(
     sustained_top: Annotated[
         int, Parameter(help="So many first rows of a problem take part at the power limit; ties of the leader always.")
     ] = 1,
+    lock_clock: Annotated[
+        int | None, Parameter(help="Hold the SM clock at so many MHz meanwhile; such rows are ranked apart.")
+    ] = None,
     traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
@@ -127,19 +131,22 @@ def bench(
     check_least("sustained-top", sustained_top, 1)
     if opposed:
         Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work
+    if fleet.wanted and lock_clock is not None:
+        raise UsageError("--lock-clock is for one GPU; leave --gpus and --cluster out")
     if fleet.wanted:
         more = (f"--regime={regime}", f"--sustained-top={sustained_top}", f"--{'' if opposed else 'no-'}opponents")
         further = opposed or regime != "paired"
         told = _on_many(chosen, Stage.BENCH, how, fleet, more, further=further, traceback=traceback)
         return replace(told, text=lambda: leaderboards(chosen.key, chosen).text())
-    results = _carry_out(chosen, Stage.BENCH, how, traceback) if regime != "sustained" else Results()
+    held = SustainedResults()
+    with _clock(chosen, how, lock_clock):
+        results = _carry_out(chosen, Stage.BENCH, how, traceback) if regime != "sustained" else Results()
+        if opposed and regime != "sustained":
+            _oppose(chosen, how)
+        if regime != "paired":
+            held = _sustain(chosen, how, sustained_top, opposed=opposed)
     key = results.records[0].gpu if results.records else chosen.key
-    if opposed and regime != "sustained":
-        _oppose(chosen, how)
     told = _reply(results)
-    if regime == "paired":
-        return replace(told, text=lambda: leaderboards(key, chosen).text())
-    held = _sustain(chosen, how, sustained_top, opposed=opposed)
     if regime == "sustained":
         for shape_key, reason in held.skipped.items():
             console.print(f"{shape_key}: no sustained figure: {reason}", markup=False)
@@ -149,6 +156,16 @@ def bench(
         text=lambda: leaderboards(key, chosen).text(),
         exit_code=max(told.exit_code, held.exit_code),
     )
+
+
+def _clock(chosen: SelectionOptions, how: MeasureOptions, mhz: int | None) -> AbstractContextManager[None]:
+    """Hold the GPU's clock if a figure is given. Raises UsageError where it cannot be held."""
+    if mhz is None:
+        return nullcontext()
+    _, device = gpus.resolve(chosen.gpu, force=how.force)
+    if device is None:
+        raise UsageError("--lock-clock holds the clock of a GPU; on a CPU leave it out")
+    return locked(device, mhz)
 
 
 @app.command

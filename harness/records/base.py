@@ -86,6 +86,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``image`` is the container's ID or the hash of its contents. ``forced`` marks a key that is not the device's.
     CUDA's libraries are as the baseline's process loaded them; None where it loaded none, and in older records.
+    ``locked_mhz`` is the SM clock that ``--lock-clock`` held.
     """
 
     gpu: str
@@ -103,6 +104,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cublaslt: str | None = None
     cudnn: str | None = None
     nvrtc: str | None = None
+    locked_mhz: int | None = None
 
     @property
     def described(self) -> Self:
@@ -120,15 +122,17 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def rank_key(self) -> tuple[str, ...]:
         """Records with the same key may be ranked together if they load alike."""
-        return (self.device, self.torch, self.tilelang, self.image or "", str(self.forced))
+        clock = str(self.locked_mhz or "")
+        return (self.device, self.torch, self.tilelang, self.image or "", str(self.forced), clock)
 
     def line(self) -> str:
         forced = f" forced as {self.gpu}" if self.forced else ""
         image = f", image {self.image[:19]}" if self.image else ""
+        clock = f" at {self.locked_mhz} MHz" if self.locked_mhz else ""
         cublas = f", cuBLAS {self.cublas}" if self.cublas else ""
         return (
-            f"{self.device}{forced}, driver {self.driver}, torch {self.torch}{cublas}, tilelang {self.tilelang}, "
-            f"Python {self.python}{image}"
+            f"{self.device}{clock}{forced}, driver {self.driver}, torch {self.torch}{cublas}, "
+            f"tilelang {self.tilelang}, Python {self.python}{image}"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from harness.catalog.gpus import key_of
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import judge_sha256, source_sha256
+from harness.machine.clock_lock import locked_mhz
 from harness.machine.nvml import Device
 from harness.records.base import Environment
 
@@ -37,6 +38,7 @@ def describe(root: Path, gpu: Gpu, device: Device | None, operator: str) -> Envi
         judge_sha256=judge_sha256(root, operator, gpu),
         image=image(),
         forced=device is not None and key_of(device.name) != gpu.key,
+        locked_mhz=locked_mhz(device),
     )
 
 

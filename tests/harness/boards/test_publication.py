@@ -96,6 +96,9 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert winner(found((msgspec.structs.replace(first, stale=("source",)), second, *others), made)) == behind
     measured_again = msgspec.structs.replace(first, record="another", stale=("judge",))
     assert winner(found((measured_again, second, *others), made)) == behind
+    assert first.environment is not None
+    locked = msgspec.structs.replace(first.environment, locked_mhz=1410)
+    assert winner(found((msgspec.structs.replace(first, environment=locked), second, *others))) == behind
     level = tuple(msgspec.structs.replace(row, ratio_low=0.999) for row in (first, second, *others))
     none = found(level, made)
     assert not none.winners

@@ -88,6 +88,7 @@ def test_verbs_that_write(run: Run, tmp_path: Path) -> None:
     [
         (("bench", "--gpu", "h900"), 2, "unknown GPU key 'h900'"),
         (("bench", "--no-such"), 2, "--no-such"),
+        (("bench", "--gpu", "cpu", "--lock-clock", "1000"), 2, "--lock-clock holds the clock of a GPU"),
         (("bnech",), 2, "bnech"),
         (("new", "--gpu", "cpu"), 2, "new needs --shape and --model"),
         (("next", *LADDER, "--iter", "1"), 2, "leave --iter out"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.catalog import gpus
+from harness.machine import clock_lock
 from harness.machine.nvml import Device
 from harness.records.environment import describe
 from tests.harness.checkout import ROOT as CHECKOUT
@@ -39,3 +40,12 @@ def test_a_key_that_is_not_the_devices_is_marked_and_not_ranked_with_others(root
     assert forced.forced
     assert forced.rank_key != honest.rank_key
     assert "forced as h100" in forced.line()
+
+
+def test_a_locked_clock_is_recorded_and_ranked_apart(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = describe(root, gpus.find("h200"), H200, "matmul")
+    monkeypatch.setitem(clock_lock._held, "GPU-1", 1410)
+    held = describe(root, gpus.find("h200"), H200, "matmul")
+    assert (free.locked_mhz, held.locked_mhz) == (None, 1410)
+    assert free.rank_key != held.rank_key
+    assert "NVIDIA H200 at 1410 MHz, " in held.line() and "MHz" not in free.line()
