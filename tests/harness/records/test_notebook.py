@@ -35,7 +35,8 @@ def test_every_line_reads_back_as_it_was_written(pattern: str) -> None:
         records, problems = read(path, KINDS[pattern])
         assert problems == []
         for record, line in zip(records, path.read_bytes().splitlines(), strict=True):
-            assert fields(msgspec.json.encode(record)) == fields(line)
+            written = fields(line)
+            assert fields(msgspec.json.encode(record))[: len(written)] == written  # fields of later versions follow
 
 
 @pytest.mark.parametrize("gpu", ["h100", "h200"])
