@@ -16,6 +16,7 @@ from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.pipeline import verify
 from harness.judge.sustaining import SustainedSettings, sustain
 from harness.judge.verdicts import verdict
+from harness.machine.clock_lock import locked_mhz
 from harness.machine.progress import Reporter
 from harness.records.base import Cause, Environment, Status, identity
 from harness.records.environment import describing
@@ -123,7 +124,9 @@ def chosen(
 ) -> Iterator[tuple[Iteration, Measurement]]:
     """The rows to measure, from each problem's newest board; says in ``skipped`` why a problem has none."""
     boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, selection)
-    newest = {board.problem: board for board in reversed(boards)}
+    clock = locked_mhz(plan.device)
+    alike = (board for board in boards if board.environment is None or board.environment.locked_mhz == clock)
+    newest = {board.problem: board for board in reversed([*alike])}
     for board in newest.values():
         reason = no_limit(plan.gpu, parse_shape_key(board.problem))
         if reason is not None:

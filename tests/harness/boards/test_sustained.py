@@ -76,6 +76,16 @@ def test_the_leader_and_its_ties_take_part_and_a_cpu_or_memory_has_no_limit(ladd
     assert skipped == {SHAPE: ON_A_CPU}
 
 
+def test_rows_at_a_locked_clock_do_not_take_part_where_none_is_locked(
+    ladder: Ladder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ladder.measured(1, 1.05, 1.06)
+    ladder.measured(2, 1.2, 1.3, environment=ladder.elsewhere(locked_mhz=1410))
+    monkeypatch.setattr("harness.boards.sustained.no_limit", lambda *_: None)
+    plan = Plan(ladder.tree, gpus.find("cpu"), None, (), Settings(1.0))
+    assert [each.number for each, _ in chosen(plan, Selection(), {})] == [1]
+
+
 def test_a_line_says_the_figures_or_why_there_are_none() -> None:
     made = record()
     assert line(sustained_record(made, 1.042)).endswith(
