@@ -35,7 +35,7 @@ def locked(device: Device, mhz: int) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"another tilebench holds the clock of {device.name}; wait until it ends") from None
+            raise UsageError(f"another run holds the clock of {device.name}; wait until it ends") from None
         try:
             _lock(device, mhz)
         except BaseException:

@@ -85,7 +85,7 @@ def test_the_clock_of_a_living_process_stays(driver: Driver) -> None:
     with locked(H200, 1410):
         assert list(restore_left()) == []
         assert driver.locked == (1410, 1410)
-        with pytest.raises(UsageError, match="another tilebench holds the clock of NVIDIA H200"), locked(H200, 345):
+        with pytest.raises(UsageError, match="another run holds the clock of NVIDIA H200"), locked(H200, 345):
             pass
         assert driver.locked == (1410, 1410)
 
