@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.extras.tune.record import SCREEN, Pick, TuningTrial, picks_path, trials_path
+from harness.extras.tune.record import AT_LIMIT, SCREEN, Pick, TuningTrial, picks_path, trials_path
 from harness.judge import contract
-from harness.records.base import Status
+from harness.records.base import Regime, Status
 from harness.records.store import read
 from tests.harness.checkout import Checkout, one_line, until
 
@@ -52,6 +52,25 @@ def test_a_cpu_has_no_power_limit_to_tune_for(tuned: Checkout) -> None:
     done = tuned.run("tune", *CHOICE, "--objective", "sustained")
     assert done.returncode == 2
     assert "a CPU has none here" in one_line(done.stderr)
+
+
+@pytest.mark.slow
+def test_the_rung_at_the_power_limit_is_kept_and_not_repeated(tmp_path: Path) -> None:
+    """A CPU has no limit, but its phases run like those of a GPU."""
+    made = with_spaces(tmp_path / "checkout")
+    allowed = "import harness.boards.sustained as sustained; sustained.no_limit = lambda *_: None"
+    command = ("tune", *CHOICE, "--budget", "0.2", "--objective", "sustained")
+    done = made.run(*command, settings=allowed)
+    assert done.returncode == 0, done.stderr
+    held = [trial for trial in trials(made) if trial.rung == AT_LIMIT]
+    assert len(held) == 2 and all(trial.sustained is not None for trial in held)
+    (pick,) = picks(made)
+    assert pick.objective is Regime.SUSTAINED
+    assert pick.sustained_ratio == max(trial.sustained.ratio for trial in held if trial.sustained)
+    again = made.run(*command, settings=allowed)
+    assert "0 measured, 4 known before" in again.stdout
+    assert picks(made) == [pick]
+    made.end()
 
 
 def trials(checkout: Checkout) -> list[TuningTrial]:
