@@ -36,23 +36,31 @@ def summary_board(gpu: str) -> str:
 
 
 def headline(gpu: str) -> str:
-    """What the leaders reach in the geometric mean: against the strongest opponent, the library, and at the limit."""
-    rows = [row for _, row in _leaders(gpu)]
+    """What the leaders reach in the geometric mean: against the strongest rival, the library, and at the limit."""
+    found = list(_leaders(gpu))
+    rivals = [ratio for board, row in found if (ratio := _against_the_strongest(board, row)) is not None]
     told = (
-        ("against the strongest other kernel that a user could install", [row.vs_best for row in rows]),
-        ("against the library", [row.ratio for row in rows]),
-        ("against that kernel at the power limit", [row.sustained_vs_best for row in rows]),
-        ("against the library at the power limit", [row.sustained_ratio for row in rows]),
+        ("against the strongest kernel that a user could install", rivals),
+        ("against the library", [row.ratio for _, row in found if row.ratio]),
+        ("against the library at the power limit", [row.sustained_ratio for _, row in found if row.sustained_ratio]),
     )
-    lines = []
-    for against, found in told:
-        ratios = [each for each in found if each]
-        if ratios:
-            mean, ahead = statistics.geometric_mean(ratios), sum(each > 1 for each in ratios)
-            lines.append(
-                f"- **{mean:.3f}** {against}: {len(ratios)} problems, {ahead} above 1, lowest {min(ratios):.3f}"
-            )
-    return "\n".join(lines)
+    return "\n".join(
+        f"- **{statistics.geometric_mean(ratios):.3f}** {against}: {len(ratios)} problems, "
+        f"{sum(each > 1 for each in ratios)} above 1, lowest {min(ratios):.3f}"
+        for against, ratios in told
+        if ratios
+    )
+
+
+def _against_the_strongest(board: Board, row: BoardRow) -> float | None:
+    """The leader's ratio to the strongest kernel measured, the library included; None without an opponent.
+
+    Where the pair itself is not measured, it is the quotient of two ratios to the library.
+    """
+    best = board.best_opponent
+    if best is None or not best.ratio or not row.ratio:
+        return None
+    return min(row.ratio, row.vs_best or row.ratio / best.ratio)
 
 
 def leaders_table(gpu: str) -> str:
@@ -131,10 +139,14 @@ def _line(board: Board, row: BoardRow, page: str) -> str:
         row.iteration,
         ratio,
         f"{row.ratio_low:.4f}–{row.ratio_high:.4f}{', unstable' if row.stable is False else ''}",  # noqa: RUF001
-        f"{row.vs_best:.4f}" if row.vs_best else "",
+        _shown(_against_the_strongest(board, row), exact=bool(row.vs_best)),
         f"{row.sustained_ratio:.4f}" if row.sustained_ratio else "",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _shown(ratio: float | None, *, exact: bool) -> str:
+    return "" if ratio is None else f"{ratio:.4f}" if exact else f"~{ratio:.3f}"
 
 
 def _ladder(board: Board) -> str:

@@ -62,8 +62,9 @@ class UserCode:
         """The function that ``build`` returns, else what it returns, else the file's first line."""
         module = _parsed(self.own)
         functions = {each.name: each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)}
-        returned = [each for each in ast.walk(functions.get("build", module)) if isinstance(each, ast.Return)]
-        line = functions["build"].lineno if "build" in functions else 1
+        build = functions.get("build")
+        returned = [each for each in _own_statements(build) if isinstance(each, ast.Return)] if build else []
+        line = build.lineno if build else 1
         if returned:
             value = returned[-1].value
             kernel = functions.get(value.id) if isinstance(value, ast.Name) else None
@@ -116,3 +117,13 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def _own_statements(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it, in order."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            waiting[:0] = ast.iter_child_nodes(node)

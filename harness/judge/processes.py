@@ -308,6 +308,7 @@ class Contestant(SideProcess):
         # The parent keeps these descriptors: the contestant may put a pipe or a link in a file's place.
         self._output = os.open(self.scratch / OUTPUT_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._stack = os.open(self.scratch / STACK_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._descriptors = [self._output, self._stack]
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch, self.opponent)
         try:
@@ -364,9 +365,9 @@ class Contestant(SideProcess):
         self._tidy()
 
     def _tidy(self) -> None:
-        for descriptor in (self._output, self._stack):
-            with contextlib.suppress(OSError):  # closed by an earlier end
-                os.close(descriptor)
+        # Each is closed once: by a second end its number may be that of another thread's file.
+        while self._descriptors:
+            os.close(self._descriptors.pop())
         remove(self.scratch)
 
 

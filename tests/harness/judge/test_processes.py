@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from harness.errors import ExitCode
+from harness.judge.processes import Contestant
 from tests.harness.checkout import ROOT
 
 KILLED_WITH_A_LOCK = """
@@ -144,3 +145,15 @@ def test_a_reader_that_leaves_is_told_nothing() -> None:
         running.stdout.close()
         assert running.stderr.read() == b""
     assert running.returncode == ExitCode.PASSED
+
+
+def test_a_second_end_closes_no_file_of_another_thread(tmp_path: Path) -> None:
+    ended = Contestant.__new__(Contestant)
+    ended.scratch = tmp_path / "scratch"
+    ended.scratch.mkdir()
+    ended._descriptors = [os.open(tmp_path, os.O_RDONLY)]
+    ended._tidy()
+    with (tmp_path / "of_another_thread").open("w") as file:  # takes the lowest free number: the one just closed
+        ended._tidy()
+        file.write("still open")
+    assert (tmp_path / "of_another_thread").read_text() == "still open"
