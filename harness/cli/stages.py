@@ -29,6 +29,7 @@ from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
 from harness.evidence import report, toolchain
 from harness.evidence.report import BuildRow
+from harness.judge.facts.gpu import CPU
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.clock_lock import locked
 from harness.machine.progress import console, reporting
@@ -113,7 +114,9 @@ def bench(
     *,
     opponents: Annotated[
         bool | None,
-        Parameter(help="Measure what else a user could install, and the leader against the best; not with --iter."),
+        Parameter(
+            help="Measure what else a user could install, and the leader against it; on GPUs without --iter."
+        ),
     ] = None,
     regime: Annotated[
         Regime, Parameter(help="At equal clocks, or alone at the power limit; the second for the leaders alone.")
@@ -127,7 +130,8 @@ def bench(
     traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
-    opposed = chosen.iter is None if opponents is None else opponents
+    by_default = chosen.iter is None and chosen.key != CPU  # a CPU shows the pipeline, and compiles them for minutes
+    opposed = by_default if opponents is None else opponents
     check_least("sustained-top", sustained_top, 1)
     if opposed:
         Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work

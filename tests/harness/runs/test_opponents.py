@@ -69,7 +69,7 @@ def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     folder.mkdir()
     shutil.copy(ROOT / opponents.FOLDER / "tilelang_stock.py", folder)
     (folder / "failing.py").write_text(FILE)
-    done = made.run("bench", "--gpu", "cpu", *BUDGET, settings=SETTINGS.format(more=""))
+    done = made.run("bench", "--gpu", "cpu", "--opponents", *BUDGET, settings=SETTINGS.format(more=""))
     assert done.returncode == 0, done.stderr
     made.printed, made.told = done.stdout, done.stderr  # type: ignore[attr-defined]
     yield made
@@ -160,7 +160,7 @@ def test_nothing_is_measured_twice_and_a_changed_file_is(benched: Checkout, tmp_
     copy = benched.copied(tmp_path / "checkout")
     before = outcomes(copy), pairs(copy)
     (copy.root / opponents.FOLDER / "failing.py").unlink()
-    done = copy.run("bench", "--gpu", "cpu", *BUDGET)
+    done = copy.run("bench", "--gpu", "cpu", "--opponents", *BUDGET)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("(recorded before)") == 4
     assert (outcomes(copy), pairs(copy)) == before
@@ -174,7 +174,9 @@ def test_nothing_is_measured_twice_and_a_changed_file_is(benched: Checkout, tmp_
 
 def test_against_a_wrong_opponent_there_is_no_ratio(benched: Checkout, tmp_path: Any) -> None:
     copy = benched.copied(tmp_path / "checkout")
-    done = copy.run("bench", "--gpu", "cpu", *BUDGET, settings=SETTINGS.format(more=BEST.format(name="wrong")))
+    done = copy.run(
+        "bench", "--gpu", "cpu", "--opponents", *BUDGET, settings=SETTINGS.format(more=BEST.format(name="wrong"))
+    )
     assert done.returncode == 0, done.stderr
     pair = pairs(copy)[-1]
     assert (pair.opponent, pair.cause, pair.measurement) == ("wrong", Cause.WRONG_RESULT, None)
