@@ -114,9 +114,7 @@ def bench(
     *,
     opponents: Annotated[
         bool | None,
-        Parameter(
-            help="Measure what else a user could install, and the leader against it; on GPUs without --iter."
-        ),
+        Parameter(help="Measure what else a user could install, and the leader against it; on GPUs without --iter."),
     ] = None,
     regime: Annotated[
         Regime, Parameter(help="At equal clocks, or alone at the power limit; the second for the leaders alone.")
