@@ -54,7 +54,7 @@ def publish(
         current = True
     text = f"{name}: {len(made.winners)} winners, {len(made.library)} problems for the library"
     if made.sustained:
-        text += f"; at the power limit {len(made.sustained)} others: {', '.join(made.sustained)}"
+        text += f"\n{len(made.sustained)} other leads at the power limit: {', '.join(made.sustained)}"
     if not current:
         text = f"{name} is not what the leaderboard gives; write it anew: tilebench publish --gpu {gpu}"
     code = ExitCode.PASSED if current else ExitCode.REJECTED

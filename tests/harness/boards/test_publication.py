@@ -73,6 +73,12 @@ def test_what_is_no_such_call_says_why(text: str, reason: str) -> None:
         read_call(text)
 
 
+def fresh(row: BoardRow) -> BoardRow:
+    """The row as if nothing had changed since, and without a figure at the power limit."""
+    none = dict.fromkeys(("sustained_ratio", "sustained_ratio_low", "sustained_ratio_high", "sustained_record"))
+    return msgspec.structs.replace(row, stale=(), **none)
+
+
 def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     h200 = Tree(ROOT)
     (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
@@ -86,7 +92,7 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     def winner(made: published.Publication) -> str:
         return made.winners[board.problem].iteration
 
-    first, second, *others = (msgspec.structs.replace(row, stale=()) for row in board.rows)
+    first, second, *others = map(fresh, board.rows)
     made = found((first, second, *others))
     assert winner(made) == f"{first.model}/{first.iteration}"
     stale = msgspec.structs.replace(first, stale=("family", "judge"))
@@ -110,7 +116,7 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_wins_at_the_power_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     h200 = Tree(ROOT)
     (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
-    first, second, *_ = (msgspec.structs.replace(row, stale=()) for row in board.rows)
+    first, second, *_ = map(fresh, board.rows)
     ahead = msgspec.structs.replace(first, ratio=1.05, ratio_low=1.04, ratio_high=1.06)
 
     def sustained(row: BoardRow, low: float, high: float, **changes: object) -> BoardRow:
@@ -171,7 +177,10 @@ def test_the_verb_checks_and_writes(checkout: Checkout) -> None:
     shutil.copytree(ROOT / "tuning" / "h200", checkout.root / "tuning" / "h200")
     assert checkout.run("publish", "--gpu", "h200", "--check").returncode == 0
     path = published.place(checkout.root, "h200")
-    path.write_bytes(path.read_bytes().replace(b"iter009", b"iter008"))
+    made = published.read(path)
+    problem, winner = next(iter(made.winners.items()))
+    wrong = {**made.winners, problem: msgspec.structs.replace(winner, ratio=9.9)}
+    path.write_bytes(published.encode(msgspec.structs.replace(made, winners=wrong)))
     changed = checkout.run("publish", "--gpu", "h200", "--check")
     assert changed.returncode == 1
     assert "tilebench publish --gpu h200" in changed.stdout

@@ -386,7 +386,7 @@ def test_interrupted_it_says_so_in_one_line_and_cleans_up(checkout: Checkout, nu
 
 
 IMPORTING = """import sys, time
-print("importing", file=sys.stderr, flush=True)
+print("the import has begun", file=sys.stderr, flush=True)
 time.sleep(600)
 """
 
@@ -405,7 +405,7 @@ def test_interrupted_while_it_imports_it_waits_for_no_import(checkout: Checkout,
     checkout.ladder(())
     (checkout.root / module).write_text(IMPORTING)
     with checkout.started("bench", *BUDGET) as process:
-        assert until(lambda: "importing" in checkout.said)
+        assert until(lambda: "the import has begun" in checkout.said)
         os.killpg(process.pid, signal.SIGINT)
         process.wait(300)
     assert process.returncode == 3
