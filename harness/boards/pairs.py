@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Board
-from harness.catalog.opponents import Opponent, OpponentEntry, Opponents
-from harness.catalog.tree import Iteration, Selection, Tree
+from harness.catalog.opponents import OpponentEntry
+from harness.catalog.tree import Iteration, Selection
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees
 from harness.judge.facts.problem import Problem
@@ -14,9 +14,8 @@ from harness.judge.verdicts import verdict
 from harness.machine.progress import Reporter
 from harness.records.base import Status, identity
 from harness.records.pairs import PairRecord
-from harness.records.store import append, read
-from harness.runs.opponents import OpponentPlan
-from harness.runs.run import TURNS, alone, prepare
+from harness.records.store import read
+from harness.runs.opponents import OpponentPlan, in_turns
 
 Pair = tuple[Iteration, OpponentEntry]
 
@@ -28,7 +27,15 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:
     waiting = [pair for pair, record in known.items() if record is None]
     for record in records:
         reporter.finished(f"{line(record)}  (recorded before)")
-    return records + (_carry_out(plan, waiting, reporter) if waiting else [])
+
+    def judge(pair: Pair, referees: Referees) -> PairRecord:
+        reporter.doing(f"{pair[0]} against {pair[1].name}")
+        return _measured(plan, pair, referees)
+
+    for record in in_turns(plan, waiting, judge, lambda made: plan.tree.pairs(made.gpu, made.shape_key), reporter):
+        records.append(record)
+        reporter.finished(line(record))
+    return records
 
 
 def pairs(plan: OpponentPlan) -> Iterator[Pair]:
@@ -36,11 +43,11 @@ def pairs(plan: OpponentPlan) -> Iterator[Pair]:
     for problem in plan.problems:
         board = present(plan, problem)
         best = board.best_opponent if board else None
-        opponent = opponent_named(plan.tree, best.iteration) if best else None
+        opponent = plan.opponents.named(best.iteration) if best else None
         if board is None or opponent is None or opponent.missing or board.leader is None:
             continue
         leader = board.leader
-        path = plan.tree.sources(plan.gpu.key, problem.shape_key, leader.model) / f"{leader.iteration}.py"
+        path = plan.tree.source(plan.gpu.key, problem.shape_key, leader.model, leader.iteration)
         yield plan.tree.parse(path), opponent.entry(problem, plan.gpu)
 
 
@@ -66,10 +73,6 @@ def line(record: PairRecord) -> str:
     return f"{head}{found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
 
 
-def opponent_named(tree: Tree, name: str) -> Opponent | None:
-    return next((each for each in Opponents.of(tree.root).members if each.name == name), None)
-
-
 def present(plan: OpponentPlan, problem: Problem) -> Board | None:
     """The board of this machine as it is now."""
     boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, Selection(shape=problem.shape_key))
@@ -88,26 +91,6 @@ def present(plan: OpponentPlan, problem: Problem) -> Board | None:
 def _sources(record: PairRecord) -> tuple[str, ...]:
     own = record.source_sha256, record.families_sha256
     return (*own, record.opponent_sha256, record.opponent_imports_sha256)
-
-
-def _carry_out(plan: OpponentPlan, waiting: list[Pair], reporter: Reporter) -> list[PairRecord]:
-    records = []
-    with alone(plan.tree, plan.gpu, plan.device):
-        prepare(plan.gpu, plan.device, reporter)
-        referees = Referees(plan.tree.root, plan.gpu)
-        try:
-            for pair in waiting:
-                for turn in range(TURNS):
-                    reporter.doing(f"{pair[0]} against {pair[1].name}")
-                    record = _measured(plan, pair, referees)
-                    append(plan.tree.pairs(record.gpu, record.shape_key), record)
-                    if turn + 1 == TURNS or not fault_attribution.is_retried(record.cause, plan.gpu):
-                        break
-                records.append(record)
-                reporter.finished(line(record))
-        finally:
-            referees.leave()
-    return records
 
 
 def _measured(plan: OpponentPlan, pair: Pair, referees: Referees) -> PairRecord:

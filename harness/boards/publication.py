@@ -136,7 +136,7 @@ def _nearest(rows: Iterable[BoardRow]) -> str:
 
 
 def _source(tree: Tree, gpu: str, row: BoardRow) -> str:
-    path = tree.sources(gpu, row.problem, row.model) / f"{row.iteration}.py"
+    path = tree.source(gpu, row.problem, row.model, row.iteration)
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:

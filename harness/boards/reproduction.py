@@ -127,7 +127,7 @@ def _read(path: Path) -> list[Judged]:
 @contextmanager
 def as_recorded(tree: Tree, record: Judged) -> Iterator[RecordedCode]:
     """A scratch checkout with the recorded iteration, families and judge, without records."""
-    path = tree.sources(record.gpu, record.shape_key, record.model) / f"{record.iteration}.py"
+    path = tree.source(record.gpu, record.shape_key, record.model, record.iteration)
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
         with files.scratch("reproduce") as root:
             for part in PARTS:

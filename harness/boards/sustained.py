@@ -132,33 +132,23 @@ def chosen(
         if reason is not None:
             skipped[board.problem] = reason
         else:
-            yield from leading(plan.tree, board, selection, top)
+            yield from leading(plan.tree, board, top)
 
 
-def leading(tree: Tree, board: Board, selection: Selection, top: int) -> Iterator[tuple[Iteration, Measurement]]:
+def leading(tree: Tree, board: Board, top: int) -> Iterator[tuple[Iteration, Measurement]]:
     """The first ``top`` rows of a board and the ties of its leader, without the library and what is stale."""
     rows = [row for row in board.rows if row.rank is not None and not row.stale and not row.is_baseline]
     first = [row for position, row in enumerate(rows) if row.rank == 1 or position < top]
-    yield from paired_of(tree, board, selection, first)
+    yield from paired_of(tree, first)
 
 
-def paired_of(
-    tree: Tree, board: Board, selection: Selection, rows: Iterable[BoardRow]
-) -> Iterator[tuple[Iteration, Measurement]]:
-    """The iterations of some rows of a board, each with its measurement at equal clocks."""
-    records = {(row.model, row.iteration): row.record for row in rows}
-    for iteration in tree.scan(board.gpu, selection)[0]:
-        record = records.get((iteration.model, iteration.name)) if iteration.shape_key == board.problem else None
-        found = measurement_of(tree, iteration, record)
+def paired_of(tree: Tree, rows: Iterable[BoardRow]) -> Iterator[tuple[Iteration, Measurement]]:
+    """The iterations of some rows, each with its measurement at equal clocks."""
+    for row in rows:
+        records, _ = read(tree.records(row.gpu, row.problem, row.model), Record)
+        found = next((each.measurement for each in records if each.id == row.record), None)
         if found is not None:
-            yield iteration, found
-
-
-def measurement_of(tree: Tree, iteration: Iteration, record: str | None) -> Measurement | None:
-    if record is None:
-        return None
-    records, _ = read(tree.records(iteration.gpu, iteration.shape_key, iteration.model), Record)
-    return next((each.measurement for each in records if each.id == record), None)
+            yield tree.parse(tree.source(row.gpu, row.problem, row.model, row.iteration)), found
 
 
 def recorded(

@@ -2,25 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from harness.boards import pairs
 from harness.boards.leaderboard import BoardRow
-from harness.boards.sustained import line, measurement_of, opponent_fields, outcome_of, record_of, recorded
+from harness.boards.sustained import line, opponent_fields, outcome_of, paired_of, record_of, recorded
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration
-from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import begin
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.progress import Reporter
 from harness.records.results import Measurement, Record
-from harness.records.store import append, read
+from harness.records.store import read
 from harness.records.sustained import SustainedRecord
-from harness.runs.opponents import OpponentPlan
-from harness.runs.run import alone, prepare
+from harness.runs.opponents import OpponentPlan, in_turns
 
 
 def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) -> list[SustainedRecord]:
@@ -30,6 +29,14 @@ def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) ->
     """
     records: list[SustainedRecord] = []
     problems = [each for each in plan.problems if not plan.gpu.is_memory_bound(each)]
+
+    def judge(item: Opposed, referees: Referees) -> SustainedRecord:
+        reporter.doing(f"sustained {item.contestant}")
+        return _measured(plan, item, referees, regime)
+
+    def path(made: SustainedRecord) -> Path:
+        return plan.tree.sustained(made.gpu, made.shape_key, made.model)
+
     for work in (opponents_of, pairs_of):
         for problem in problems:
             waiting = []
@@ -40,7 +47,9 @@ def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) ->
                     waiting.append(item)
                 else:
                     records.append(known)
-            records += _opposed(plan, waiting, regime, reporter) if waiting else []
+            for record in in_turns(plan, waiting, judge, path, reporter):
+                records.append(record)
+                reporter.finished(line(record), advance=False)
     return records
 
 
@@ -58,7 +67,7 @@ def opponents_of(plan: OpponentPlan, problem: Problem) -> Iterator[Opposed]:
     records, _ = read(plan.tree.opponents(plan.gpu.key, problem.shape_key), Record)
     board = pairs.present(plan, problem)
     for row in board.opponents if board else ():
-        opponent = pairs.opponent_named(plan.tree, row.iteration)
+        opponent = plan.opponents.named(row.iteration)
         measured = next((each.measurement for each in records if each.id == row.record), None)
         if opponent is not None and not opponent.missing and measured is not None and not row.stale:
             yield Opposed(opponent.entry(problem, plan.gpu), measured)
@@ -68,15 +77,13 @@ def pairs_of(plan: OpponentPlan, problem: Problem) -> Iterator[Opposed]:
     """The leader against the opponent that is strongest at the power limit."""
     board = pairs.present(plan, problem)
     best = board.sustained_best_opponent if board else None
-    opponent = pairs.opponent_named(plan.tree, best.iteration) if best else None
+    opponent = plan.opponents.named(best.iteration) if best else None
     if board is None or board.leader is None or best is None or opponent is None or opponent.missing:
         return
     leader = board.leader
-    iteration = plan.tree.parse(
-        plan.tree.sources(plan.gpu.key, problem.shape_key, leader.model) / f"{leader.iteration}.py"
-    )
-    paired = measurement_of(plan.tree, iteration, leader.record)
-    if paired is not None and not leader.is_baseline and not leader.stale:
+    if leader.is_baseline or leader.stale:
+        return
+    for iteration, paired in paired_of(plan.tree, [leader]):
         yield Opposed(iteration, expected(paired, best), opponent.entry(problem, plan.gpu))
 
 
@@ -86,26 +93,6 @@ def expected(leader: Measurement, opponent: BoardRow) -> Measurement:
     return msgspec.structs.replace(
         leader, ratio=leader.ratio / opponent.ratio, ratio_high=leader.ratio_high / opponent.ratio_low
     )
-
-
-def _opposed(
-    plan: OpponentPlan, waiting: list[Opposed], regime: SustainedSettings, reporter: Reporter
-) -> Iterator[SustainedRecord]:
-    with alone(plan.tree, plan.gpu, plan.device):
-        prepare(plan.gpu, plan.device, reporter)
-        referees = Referees(plan.tree.root, plan.gpu)
-        try:
-            for item in waiting:
-                reporter.doing(f"sustained {item.contestant}")
-                one = item.contestant
-                record = _measured(plan, item, referees, regime)
-                if fault_attribution.is_retried(record.cause, plan.gpu):
-                    record = _measured(plan, item, referees, regime)
-                append(plan.tree.sustained(one.gpu, one.shape_key, one.model), record)
-                reporter.finished(line(record), advance=False)
-                yield record
-        finally:
-            referees.leave()
 
 
 def _measured(plan: OpponentPlan, item: Opposed, referees: Referees, regime: SustainedSettings) -> SustainedRecord:

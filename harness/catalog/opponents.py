@@ -98,6 +98,9 @@ class Opponents:
                 found[each.name] = each
         return cls(tuple(found.values()))
 
+    def named(self, name: str) -> Opponent | None:
+        return next((each for each in self.members if each.name == name), None)
+
     def serving(self, problem: Problem, gpu: Gpu) -> Iterator[Opponent]:
         return (each for each in self.members if each.serves(problem, gpu))
 

@@ -153,6 +153,10 @@ class Tree:
         """The folder of one model's iterations of a problem."""
         return self.folder(gpu) / "srcs" / shape_key / model
 
+    def source(self, gpu: str, shape_key: str, model: str, name: str) -> Path:
+        """The file of an iteration by its name."""
+        return self.sources(gpu, shape_key, model) / f"{name}.py"
+
     def parse(self, path: Path) -> Iteration:
         """The iteration of a path. Raises UsageError."""
         path = path.absolute()

@@ -157,7 +157,7 @@ def _leaders_at_limit(tree: Tree, key: str, selection: Selection, top: int | Non
     level = [row for row in board.at_limit if row.sustained_rank == 1 or row.sustained_behind is not None]
     rows = [*board.at_limit, *others][:top] if top else level
     fresh = [row for row in rows if not {"source", "family"} & set(row.stale) and not row.is_baseline]
-    return dict(sustained.paired_of(tree, board, selection, fresh))
+    return dict(sustained.paired_of(tree, fresh))
 
 
 @app.command

@@ -215,7 +215,7 @@ def write_companions(tree: Tree, key: str, changed: Iterable[Path]) -> None:
     for folder in sorted(ladders):
         newest = {each.iteration: each for each in read(folder / "results.jsonl", Record)[0]}
         for name, record in newest.items():
-            path = tree.sources(key, record.shape_key, record.model) / f"{name}.py"
+            path = tree.source(key, record.shape_key, record.model, name)
             if path.is_file():
                 companion_files.write(tree, tree.parse(path), record)
 

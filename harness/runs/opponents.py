@@ -1,6 +1,10 @@
 """A run over the opponents of problems: reuse records, measure what is installed, and record each outcome."""
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
 
 from harness.catalog.opponents import Opponent, OpponentEntry, Opponents
 from harness.catalog.tree import Tree
@@ -15,15 +19,19 @@ from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import Environment
 from harness.records.environment import describe
+from harness.records.pairs import PairRecord
 from harness.records.results import Record
 from harness.records.store import append, read
+from harness.records.sustained import SustainedRecord
 from harness.runs.result_line import result_line
 from harness.runs.run import TURNS, alone, prepare, record_of
 
 Work = tuple[Opponent, OpponentEntry]
+T = TypeVar("T")
+J = TypeVar("J", Record, PairRecord, SustainedRecord)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpponentPlan:
     """Problems of one GPU key, for their opponents; ``again`` repeats what is recorded."""
 
@@ -34,14 +42,17 @@ class OpponentPlan:
     settings: Settings
     again: bool = False
 
+    @cached_property
+    def opponents(self) -> Opponents:
+        return Opponents.of(self.tree.root)
+
     def environment(self, problem: Problem) -> Environment:
         return describe(self.tree.root, self.gpu, self.device, problem.operator)
 
 
 def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
     """Measure each opponent that serves a problem, beside the library. One that fails has a line and a record."""
-    opponents = Opponents.of(plan.tree.root)
-    work = [(each, each.entry(p, plan.gpu)) for p in plan.problems for each in opponents.serving(p, plan.gpu)]
+    work = [(each, each.entry(p, plan.gpu)) for p in plan.problems for each in plan.opponents.serving(p, plan.gpu)]
     for opponent in dict.fromkeys(opponent.name for opponent, _ in work if opponent.missing):
         missing = next(each.missing for each, _ in work if each.name == opponent)
         reporter.finished(f"skipped   opponent {opponent}: {missing}", advance=False)
@@ -51,7 +62,15 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
     for record in records:
         reporter.finished(result_line(record, plan.gpu, reused=True))
     waiting = [(opponent, entry) for opponent, entry in here if known[entry] is None]
-    return records + (_carry_out(plan, waiting, reporter) if waiting else [])
+
+    def judge(work: Work, referees: Referees) -> Record:
+        reporter.doing(f"opponent {work[1]}")
+        return _measured(plan, *work, referees)
+
+    for record in in_turns(plan, waiting, judge, lambda made: plan.tree.opponents(made.gpu, made.shape_key), reporter):
+        records.append(record)
+        reporter.finished(result_line(record, plan.gpu))
+    return records
 
 
 def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
@@ -67,24 +86,32 @@ def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
     return fault_attribution.standing(same, plan.gpu)
 
 
-def _carry_out(plan: OpponentPlan, waiting: list[Work], reporter: Reporter) -> list[Record]:
-    records = []
+def in_turns(
+    plan: OpponentPlan,
+    waiting: Sequence[T],
+    judge: Callable[[T, Referees], J],
+    path: Callable[[J], Path],
+    reporter: Reporter,
+) -> Iterator[J]:
+    """Judge one after another, and once more what may be the machine's fault; gives the outcomes that count.
+
+    Each outcome is on the disk, in the file of ``path``, before the next measurement.
+    """
+    if not waiting:
+        return
     with alone(plan.tree, plan.gpu, plan.device):
         prepare(plan.gpu, plan.device, reporter)
         referees = Referees(plan.tree.root, plan.gpu)
         try:
-            for opponent, entry in waiting:
+            for each in waiting:
                 for turn in range(TURNS):
-                    reporter.doing(f"opponent {entry}")
-                    record = _measured(plan, opponent, entry, referees)
-                    append(plan.tree.opponents(entry.gpu, entry.shape_key), record)
+                    record = judge(each, referees)
+                    append(path(record), record)
                     if turn + 1 == TURNS or not fault_attribution.is_retried(record.cause, plan.gpu):
                         break
-                records.append(record)
-                reporter.finished(result_line(record, plan.gpu))
+                yield record
         finally:
             referees.leave()
-    return records
 
 
 def _measured(plan: OpponentPlan, opponent: Opponent, entry: OpponentEntry, referees: Referees) -> Record:

@@ -65,11 +65,11 @@ def test_the_leader_and_its_ties_take_part_and_a_cpu_or_memory_has_no_limit(ladd
     ladder.measured(2, 1.04, 1.051)
     ladder.measured(3, 1.02, 1.03)
     (board,) = ladder.boards()
-    taken = [[each.number for each, _ in leading(ladder.tree, board, Selection(), top)] for top in (1, 3, 9)]
+    taken = [[each.number for each, _ in leading(ladder.tree, board, top)] for top in (1, 3, 9)]
     assert taken == [[1, 2], [1, 2, 3], [1, 2, 3]]
     ladder.write(1, source="import kernels.family  # changed\n")
     (board,) = ladder.boards()
-    assert [each.number for each, _ in leading(ladder.tree, board, Selection(), 1)] == [2]
+    assert [each.number for each, _ in leading(ladder.tree, board, 1)] == [2]
     skipped: dict[str, str] = {}
     plan = Plan(ladder.tree, gpus.find("cpu"), None, (), Settings(1.0))
     assert not list(chosen(plan, Selection(), skipped))
