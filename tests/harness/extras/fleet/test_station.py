@@ -1,4 +1,4 @@
-"""A host of other versions, or whose GPU cannot be used, is named; its rows would be of another environment."""
+"""A host of other versions, or with a GPU that cannot be used, is named: its rows would be of another environment."""
 
 from dataclasses import replace
 from pathlib import Path
