@@ -1,0 +1,257 @@
+"""Environments: Python interpreters with named versions of TileLang and torch, built where none is there yet.
+
+    old, new = pair(tree, "tilelang==0.1.14", ".", reporter)
+    subprocess.run([old.python, script], env=old.variables(tree))
+
+An environment is built as a layer: a virtual environment that holds the named packages, and what they need in another
+version, before all packages of the running environment. So everything else is as it is pinned, torch is not copied, and
+``moved`` says what differs. It lies under ``.cache/environments/`` and is built once.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from harness.catalog.tree import Tree
+from harness.errors import InfrastructureError, UsageError, explained
+from harness.machine.files import put, remove
+from harness.machine.progress import Quiet, Reporter, announce
+
+RUNNING: Final = "."
+FOLDER: Final = Path(".cache", "environments")
+ANSWER_S: Final = 60.0
+QUIET: Final = Quiet()
+_LAYER: Final = "tilebench-base.pth"
+_STAMP: Final = "complete.json"
+# Asks an interpreter of any release since 3.8 what it holds; the files of TileLang tell a changed copy from another.
+_PROBE: Final = r"""
+import glob, hashlib, importlib.metadata, importlib.util, json, os, platform
+held, digest = {}, hashlib.sha256()
+for each in importlib.metadata.distributions():
+    if each.metadata["Name"]:
+        held.setdefault(each.metadata["Name"], each.version)
+found = {name: importlib.util.find_spec(name) is not None for name in ("torch", "tilelang")}
+if found["tilelang"]:
+    folder = os.path.dirname(importlib.util.find_spec("tilelang").origin)
+    files = glob.glob(folder + "/**/*", recursive=True)
+    files += glob.glob(os.path.dirname(folder) + "/build/**/*.so", recursive=True)
+    for file in sorted(files):
+        if os.path.isfile(file) and "__pycache__" not in file:
+            state = os.stat(file)
+            digest.update(repr((file, state.st_size, state.st_mtime_ns)).encode())
+print(json.dumps([platform.python_version(), held, found, digest.hexdigest()]))
+"""
+
+
+@dataclass(frozen=True)
+class PythonEnvironment:
+    """An interpreter and what it holds.
+
+    ``name`` is what the user called it. ``versions`` has every distribution by its canonical name; ``moved`` has those
+    that differ from the running environment, ``(there, here)``, with None for what one of them lacks. ``sha256``
+    changes with the interpreter, with any version, and with any file of TileLang.
+    """
+
+    name: str
+    python: Path
+    python_version: str
+    versions: dict[str, str] = field(repr=False)
+    moved: dict[str, tuple[str | None, str | None]]
+    sha256: str
+
+    @property
+    def prefix(self) -> Path:
+        """The environment's folder, without links."""
+        return self.python.parent.parent.resolve()
+
+    @property
+    def tilelang(self) -> str:
+        return self.versions.get("tilelang", "")
+
+    @property
+    def torch(self) -> str:
+        return self.versions.get("torch", "")
+
+    def variables(self, tree: Tree) -> dict[str, str]:
+        """The environment variables of a child that runs here: the tree's code, and a cache of TileLang's own."""
+        caches = tree.root / FOLDER / "caches" / self.sha256[:16]
+        return {**os.environ, "PYTHONPATH": str(tree.root), "TILELANG_CACHE_DIR": str(caches)}
+
+
+def pair(tree: Tree, old: str, new: str, reporter: Reporter = QUIET) -> tuple[PythonEnvironment, PythonEnvironment]:
+    """Both environments, built where needed. Raises UsageError where they are one and the same."""
+    first, second = environment(tree, old, reporter), environment(tree, new, reporter)
+    if first.prefix == second.prefix:
+        raise UsageError(f"--old {old} and --new {new} are the same environment, {first.prefix}; name two")
+    return first, second
+
+
+def environment(tree: Tree, named: str, reporter: Reporter = QUIET) -> PythonEnvironment:
+    """The environment that words name; one of packages is installed unless it is there, or is the running one.
+
+    ``named`` is ``.`` for the running interpreter; an interpreter or the folder of a virtual environment; or packages,
+    separated by commas: ``tilelang==0.1.14``, ``torch==2.12.0``, a version of TileLang alone, or a wheel's path. Raises
+    UsageError in one line for what does not exist, does not install here, or lacks torch or TileLang.
+    """
+    if named == RUNNING:
+        return _probed(named, Path(sys.executable))
+    path = Path(named).expanduser()
+    if path.exists() and path.suffix != ".whl":
+        return _probed(named, _interpreter(path))
+    wanted = sorted(map(_requirement, named.split(",")))
+    if all(map(_satisfied, wanted)):
+        return replace(_probed(RUNNING, Path(sys.executable)), name=named)
+    return _probed(named, _layer(tree, wanted, reporter))
+
+
+def releases(package: str = "tilelang") -> list[Version]:
+    """Every final release of a package that installs on this Python, the oldest first. Raises UsageError."""
+    done = _pip("index", "versions", package)
+    listed = re.search(r"^Available versions: (.*)$", done.stdout, re.MULTILINE)
+    if done.returncode or listed is None:
+        raise UsageError(f"the registry lists no versions of {package}: {_complaint(done.stderr)}")
+    return sorted(Version(each.strip()) for each in listed[1].split(","))
+
+
+def _interpreter(path: Path) -> Path:
+    """The executable of a path; links stay, because a virtual environment is known by its link."""
+    file = path / "bin" / "python" if path.is_dir() else path
+    if not (file.is_file() and os.access(file, os.X_OK)):
+        raise UsageError(f"{path} holds no bin/python that can be run; name a virtual environment or an interpreter")
+    return file.absolute()
+
+
+def _requirement(word: str) -> str:
+    """A requirement as pip takes it: pinned, or a wheel's absolute path."""
+    word = word.strip()
+    if word.endswith(".whl"):
+        if not Path(word).is_file():
+            raise UsageError(f"there is no wheel {word}")
+        return str(Path(word).absolute())
+    try:
+        return f"tilelang=={Version(word)}"
+    except InvalidVersion:
+        pass
+    try:
+        asked = Requirement(word)
+        pinned = [each.operator for each in asked.specifier] in (["=="], ["==="]) and not word.endswith("*")
+    except InvalidRequirement:
+        pinned = False
+    if not pinned:
+        raise UsageError(
+            f"'{word}' names no environment; give . or an interpreter, a virtual environment, tilelang==0.1.14, 0.1.14"
+        )
+    return f"{canonicalize_name(asked.name)}{asked.specifier}"
+
+
+def _satisfied(requirement: str) -> bool:
+    """Whether the running environment holds it; a wheel is never there, since two builds may have one version."""
+    if requirement.endswith(".whl"):
+        return False
+    asked = Requirement(requirement)
+    try:
+        return asked.specifier.contains(metadata.version(asked.name), prereleases=True)
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def _layer(tree: Tree, wanted: list[str], reporter: Reporter) -> Path:
+    """The interpreter of the layer that holds the wanted packages; it is installed the first time."""
+    named = ", ".join(Path(each).name for each in wanted)
+    folder = tree.root / FOLDER / f"{re.sub('[^A-Za-z0-9.]+', '-', named)[:40]}-{_key(wanted)[:8]}"
+    python = folder / "bin" / "python"
+    with _locked(folder):
+        if not (folder / _STAMP).is_file():
+            announce(reporter, f"installing {named} into {tree.short(folder)}, once")
+            remove(folder)
+            _install(folder, python, named, wanted)
+            put(folder / _STAMP, json.dumps(wanted).encode())
+    return python
+
+
+def _key(wanted: list[str]) -> str:
+    """Hash of the running environment and of all that is laid over it."""
+    here = sorted(f"{each.name}=={each.version}" for each in _here())
+    wheels = [hashlib.sha256(Path(each).read_bytes()).hexdigest() for each in wanted if each.endswith(".whl")]
+    return hashlib.sha256(repr((sys.version, sys.prefix, here, wanted, wheels)).encode()).hexdigest()
+
+
+def _install(folder: Path, python: Path, named: str, wanted: list[str]) -> None:
+    """A layer holds no pip: the running one installs into it, and leaves alone what the running environment has."""
+    try:
+        venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
+        own = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+        below = dict.fromkeys(each for each in sys.path if each.endswith(("site-packages", "dist-packages")))
+        (own / _LAYER).write_text("\n".join(below) + "\n")
+    except OSError as error:
+        raise InfrastructureError(f"{folder} cannot be made: {explained(error)}") from error
+    done = _pip("--python", str(python), "install", "--quiet", *wanted)
+    if done.returncode:
+        remove(folder)
+        raise UsageError(f"{named} cannot be installed here: {_complaint(done.stderr)}")
+
+
+def _pip(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _complaint(said: str) -> str:
+    """What pip's many lines come to, in one."""
+    if listed := re.search(r"satisfies the requirement (\S+) \(from versions: (.*)\)", said):
+        newest = ", ".join(listed[2].split(", ")[-5:])
+        python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+        if listed[2] == "none":
+            return f"no release of {listed[1]} is there for {python} on this machine"
+        needs = re.search(rf"{re.escape(listed[1].partition('==')[2])} Requires-Python ([^;\s]+)", said)
+        why = f"it needs Python {needs[1]}" if needs else "it does not exist, or has no wheel for this machine"
+        return f"{python} finds no {listed[1]}: {why}; the newest that install are {newest}"
+    errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
+    return (errors or said.strip().splitlines() or ["pip says nothing"])[0]
+
+
+def _probed(named: str, python: Path) -> PythonEnvironment:
+    try:
+        done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=ANSWER_S, check=False)
+        version, held, found, files = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        raise UsageError(f"{named}: {python} does not answer as Python 3.8 or newer does") from None
+    for package in ("torch", "tilelang"):
+        if not found[package]:
+            raise UsageError(f"{named}: {python} has no {package}; install it there, or name another environment")
+    there = {str(canonicalize_name(name)): str(version) for name, version in held.items()}
+    here = {str(canonicalize_name(each.name)): each.version for each in reversed(_here())}
+    names = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
+    moved = {name: (there.get(name), here.get(name)) for name in names}
+    key = repr((str(python), version, sorted(there.items()), files))
+    return PythonEnvironment(named, python, version, there, moved, hashlib.sha256(key.encode()).hexdigest())
+
+
+def _here() -> list[metadata.Distribution]:
+    """Of several of one name Python takes the first; some left over from an update have no name."""
+    return [each for each in metadata.distributions() if each.name]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Two commands that want the same layer install it once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,133 @@
+"""Environments: what words name, a layer over the running one from a small index, and one line for what fails."""
+
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from harness.catalog.tree import Tree
+from harness.errors import UsageError
+from harness.extras.versus.environment import PythonEnvironment, environment, pair, releases
+
+
+def wheel(folder: Path, version: str, requires_python: str = ">=3.8") -> Path:
+    """A release of tabulate that says who it is."""
+    info = f"tabulate-{version}.dist-info"
+    file = folder / f"tabulate-{version}-py3-none-any.whl"
+    needs = f"Requires-Python: {requires_python}\n"
+    with zipfile.ZipFile(file, "w") as held:
+        held.writestr("tabulate/__init__.py", f"__version__ = '{version}'\n")
+        held.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tabulate\nVersion: {version}\n{needs}")
+        held.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        held.writestr(f"{info}/RECORD", "")
+    return file
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package index with tabulate 0.0.1 and 0.0.2, and 0.0.3 for a Python that is gone."""
+    folder = tmp_path_factory.mktemp("index") / "tabulate"
+    folder.mkdir()
+    needs = {"0.0.1": ">=3.8", "0.0.2": ">=3.8", "0.0.3": "<3"}
+    files = [(wheel(folder, version, needed).name, needed) for version, needed in needs.items()]
+    links = (f'<a href="{name}" data-requires-python="{each.replace("<", "&lt;")}">{name}</a>' for name, each in files)
+    (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>")
+    return folder.parent
+
+
+@pytest.fixture(autouse=True)
+def only_this_index(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:
+    for name, value in {"CONFIG_FILE": "/dev/null", "INDEX_URL": index.as_uri(), "FIND_LINKS": ""}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+
+
+@pytest.fixture(scope="module")
+def layer_tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return Tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture
+def layer(layer_tree: Tree) -> PythonEnvironment:
+    return environment(layer_tree, "tabulate==0.0.1")
+
+
+def test_a_layer_changes_what_was_named_and_nothing_else(layer_tree: Tree, layer: PythonEnvironment) -> None:
+    assert layer.moved == {"tabulate": ("0.0.1", metadata.version("tabulate"))}
+    code = "import tabulate, numpy; print(tabulate.__version__, numpy.__version__)"
+    said = subprocess.run([layer.python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert said == ["0.0.1", metadata.version("numpy")]
+    assert layer.python.is_relative_to(layer_tree.root / ".cache")
+    assert (layer.tilelang, layer.torch) == (metadata.version("tilelang"), metadata.version("torch"))
+
+
+def test_a_layer_is_built_once(layer_tree: Tree, layer: PythonEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "file:///nowhere")
+    again = environment(layer_tree, " tabulate == 0.0.1 ")
+    assert (again.python, again.sha256) == (layer.python, layer.sha256)
+
+
+def test_what_is_there_needs_no_layer(layer_tree: Tree) -> None:
+    running = environment(layer_tree, f"tilelang=={metadata.version('tilelang')}")
+    assert running.python == Path(sys.executable)
+    assert running.moved == {}
+
+
+def test_an_environment_has_a_cache_of_its_own(layer_tree: Tree, layer: PythonEnvironment) -> None:
+    running = environment(layer_tree, ".")
+    caches = {each.variables(layer_tree)["TILELANG_CACHE_DIR"] for each in (layer, running)}
+    assert len(caches) == 2
+
+
+def test_releases_are_in_order_and_for_this_python() -> None:
+    assert [str(each) for each in releases("tabulate")] == ["0.0.1", "0.0.2"]
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("tabulate==0.7", r"finds no tabulate==0\.7: it does not exist, .*newest that install are 0\.0\.1, 0\.0\.2"),
+        ("tabulate==0.0.3", r"finds no tabulate==0\.0\.3: it needs Python <3;"),
+        ("absent-package==1", "no release of absent-package==1"),
+        ("tabulate>=0.0.1", "names no environment"),
+        ("a b", "names no environment"),
+        ("absent.whl", "there is no wheel absent.whl"),
+    ],
+)
+def test_one_line_for_what_cannot_be(tree: Tree, named: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        environment(tree, named)
+    assert "\n" not in str(caught.value)
+    assert not [each for each in tree.root.glob(".cache/environments/*") if each.is_dir()]
+
+
+def test_a_wheel_of_another_machine_is_refused(tree: Tree, tmp_path: Path) -> None:
+    strange = wheel(tmp_path, "1.0").rename(tmp_path / "tabulate-1.0-cp27-cp27m-win32.whl")
+    with pytest.raises(UsageError, match="not a supported wheel on this platform"):
+        environment(tree, str(strange))
+
+
+def test_a_path_must_answer_as_python(tree: Tree, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no bin/python"):
+        environment(tree, str(tmp_path))
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\necho hello\n")
+    script.chmod(0o755)
+    with pytest.raises(UsageError, match="does not answer as Python"):
+        environment(tree, str(script))
+
+
+def test_an_interpreter_needs_torch_and_tilelang(tree: Tree, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    with pytest.raises(UsageError, match="has no torch; install it there"):
+        environment(tree, str(bare))
+
+
+def test_two_names_of_one_environment_are_refused(tree: Tree) -> None:
+    with pytest.raises(UsageError, match="are the same environment"):
+        pair(tree, sys.prefix, ".")
