@@ -24,6 +24,7 @@ FILES: Final = {
     "tilelang/logs/<shape_key>/<model>/results.jsonl": (Record, "one outcome of an iteration"),
     "tilelang/logs/<shape_key>/<model>/sustained.jsonl": (SustainedRecord, "one outcome at the power limit"),
     "tilelang/logs/<shape_key>/<model>/builds.jsonl": (BuildRecord, "one build, with what the compilers said"),
+    "tilelang/logs/<shape_key>/<model>/rebuilds.jsonl": (BuildRecord, "one build of code that builds.jsonl holds"),
     "tilelang/logs/<shape_key>/<model>/profiles.jsonl": (ProfileRecord, "one profile, with its bound and its ideas"),
     "tilelang/logs/<shape_key>/<model>/tuning.jsonl": (TuningTrial, "one candidate of a search, on one rung"),
     "tilelang/logs/<shape_key>/<model>/picks.jsonl": (Pick, "one winner of a search"),

@@ -210,6 +210,10 @@ class Tree:
     def builds(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("builds.jsonl")
 
+    def rebuilds(self, gpu: str, shape_key: str, model: str) -> Path:
+        """Builds that gave code which ``builds`` already holds; git ignores them."""
+        return self.builds(gpu, shape_key, model).with_name("rebuilds.jsonl")
+
     def sustained(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("sustained.jsonl")
 

@@ -75,7 +75,7 @@ def build(
     results = _carry_out(chosen, Stage.BUILD, how, traceback)
     rows = tuple(report.row(record) for record in results.records)
     told = _reply(results)
-    kept = f"; new builds are kept in builds.jsonl under tuning/{rows[0].gpu}/" if len(rows) > results.reused else ""
+    kept = f"; new code is kept in builds.jsonl under tuning/{rows[0].gpu}/" if len(rows) > results.reused else ""
     return Reply(
         BuildData(rows, results.reused),
         lambda: f"{report.tables(rows)}\n{told.text()}{kept}",

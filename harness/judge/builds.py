@@ -25,7 +25,8 @@ ATTEMPT: Final = (*REPEATABLE, Cause.LOAD, Cause.TIMEOUT, Cause.CRASH, Cause.OUT
 def known(candidate: Candidate) -> BuildRecord | None:
     """The newest record of the same source, architecture and compilers, if a build would repeat it."""
     key = _key(candidate)
-    newest = next((each for each in reversed(_history(candidate)) if _same(each, key)), None)
+    again, _ = read(_rebuilds(Tree(candidate.root), candidate.iteration), BuildRecord)
+    newest = next((each for each in reversed((*_history(candidate), *again)) if _same(each, key)), None)
     if newest is None or newest.status is Status.PASSED:
         return newest
     repeats = newest.cause in REPEATABLE and newest.judge_sha256 == candidate.judge_sha256
@@ -78,8 +79,10 @@ def keep(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> tuple
 
 
 def _record(tree: Tree, candidate: Candidate, rejection: Rejection | None) -> BuildRecord:
+    """Append the record. Known code that was only built is no news, and goes to a file that git ignores."""
     iteration = candidate.iteration
-    path = _path(tree, iteration)
+    repeats = rejection is None and not candidate.launches and _holds_code(candidate)
+    path = (_rebuilds if repeats else _path)(tree, iteration)
 
     def make() -> BuildRecord:
         taken = sum(each.attempt is not None for each in read(path, BuildRecord)[0])
@@ -109,12 +112,33 @@ def failed_sources(history: Iterable[BuildRecord], number: int) -> set[tuple[str
     return failed
 
 
+def _holds_code(candidate: Candidate) -> bool:
+    """Whether the same compilers gave the same code for this iteration before.
+
+    TileLang's generated text differs from build to build, so that of a GPU's kernel is told by its evidence too.
+    """
+    made = candidate.build
+    key = {name: value for name, value in _key(candidate).items() if not name.endswith("_sha256")}
+    known = (
+        each.build for each in _history(candidate) if each.number == candidate.iteration.number and _same(each, key)
+    )
+    return made is not None and any(
+        each.generated_sha256 == made.generated_sha256
+        or (each.kernels is not None and (each.kernels, each.warnings) == (made.kernels, made.warnings))
+        for each in filter(None, known)
+    )
+
+
 def _history(candidate: Candidate) -> list[BuildRecord]:
     return read(_path(Tree(candidate.root), candidate.iteration), BuildRecord)[0]
 
 
 def _path(tree: Tree, iteration: Iteration) -> Path:
     return tree.builds(iteration.gpu, iteration.shape_key, iteration.model)
+
+
+def _rebuilds(tree: Tree, iteration: Iteration) -> Path:
+    return tree.rebuilds(iteration.gpu, iteration.shape_key, iteration.model)
 
 
 def _key(candidate: Candidate) -> dict[str, Any]:
@@ -133,8 +157,9 @@ def _key(candidate: Candidate) -> dict[str, Any]:
 
 
 def _same(record: BuildRecord, key: dict[str, Any]) -> bool:
-    """Whether a record answers this key; one with counted instructions serves a machine that cannot count them."""
-    return all(getattr(record, name) == value for name, value in key.items() if name != "disassembler" or value)
+    """Whether a record answers this key. Counted instructions do not depend on which disassembler counted them."""
+    counted = bool(record.disassembler) or not key["disassembler"]
+    return counted and all(getattr(record, name) == value for name, value in key.items() if name != "disassembler")
 
 
 @cache

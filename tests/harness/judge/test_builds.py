@@ -12,7 +12,7 @@ from harness.evidence.toolchain import Tool, Toolchain
 from harness.judge import builds
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.records.base import Cause, Stage, Status
-from harness.records.builds import Build, BuildRecord
+from harness.records.builds import Build, BuildRecord, KernelEvidence
 from harness.records.store import read
 
 SHAPE = "matmul_bf16fp32_512x512x512"
@@ -106,15 +106,42 @@ def test_what_is_recorded_answers_for_the_same_source_and_the_same_compilers(
     assert known is not None
     assert known.build == Build(1.0, "hash", 10)
     assert builds.known(candidate(tree, "b")) is None
-    for changed in (
-        Toolchain(Tool(Path("nvcc"), "13.5.37"), TOOLS.cuobjdump, "g++"),
-        Toolchain(TOOLS.nvcc, Tool(Path("cuobjdump"), "14.0.1"), "g++"),
-    ):
-        monkeypatch.setattr(toolchain, "find", lambda changed=changed: changed)
-        assert builds.known(candidate(tree, "a")) is None
-    # a machine without a disassembler would only know less
+    monkeypatch.setattr(toolchain, "find", lambda: Toolchain(Tool(Path("nvcc"), "13.5.37"), TOOLS.cuobjdump, "g++"))
+    assert builds.known(candidate(tree, "a")) is None
+    # another disassembler counts the same code, and a machine without one would only know less
+    for disassembler in (Tool(Path("cuobjdump"), "14.0.1"), None):
+        monkeypatch.setattr(toolchain, "find", lambda found=disassembler: Toolchain(TOOLS.nvcc, found, "g++"))
+        assert builds.known(candidate(tree, "a")) is not None
+
+
+def test_a_build_without_counted_instructions_does_not_answer_where_they_can_be_counted(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(toolchain, "find", lambda: Toolchain(TOOLS.nvcc, None, "g++"))
-    assert builds.known(candidate(tree, "a")) is not None
+    builds.keep(tree, candidate(tree, "a", build=Build(1.0, "hash", 10)), None)
+    monkeypatch.setattr(toolchain, "find", lambda: TOOLS)
+    assert builds.known(candidate(tree, "a")) is None
+
+
+def test_known_code_that_was_only_built_is_kept_beside_the_records_that_git_tracks(tree: Tree) -> None:
+    def keep(source: str, made: Build, name: str = "iter001_idea", launches: bool = False) -> None:
+        entered = candidate(tree, source, name, build=made)
+        entered.launches = launches
+        assert builds.keep(tree, entered, None) == (None, None)
+
+    def kept() -> list[tuple[str, float]]:
+        return [(each.iteration, each.build.seconds) for each in recorded(tree) if each.build]
+
+    evidence = (KernelEvidence("main_kernel", (132, 1, 1), 384, (1, 1, 1), 229376, registers=168),)
+    keep("a", Build(1.0, "hash", 10, kernels=evidence))
+    keep("b", Build(2.0, "hash", 10))  # the same text of another source
+    keep("c", Build(3.0, "renamed", 10, kernels=evidence))  # another text with the same evidence
+    assert kept() == [("iter001_idea", 1.0)]
+    assert builds.known(candidate(tree, "c")).build.seconds == 3.0  # and is not built again
+    keep("d", Build(4.0, "text", 10))  # another code
+    keep("a", Build(5.0, "hash", 10, kernels=evidence), name="iter002_other")  # another iteration
+    keep("e", Build(6.0, "hash", 10), launches=True)  # a row of the board needs its build
+    assert kept() == [("iter001_idea", 1.0), ("iter001_idea", 4.0), ("iter002_other", 5.0), ("iter001_idea", 6.0)]
 
 
 @pytest.mark.parametrize(
