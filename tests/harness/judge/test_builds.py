@@ -137,7 +137,10 @@ def test_known_code_that_was_only_built_is_kept_beside_the_records_that_git_trac
     keep("b", Build(2.0, "hash", 10))  # the same text of another source
     keep("c", Build(3.0, "renamed", 10, kernels=evidence))  # another text with the same evidence
     assert kept() == [("iter001_idea", 1.0)]
-    assert builds.known(candidate(tree, "c")).build.seconds == 3.0  # and is not built again
+    known = builds.known(candidate(tree, "c"))  # and is not built again
+    assert known is not None
+    assert known.build is not None
+    assert known.build.seconds == 3.0
     keep("d", Build(4.0, "text", 10))  # another code
     keep("a", Build(5.0, "hash", 10, kernels=evidence), name="iter002_other")  # another iteration
     keep("e", Build(6.0, "hash", 10), launches=True)  # a row of the board needs its build
