@@ -6,7 +6,7 @@ The contract is hygiene, not security: it keeps a ladder readable and pinned. Th
 import ast
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from harness.catalog import names
 from harness.catalog.tree import Iteration
@@ -241,6 +241,21 @@ def constant(module: ast.Module, name: str) -> ast.expr | None:
         if name in _targets(node):
             return _assigned(node, name)
     return None
+
+
+def levers(module: ast.Module) -> dict[str, Any] | None:
+    """The values that CONFIG pins; None if it is not a dict of literals, or there is none."""
+    value = constant(module, "CONFIG")
+    try:
+        return None if value is None else {name: ast.literal_eval(each) for name, each in _items(value)}
+    except (ValueError, Breach):
+        return None
+
+
+def literals(module: ast.Module) -> set[tuple[str, str]]:
+    """Keyword arguments of all calls that are literals: their names and values, as Python writes them."""
+    keywords = (each for node in ast.walk(module) if isinstance(node, ast.Call) for each in node.keywords)
+    return {(each.arg, repr(ast.literal_eval(each.value))) for each in keywords if each.arg and is_literal(each.value)}
 
 
 def _targets(node: ast.stmt) -> list[str]:

@@ -35,11 +35,15 @@ class Confined(Message, frozen=True):
 
 
 class Built(Message, frozen=True):
-    """The kernel compiled; ``tensors`` are its parameters (shape, dtype). Both are None for a plain callable."""
+    """The kernel compiled; ``tensors`` are its parameters (shape, dtype). Both are None for a plain callable.
+
+    ``unpinned`` is the complaint about levers that differ from CONFIG, here and in Inspected; empty if none does.
+    """
 
     seconds: float
     tensors: tuple[tuple[tuple[int, ...], str], ...] | None
     compilation: Compilation | None = None
+    unpinned: str = ""
 
 
 class Broken(Message, frozen=True):
@@ -103,6 +107,7 @@ class Inspected(Message, frozen=True):
     of_two: int
     compiled: tuple[str, ...]
     operators: tuple[str, ...]
+    unpinned: str = ""
 
 
 # parent -> referee

@@ -15,11 +15,12 @@ from harness.catalog.opponents import OpponentEntry
 from harness.evidence import evidence, toolchain
 from harness.judge import builds, contract, fault_attribution, plausibility
 from harness.judge.candidate import Candidate, Rejection
+from harness.judge.facts.compilation import other_threads
 from harness.judge.facts.launchability import does_not_fit
 from harness.judge.facts.signature import mismatch
 from harness.judge.measuring import measurements
 from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
-from harness.judge.places import NAMED, UserCode, stacked
+from harness.judge.places import NAMED, UserCode, parsed, stacked
 from harness.judge.processes import BaselineProcess, Contestant, Ended, OpponentProcess
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
@@ -63,6 +64,8 @@ def build(candidate: Candidate) -> Candidate:
         return candidate
     built = _built(candidate)
     candidate.build = _evidence(candidate, built, known)
+    pinned = contract.levers(parsed(candidate.iteration.path)) or {}
+    _reject(Cause.NOT_PINNED, built.unpinned or other_threads(built.compilation, pinned.get("threads")))
     if built.tensors is not None:
         _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
     return candidate
@@ -169,6 +172,7 @@ def bench(candidate: Candidate) -> Candidate:
             measurement, baseline_alone_ms=alone.time_ms, baseline_alone_late_ms=round(alone.late_ms, 4)
         )
         _reject(Cause.SABOTAGE, plausibility.baseline(measurement))
+        _reject(Cause.CLOCK, plausibility.time(measurement, candidate.gpu))
     if candidate.hashes_now() != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")
     return candidate

@@ -60,7 +60,7 @@ class UserCode:
 
     def result(self) -> CodeLine:
         """The function that ``build`` returns, else what it returns, else the file's first line."""
-        module = _parsed(self.own)
+        module = parsed(self.own)
         functions = {each.name: each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)}
         build = functions.get("build")
         returned = [each for each in _own_statements(build) if isinstance(each, ast.Return)] if build else []
@@ -79,7 +79,7 @@ class UserCode:
         files = (self.own, *families(self.root, self.own))
         for word in words:
             for path in files:
-                lines = [line for line, name in _names(_parsed(path)) if name == word or f" {word} " in f" {name} "]
+                lines = [line for line, name in _names(parsed(path)) if name == word or f" {word} " in f" {name} "]
                 if lines:
                     return CodeLine(path, min(lines), self.root)
         return None
@@ -105,7 +105,8 @@ def _names(module: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
 
 
-def _parsed(path: Path) -> ast.Module:
+def parsed(path: Path) -> ast.Module:
+    """A source's module, empty where the file cannot be read or parsed."""
     try:
         return ast.parse(_text(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -28,10 +28,17 @@ def speed(time_ms: float, problem: Problem, gpu: Gpu) -> str | None:
 
 
 def time(measured: Measurement, gpu: Gpu) -> str | None:
-    """The complaint if the referee's clock contradicts the contestant's more than it contradicts the baseline's."""
+    """The complaint if the referee's clock contradicts the contestant's more than it contradicts the baseline's.
+
+    A contestant can make the baseline late; how late it is alone, once that is known, bounds what it gains so.
+    """
     assert measured.late_ms is not None and measured.baseline_late_ms is not None
     allowed = rules_of(gpu).lateness
-    over_ms = measured.late_ms - min(max(0.0, measured.baseline_late_ms), allowed.most_ms)
+    most_ms, alone_ms = allowed.most_ms, measured.baseline_alone_late_ms
+    if alone_ms is not None:
+        baseline_block_ms = measured.baseline_ms * measured.baseline_launches
+        most_ms = min(most_ms, max(0.0, alone_ms) + allowed.beside_ms + allowed.of_block * baseline_block_ms)
+    over_ms = measured.late_ms - min(max(0.0, measured.baseline_late_ms), most_ms)
     block_ms = measured.time_ms * measured.launches
     if over_ms <= allowed.ms + allowed.of_block * block_ms + allowed.of_lead_in * measured.time_ms:
         return None

@@ -58,6 +58,7 @@ class Cause(StrEnum):
     WRONG_RESULT = "wrong_result"
     INPUT_CHANGED = "input_changed"
     FOREIGN_KERNEL = "foreign_kernel"
+    NOT_PINNED = "not_pinned"  # a kernel was made with other levers than CONFIG says
     CLOCK = "clock"
     SABOTAGE = "sabotage"
     ROOFLINE = "roofline"

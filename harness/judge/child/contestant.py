@@ -4,6 +4,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter  # bound before the iteration can patch it
@@ -17,6 +18,7 @@ from harness.judge.child.brief import Brief
 from harness.judge.child.failure import failed
 from harness.judge.child.inputs import inputs
 from harness.judge.child.kernel import Kernel, build_kernel
+from harness.judge.child.levers import Levers
 from harness.judge.child.serve import serve
 from harness.judge.child.setup import set_up_contestant
 from harness.judge.facts.problem import Problem
@@ -36,19 +38,23 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     started = perf_counter()
     cause = Cause.LOAD
     try:
-        build = _opponent(brief) if brief.opponent else load(brief.path).build
+        levers = Levers(brief.path)
+        module = None if brief.opponent else load(brief.path)
+        build = _opponent(brief) if module is None else module.build
         cause = Cause.COMPILE
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
-        kernel = build_kernel(build, brief.problem, brief.gpu, device)
-        if brief.opponent:
+        kernel = replace(build_kernel(build, brief.problem, brief.gpu, device), unpinned=levers.complaint)
+        if module is None:
             _rehearse(kernel, brief.problem, device)
+        else:
+            levers.note_config(module)
     except MemoryError as error:
         send(parent, failed(error, Cause.OUT_OF_MEMORY, brief, "out of host memory while building"))
         return None
     except BaseException as error:
         send(parent, failed(error, cause, brief))
         return None
-    send(parent, Built(perf_counter() - started, kernel.signature, kernel.compilation))
+    send(parent, Built(perf_counter() - started, kernel.signature, kernel.compilation, levers.complaint()))
     return kernel
 
 

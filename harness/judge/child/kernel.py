@@ -28,13 +28,15 @@ class Kernel:
     """A launchable kernel; ``signature`` is (shape, dtype) of inputs and output, None for a plain callable.
 
     The parent reads the build evidence from ``compilation``, which is None if nothing was compiled.
-    ``writing`` launches with an output that is written, where ``launch`` only returns one.
+    ``writing`` launches with an output that is written, where ``launch`` only returns one. ``unpinned`` gives the
+    complaint about levers that CONFIG does not pin, empty if there is none.
     """
 
     launch: LaunchCall
     signature: Signature | None
     compilation: Compilation | None
     writing: LaunchCall | None = None
+    unpinned: Callable[[], str] = str
 
 
 def target_of(gpu: Gpu) -> Any:

@@ -129,9 +129,12 @@ class _Bench:
             if complaint(trial) is not None:
                 return Verified(tuple(found))
         if not order.library:
-            wrong = complaint_of_launches(side.inspect(), cpu=self.gpu.is_cpu)
+            inspected = side.inspect()
+            wrong = complaint_of_launches(inspected, cpu=self.gpu.is_cpu)
             if wrong is not None:
                 raise Out(Cause.FOREIGN_KERNEL, wrong)
+            if inspected.unpinned:  # by a kernel that is made at its first call
+                raise Out(Cause.NOT_PINNED, inspected.unpinned)
         return Verified(tuple(found))
 
     def _verify_baseline(self, contents: Contents) -> None:

@@ -4,6 +4,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 
 import torch
+from msgspec.structs import replace
 
 from harness.judge.child.arena import receive_arena
 from harness.judge.child.brief import Brief
@@ -52,7 +53,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
                 libraries = libraries or (loaded() if ran else {})
                 answer = Ready(libraries)
             elif isinstance(order, Inspect):
-                answer = inspect(calls, cpu=brief.gpu.is_cpu)
+                answer = replace(inspect(calls, cpu=brief.gpu.is_cpu), unpinned=kernel.unpinned())
             else:
                 assert clock is not None, "Run before Prepare"
                 answer = Ran(clock.run(order.repetitions))

@@ -36,6 +36,15 @@ def test_a_block_is_not_later_than_the_baselines(late_ms: float, baseline_late_m
     assert (plausibility.time(made, H200) is None) is believed
 
 
+@pytest.mark.parametrize(("alone_ms", "believed"), [(1.0, True), (0.85, False), (None, True), (-1.0, False)])
+def test_a_baseline_counts_as_late_up_to_what_it_is_alone(alone_ms: float | None, believed: bool) -> None:
+    late = dict(
+        late_ms=1.5, baseline_late_ms=1.4, baseline_alone_late_ms=alone_ms
+    )  # 0.3, 0.05 and 0.2 more are allowed
+    made = measurement(1, 1, time_ms=0.18, launches=28, baseline_ms=0.2, baseline_launches=25, **late)
+    assert (plausibility.time(made, H200) is None) is believed
+
+
 def test_a_tenth_shaved_off_a_block_is_seen_on_a_gpu() -> None:
     made = measurement(1, 1, time_ms=0.18 * 0.9, launches=28, late_ms=0.7 + 28 * 0.18 * 0.1, baseline_late_ms=0.7)
     said = plausibility.time(made, H200)

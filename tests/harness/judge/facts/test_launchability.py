@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.judge.facts.architectures import limits
-from harness.judge.facts.compilation import Compilation, Launch
+from harness.judge.facts.compilation import Compilation, Launch, other_threads
 from harness.judge.facts.launchability import Footprint, does_not_fit, refusals
 from harness.judge.facts.ptxas import Usage
 
@@ -38,6 +38,14 @@ def test_a_launch_is_refused_just_above_a_limit(launch: dict[str, Any], register
     refused = refusals(Footprint(changed, "sm_90a", limits("sm_90a"), Usage(registers, 0, 0, 0, 1024, 1)))
     assert len(refused) == (says is not None)
     assert says is None or says in refused[0]
+
+
+@pytest.mark.parametrize(("pinned", "agrees"), [(384, True), (256, True), (128, False), (512, False), (None, True)])
+def test_a_block_has_the_threads_that_config_pins_or_a_warp_group_more(pinned: int | None, agrees: bool) -> None:
+    said = other_threads(Compilation("", (LAUNCH,)), pinned)
+    assert (said is None) is agrees
+    assert agrees or said == f"CONFIG pins threads={pinned}, and a block of the compiled kernel has 384"
+    assert other_threads(None, pinned) is None
 
 
 def test_the_kernel_that_cannot_be_launched_is_named() -> None:

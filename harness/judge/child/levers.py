@@ -1,0 +1,158 @@
+"""The levers that an iteration's kernels are made with, noted while its code runs, and held to its CONFIG.
+
+It runs in the contestant. It notes the arguments of a family's function that makes a program, and of the file's own jit
+functions. It also notes the closures of the kernels that the file defines.
+"""
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import tilelang
+from tilelang import tvm
+from tilelang.jit import JITImpl
+from tilelang.language.eager import builder
+
+from harness.judge.contract import TUNING_NAME, levers, literals
+from harness.judge.facts.hashes import FAMILIES
+from harness.judge.facts.import_reader import Imported, imports
+from harness.judge.facts.program import Program
+from harness.judge.places import parsed
+
+_MADE = (Program, tvm.tirx.PrimFunc, tilelang.JITKernel, JITImpl)
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Levers:
+    """Notes of one file; without a CONFIG of literals there are none."""
+
+    def __init__(self, path: Path) -> None:
+        module = parsed(path)
+        self._file = str(path)
+        self._pinned = levers(module)
+        self._literals = literals(module)
+        self._depth = 0
+        self._heard: set[Callable[..., Any]] = set()
+        self._differences: dict[str, str] = {}
+        if self._pinned is not None:
+            self._listen(module)
+
+    def complaint(self) -> str:
+        """Where the kernels were made with something else than CONFIG says; empty if nowhere."""
+        return "; ".join(self._differences.values())
+
+    def note_config(self, module: ModuleType) -> None:
+        """Compare CONFIG as it is now."""
+        config = getattr(module, "CONFIG", None)
+        if self._pinned is not None and isinstance(config, Mapping):
+            self._note("CONFIG as the file left it", config)
+            self._note("CONFIG as the file left it", dict.fromkeys(self._pinned.keys() - config.keys(), "nothing"))
+            self._note_added("CONFIG as the file left it", config)
+
+    def _listen(self, module: ast.Module) -> None:
+        for each in imports(module):
+            if each.module[0] == FAMILIES:
+                with suppress(Exception):  # the file's own import fails too, and says where
+                    self._hear(import_module(each.dotted), each)
+        mutate, get_tir = builder.mutate, JITImpl.get_tir
+
+        def noting_mutate(function: Any) -> Any:
+            if function.__code__.co_filename == self._file:
+                self._note(f"the kernel {function.__name__}", _closure(function))
+            return mutate(function)
+
+        def noting_get_tir(jit: Any, *args: Any, **kwargs: Any) -> Any:
+            function = getattr(jit.func, "orig_func", None)
+            if function is not None and function.__code__.co_filename == self._file:
+                self._note(f"{function.__name__}(…)", _arguments(jit.signature, args, kwargs))
+            return get_tir(jit, *args, **kwargs)
+
+        builder.mutate = noting_mutate
+        JITImpl.get_tir = noting_get_tir
+
+    def _hear(self, module: ModuleType, imported: Imported) -> None:
+        """Put a noting function in the place of a family's: of the named one, or of all that a module has."""
+        names = [imported.name or "*"]
+        if names != ["*"] and not hasattr(module, names[0]):
+            module, names = import_module(imported.full), ["*"]
+        elif isinstance(found := getattr(module, names[0], None), ModuleType):
+            module, names = found, ["*"]
+        for each in list(vars(module)) if names == ["*"] else names:
+            function = getattr(module, each)
+            if not isinstance(function, FunctionType) or function in self._heard:
+                continue
+            if function.__module__.partition(".")[0] == FAMILIES:
+                noting = self._noting(function)
+                self._heard.add(noting)
+                setattr(module, each, noting)
+
+    def _noting(self, function: FunctionType) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            self._depth += 1
+            try:
+                made = function(*args, **kwargs)
+            finally:
+                self._depth -= 1
+            if not self._depth and isinstance(made, _MADE):  # not what one family asks of another
+                arguments = _arguments(signature, args, kwargs)
+                self._note(f"{function.__name__}(…)", arguments)
+                defaults = {name: each.default for name, each in signature.parameters.items()}
+                given = {name: each for name, each in arguments.items() if _text(each) != _text(defaults.get(name))}
+                self._note_added(f"{function.__name__}(…)", given)
+            return made
+
+        del noting.__wrapped__
+        return noting
+
+    def _note(self, where: str, values: Mapping[str, Any]) -> None:
+        pinned = self._pinned or {}
+        for name, value in values.items():
+            if name in pinned and _is_plain(value) and _text(value) != _text(pinned[name]):
+                self._differences.setdefault(name, f"CONFIG pins {name}={pinned[name]!r}, and {where} has {value!r}")
+
+    def _note_added(self, where: str, values: Mapping[str, Any]) -> None:
+        """Levers that neither CONFIG nor a literal of the source gives."""
+        for name, value in values.items():
+            known = name in (self._pinned or {}) or (name, _text(value)) in self._literals
+            if not known and TUNING_NAME.fullmatch(name) and _is_plain(value):
+                self._differences.setdefault(name, f"{where} has {name}={value!r}, which CONFIG does not pin")
+
+
+def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, those of ``**`` too; none if they do not fit."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return {}
+    bound.apply_defaults()
+    stars = (each.name for each in signature.parameters.values() if each.kind is each.VAR_KEYWORD)
+    more: dict[str, Any] = bound.arguments.pop(next(stars, ""), {})
+    return {**bound.arguments, **more}
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    return dict(_cells(function))
+
+
+def _cells(function: Any) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):  # not yet bound
+            yield name, cell.cell_contents
+
+
+def _is_plain(value: object) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else None
+    return isinstance(value, _PLAIN) if parts is None else all(map(_is_plain, parts))
+
+
+def _text(value: object) -> str:
+    return repr(tuple(value)) if isinstance(value, list) else repr(value)
