@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -18,39 +19,39 @@ CHECKOUT: Final = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A library call that takes the problem's inputs and writes its output: ``baseline(a, b, out)``.
+    """A library call that takes the problem's inputs and writes its outputs: ``baseline(a, b, out)``.
 
-    ``returns`` marks a call that can only return its output. The baseline is then timed without a copy, while iter000
-    copies the result, and so is slower by the time of a copy.
+    ``returns`` marks a call that can only return its outputs, the last ``outputs`` tensors of a launch. The baseline is
+    then timed without a copy, while iter000 copies the results, and so is slower by the time of a copy.
     """
 
     name: str
-    call: Callable[..., torch.Tensor | None]
+    call: Callable[..., Any]
     returns: bool = False
+    outputs: int = 1
 
     def __call__(self, *tensors: torch.Tensor) -> None:
+        made = self.alone(*tensors)
         if self.returns:
-            tensors[-1].copy_(self._made(*tensors))
-        else:
-            self.call(*tensors)
+            results = [made] if isinstance(made, torch.Tensor) else made
+            for output, result in zip(tensors[len(tensors) - self.outputs :], results, strict=True):
+                output.copy_(result)
 
-    def alone(self, *tensors: torch.Tensor) -> None:
-        """The call as a user makes it, without a copy of its output."""
-        self.call(*(tensors[:-1] if self.returns else tensors))
-
-    def _made(self, *tensors: torch.Tensor) -> torch.Tensor:
-        result = self.call(*tensors[:-1])
-        assert result is not None
-        return result
+    def alone(self, *tensors: torch.Tensor) -> Any:
+        """The call as a user makes it, without copies of its outputs."""
+        return self.call(*(tensors[: len(tensors) - self.outputs] if self.returns else tensors))
 
 
 def library(problem: Problem) -> Baseline:
     """The function named like the problem's operator. Raises UsageError if no module here has one.
 
-    A function without a parameter ``out`` returns its output.
+    A function without a parameter ``out``, or one named like an output, returns its outputs. It takes the problem's
+    scalars by name.
     """
     module = baseline_module(CHECKOUT, problem.operator)
     if module is None:
         raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/")
-    call: Callable[..., torch.Tensor | None] = getattr(import_module(f"baselines.{module.stem}"), problem.operator)
-    return Baseline(baseline_name(module), call, returns="out" not in signature(call).parameters)
+    call: Callable[..., Any] = getattr(import_module(f"baselines.{module.stem}"), problem.operator)
+    returns = {"out", *problem.output_names}.isdisjoint(signature(call).parameters)
+    outputs = len(problem.tensors) - len(problem.inputs)
+    return Baseline(baseline_name(module), partial(call, **problem.scalars), returns, outputs)

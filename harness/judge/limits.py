@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from harness.judge.facts.dtypes import NARROW_FLOATS
 from harness.judge.facts.operator import OUTPUT_SCALE
 from harness.judge.facts.problem import Problem
 from harness.records.results import Trial
@@ -19,24 +20,31 @@ class ErrorLimits:
     rel: float
 
 
-def limits(problem: Problem) -> ErrorLimits:
-    """The largest |error| and the largest ‖C-R‖/‖R‖ of a right result.
+def limits(problem: Problem, output: int = 0) -> ErrorLimits:
+    """The largest |error| and the largest ‖C-R‖/‖R‖ of a right output of floats.
 
     Rounding to the output's dtype leaves a relative RMS error of about 0.43 unit roundoffs (uniform in a binade); the
     limit is 1.5 times that. Independent roundings add up by their squares. Summing K terms adds at most about sqrt(K)
     roundoffs of the accumulator (Higham, "Accuracy and Stability of Numerical Algorithms", section 2.8), granted four
     times.
     """
-    accumulator = FP8_ROUNDOFF if problem.input == "float8_e4m3fn" else UNIT_ROUNDOFF[problem.accumulator]
-    rounding = 1.5 * 0.43 * UNIT_ROUNDOFF[problem.output] * math.sqrt(problem.roundings)
-    summing = 4 * math.sqrt(problem.terms) * accumulator
-    if problem.input == "float8_e4m3fn":
+    narrow = problem.input in NARROW_FLOATS
+    accumulator = FP8_ROUNDOFF if narrow else UNIT_ROUNDOFF["float32"]
+    _, dtype = problem.outputs[output]
+    rounding = 1.5 * 0.43 * UNIT_ROUNDOFF[dtype] * math.sqrt(problem.roundings_of(output))
+    summing = 4 * math.sqrt(problem.terms_of(output)) * accumulator
+    if narrow:
         summing = 4 * accumulator  # relative to the running sum, which scaling keeps near the output's size
-    return ErrorLimits(MAX_ABS_LIMIT[problem.output], rounding + summing)
+    return ErrorLimits(MAX_ABS_LIMIT[dtype] * problem.scale_of(output) / OUTPUT_SCALE, rounding + summing)
 
 
 def sketch_limit(problem: Problem) -> float:
-    """The largest difference in a sketch of a right output: rounding errors of N random signs, eight deviations."""
+    """The largest difference in a sketch of a right output: rounding errors of N random signs, eight deviations.
+
+    It is 1 for an operator without a sketch: there differences are shares of the limits.
+    """
+    if not problem.has_sketch:
+        return 1.0
     return 8 / 1.5 * limits(problem).rel * OUTPUT_SCALE * math.sqrt(problem.output_shape[-1])
 
 
@@ -47,7 +55,7 @@ def complaint(trial: Trial) -> str | None:
     if trial.max_abs_limit is None:
         if trial.max_abs_err == 0.0:
             return None
-        return f"{trial.name} trial: small integers must match bit for bit, max_abs_err={trial.max_abs_err:.3g}"
+        return f"{trial.name} trial: it must match bit for bit, max_abs_err={trial.max_abs_err:.3g}"
     if not trial.max_abs_err <= trial.max_abs_limit:  # so written, NaN fails
         return f"{trial.name} trial: max_abs_err={trial.max_abs_err:.3g} is over {trial.max_abs_limit:.3g}"
     if trial.rel_err is None or trial.rel_limit is None or not trial.rel_err <= trial.rel_limit:

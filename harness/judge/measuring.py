@@ -31,12 +31,18 @@ def stopping_rule(candidate: Candidate) -> StoppingRule:
     return NarrowOrSpent(settings.target_half_width, settings.budget_s, settings.min_placements, settings.min_launches)
 
 
+def _worst_of_each(trials: list[Trial]) -> list[Trial]:
+    """The worst trial of each output."""
+    names = dict.fromkeys(trial.name for trial in trials)
+    return [worst([trial for trial in trials if trial.name == name]) for name in names]
+
+
 def measure(candidate: Candidate, rule: StoppingRule) -> Measurement:
     """Measure placement by placement until ``rule`` ends it. Raises Rejection."""
     referee = candidate.referees.seat(candidate.iteration.problem)
     paced: Paced = ask(candidate, referee, Pace(), Paced)
     candidate.libraries = paced.libraries
-    untimed = tuple(trial for trial in candidate.verification if trial.name != "timed")
+    untimed = tuple(trial for trial in candidate.verification if not trial.name.endswith("timed"))
     kept: list[Measured] = []
     trials: list[Trial] = []
     repaced = 0
@@ -47,7 +53,7 @@ def measure(candidate: Candidate, rule: StoppingRule) -> Measurement:
             order = Measure(candidate.settings.rounds_per_placement, next(placements))
             measured: Measured = ask(candidate, referee, order, Measured)
             trials += measured.trials
-            candidate.verification = (*untimed, worst(trials))
+            candidate.verification = (*untimed, *_worst_of_each(trials))
             judge_trials(measured.trials)
             if not measured.blocks:
                 repaced += 1
@@ -57,7 +63,9 @@ def measure(candidate: Candidate, rule: StoppingRule) -> Measurement:
             kept.append(measured)
             candidate.so_far(_progress(kept))
             found = rule(_progress(kept))
-    return _measurement(candidate, found, paced, kept, len(trials), monitor.telemetry())
+    return _measurement(
+        candidate, found, paced, kept, len(trials) // len(candidate.iteration.problem.outputs), monitor.telemetry()
+    )
 
 
 def _progress(kept: list[Measured]) -> Progress:

@@ -58,9 +58,9 @@ class Broken(Message, frozen=True):
 
 
 class Prepare(Message, frozen=True):
-    """Bind one call to each set: byte offsets in the arena of its inputs and, last, its output.
+    """Bind one call to each set: byte offsets in the arena of its inputs and, last, its outputs.
 
-    ``writes`` asks for calls that write the output, even if the timed call of a baseline only returns it.
+    ``writes`` asks for calls that write the outputs, even if the timed call of a baseline only returns them.
     """
 
     sets: tuple[tuple[int, ...], ...]
@@ -206,11 +206,11 @@ class SidePhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PhasePair(Message, frozen=True):
-    """One phase of each side, and the trial of one output that the contestant left."""
+    """One phase of each side, and the trials of what one launch of the contestant left."""
 
     baseline: SidePhase
     contestant: SidePhase
-    trial: Trial
+    trials: tuple[Trial, ...]
 
 
 class BaselineAlone(Message, frozen=True):

@@ -55,7 +55,7 @@ def sustain(candidate: Candidate, paired: Measurement | None, settings: Sustaine
     with PowerMeter(candidate.device) as meter:
         for number in range(1 + most_pairs(settings)):
             answer: PhasePair = ask(candidate, referee, order, PhasePair)
-            judge_trials((answer.trial,))
+            judge_trials(answer.trials)
             if number == 0:
                 continue
             pairs.append((read(answer.baseline), read(answer.contestant)))

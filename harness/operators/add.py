@@ -5,8 +5,8 @@ from harness.operators.elementwise import elementwise
 OPERATOR = elementwise(
     "add",
     ("N",),
-    inputs=lambda dims: (dims, dims),
+    inputs={"x": "N", "y": "N"},
     reference=lambda x, y: x + y,
     signed_sum=lambda inputs, signs: inputs[0] @ signs + inputs[1] @ signs,
-    flops=lambda dims: dims[0],
+    flops="N",
 )

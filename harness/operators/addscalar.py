@@ -5,8 +5,8 @@ from harness.operators.elementwise import elementwise
 OPERATOR = elementwise(
     "addscalar",
     ("N",),
-    inputs=lambda dims: (dims, (1,)),
+    inputs={"x": "N", "scalar": "1"},
     reference=lambda x, scalar: x + scalar,
     signed_sum=lambda inputs, signs: inputs[0] @ signs + inputs[1] * signs.sum(),
-    flops=lambda dims: dims[0],
+    flops="N",
 )

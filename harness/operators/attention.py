@@ -9,32 +9,23 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.judge.facts.operator import OUTPUT_SCALE, Dims, Operator, Shape, Times
+from harness.judge.facts.fills import Normal
+from harness.judge.facts.operator import OUTPUT_SCALE, Input, Operator, Output, Times
 from harness.operators.products import signs_of
 
 SKETCHED_ROWS: Final = 64
 APART: Final = 8.0  # size of the entries of a key in the exact trial
 
 
-def _inputs(dims: Dims) -> tuple[Shape, ...]:
-    batch, heads, groups, tokens, depth, width = dims
-    return (batch, heads, tokens, depth), (batch, groups, tokens, depth), (batch, groups, tokens, width)
-
-
-def _scales(dims: Dims, *, causal: bool) -> tuple[float, ...]:
-    """Scales that give scores of variance 1. The squared weights of a row then sum to about e / keys.
+def _inputs(*, causal: bool) -> dict[str, Input]:
+    """Inputs that give scores of variance 1. The squared weights of a row then sum to about e / keys.
 
     Long queries have larger sums, so the largest of 10^8 outputs is at ten deviations, not at six as in a product. At
     the full OUTPUT_SCALE the library's own rounding error was 0.0118 in bfloat16; half of it keeps right outputs within
     the limits. The first row of a causal output has one key.
     """
-    return 1.0, 1.0, OUTPUT_SCALE if causal else OUTPUT_SCALE / 2 * math.sqrt(dims[3] / math.e)
-
-
-def _flops(dims: Dims, *, causal: bool) -> int:
-    """Two products of every query with every key; by convention a causal mask halves the count."""
-    batch, heads, _, tokens, depth, width = dims
-    return 2 * batch * heads * tokens * tokens * (depth + width) // (2 if causal else 1)
+    scale = OUTPUT_SCALE if causal else f"{OUTPUT_SCALE / 2} * sqrt(S / e)"
+    return {"q": Input("B, H, S, D"), "k": Input("B, G, S, D"), "v": Input("B, G, S, W", fill=Normal(scale))}
 
 
 def _attend(q: Any, k: Any, v: Any, last_seen: Any) -> Any:
@@ -113,16 +104,16 @@ def operator(name: str, *, causal: bool) -> Operator:
     return Operator(
         name=name,
         dims=("B", "H", "G", "S", "D", "W"),
-        inputs=_inputs,
-        output=lambda dims: (dims[0], dims[1], dims[3], dims[5]),
+        inputs=_inputs(causal=causal),
+        # The weights round to the input's dtype, and then the output.
+        outputs={"o": Output("B, H, S, W", terms="S", roundings=2)},
         multiples=(("H", "G"),),
-        flops=partial(_flops, causal=causal),
-        terms=lambda dims: dims[3],
+        # Two products of every query with every key; by convention a causal mask halves the count.
+        flops=f"2 * B * H * S * S * (D + W) // {2 if causal else 1}",
         exact_in="bfloat16",  # multiplying by the scale rounds, so a weight of exp2(x - x) is 1 to about 1e-4
         corner_power=3,  # larger scores make their rounding errors show in the weights
-        roundings=2,  # the weights' to the input dtype, and the output's
         reference=partial(_reference, causal=causal),
-        scales=partial(_scales, causal=causal),
+        rows=("q",),
         fill_exact=partial(_fill_exact, causal=causal),
         sketch=partial(_sketch, causal=causal),
     )

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.judge.facts.operator import Dims, Shape, Times
+from harness.judge.facts.operator import Times
 from harness.operators import linear
 from harness.operators.products import freivalds
-from harness.operators.scaling import BLOCK, dequantised, fill_exact, scales
-
-
-def _inputs(dims: Dims) -> tuple[Shape, ...]:
-    rows, columns, depth = dims
-    blocks = -(-depth // BLOCK)
-    return (rows, depth), (columns, depth), (blocks, rows), (-(-columns // BLOCK), blocks)
+from harness.operators.scaling import BLOCK, dequantised, fill_exact, inputs
 
 
 def _reference(*inputs: Any) -> Any:
@@ -32,9 +26,7 @@ def _of_inputs(inputs: Sequence[Any], signs: Any, times: Times) -> Any:
 OPERATOR = replace(
     linear.OPERATOR,
     name="blockscaledlinear",
-    inputs=_inputs,
-    factors=(2, 3),
-    scales=scales,
+    inputs=inputs(f"ceildiv(K, {BLOCK}), M", f"ceildiv(N, {BLOCK}), ceildiv(K, {BLOCK})"),
     reference=_reference,
     fill_exact=fill_exact,
     sketch=freivalds(_of_inputs),

@@ -5,7 +5,7 @@ from harness.operators.elementwise import elementwise
 OPERATOR = elementwise(
     "contiguous",
     ("M", "N"),
-    inputs=lambda dims: ((dims[1], dims[0]),),
+    inputs={"x": "N, M"},
     reference=lambda x: x.T.contiguous(),
     signed_sum=lambda inputs, signs: inputs[0].T @ signs,
 )

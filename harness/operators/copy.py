@@ -5,7 +5,7 @@ from harness.operators.elementwise import elementwise
 OPERATOR = elementwise(
     "copy",
     ("M", "N"),
-    inputs=lambda dims: (dims,),
+    inputs={"x": "M, N"},
     reference=lambda x: x,
     signed_sum=lambda inputs, signs: inputs[0] @ signs,
 )

@@ -4,7 +4,7 @@ from harness.operators.products import product
 
 OPERATOR = product(
     "linear",
-    inputs=lambda dims: ((dims[0], dims[2]), (dims[1], dims[2])),
+    inputs={"a": "M, K", "w": "N, K"},
     reference=lambda a, w: a @ w.T,
     times_signs=lambda inputs, signs, times: times(inputs[0], times(inputs[1].T, signs)),
 )

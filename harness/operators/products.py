@@ -1,16 +1,13 @@
 """Products of matrices: scales of inputs, small integers, random signs, and Freivalds' check."""
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from harness.judge.facts.operator import OUTPUT_SCALE, Dims, Operator, Shape, Sketch, Times
+from harness.judge.facts.fills import Normal
+from harness.judge.facts.operator import OUTPUT_SCALE, Input, Operator, Output, Sketch, Times
 
-
-def scales(dims: Dims) -> tuple[float, float]:
-    """Equal scales, such that sums of K products of zero-mean values have the output's scale."""
-    each = math.sqrt(OUTPUT_SCALE / math.sqrt(dims[2]))
-    return each, each
+# Of two inputs, such that sums of K products of zero-mean values have the output's scale.
+SCALE: Final = f"sqrt({OUTPUT_SCALE} / sqrt(K))"
 
 
 def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
@@ -47,20 +44,22 @@ def freivalds(times_signs: Callable[[Sequence[Any], Any, Times], Any]) -> Sketch
 def product(
     name: str,
     *,
-    inputs: Callable[[Dims], tuple[Shape, ...]],
+    inputs: Mapping[str, str],
     reference: Callable[..., Any],
     times_signs: Callable[[Sequence[Any], Any, Times], Any],
 ) -> Operator:
-    """An operator that writes C[M,N] from sums over K; ``times_signs`` gives C times a vector, from the inputs."""
+    """An operator that writes C[M,N] from sums over K, a row of it from a row of the first input.
+
+    ``times_signs`` gives C times a vector, from the inputs.
+    """
     return Operator(
         name=name,
         dims=("M", "N", "K"),
-        inputs=inputs,
-        output=lambda dims: (dims[0], dims[1]),
-        flops=lambda dims: 2 * dims[0] * dims[1] * dims[2],
-        terms=lambda dims: dims[2],
+        inputs={name: Input(shape, fill=Normal(SCALE)) for name, shape in inputs.items()},
+        outputs={"c": Output("M, N", terms="K")},
+        flops="2 * M * N * K",
         reference=reference,
-        scales=scales,
         fill_exact=fill_exact,
         sketch=freivalds(times_signs),
+        rows=(next(iter(inputs)),),
     )

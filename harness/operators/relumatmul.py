@@ -4,7 +4,7 @@ from harness.operators.products import product
 
 OPERATOR = product(
     "relumatmul",
-    inputs=lambda dims: ((dims[0], dims[2]), (dims[2], dims[1])),
+    inputs={"a": "M, K", "b": "K, N"},
     reference=lambda a, b: a.relu() @ b,
     times_signs=lambda inputs, signs, times: times(inputs[0].relu(), times(inputs[1], signs)),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from harness.judge.facts.operator import Times
 from harness.operators import linear
 from harness.operators.products import freivalds
-from harness.operators.scaling import fill_exact, scales
+from harness.operators.scaling import fill_exact, inputs
 
 
 def _reference(a: Any, w: Any, scale_a: Any, scale_w: Any) -> Any:
@@ -22,9 +22,7 @@ def _of_inputs(inputs: Sequence[Any], signs: Any, times: Times) -> Any:
 OPERATOR = replace(
     linear.OPERATOR,
     name="scaledlinear",
-    inputs=lambda dims: ((dims[0], dims[2]), (dims[1], dims[2]), (1,), (1,)),
-    factors=(2, 3),
-    scales=scales,
+    inputs=inputs("1", "1"),
     reference=_reference,
     fill_exact=fill_exact,
     sketch=freivalds(_of_inputs),

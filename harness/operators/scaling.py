@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from harness.judge.facts.operator import Dims
+from harness.judge.facts.fills import Positive
+from harness.judge.facts.operator import Input
 from harness.operators import products
 
 BLOCK: Final = 128
 
 
-def scales(dims: Dims) -> tuple[float, ...]:
+def inputs(scale_a: str, scale_w: str) -> dict[str, Input]:
     """Values that 8 bits hold well. Their scales, below 1 for any K, give the output its scale."""
-    return 1.0, 1.0, *products.scales(dims)
+    factors = {"scale_a": scale_a, "scale_w": scale_w}
+    return {"a": Input("M, K"), "w": Input("N, K")} | {
+        name: Input(shape, "float32", Positive(products.SCALE)) for name, shape in factors.items()
+    }
 
 
 def fill_exact(inputs: Sequence[Any], dice: Any) -> None:

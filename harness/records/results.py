@@ -94,6 +94,8 @@ class Record(IterationRecord, frozen=True):
     ``confinement`` is that of its process; None if none was started, or in an older record.
     ``kind`` is absent for an iteration. Of an opponent, ``config`` names the packages, and ``build`` holds the time of
     compiling and tuning. There ``families_sha256`` is of what the file imports under baselines/ and harness/operators/.
+    ``checks`` says whether there is an exact trial, and how the launches of a block are judged: by the operator's
+    sketch, by some rows, or by whole outputs. It is None where nothing was verified, and in older records.
     """
 
     status: Status
@@ -113,6 +115,7 @@ class Record(IterationRecord, frozen=True):
     traceback: str | None = None
     confinement: Confinement | None = None
     kind: RowKind | None = None
+    checks: str | None = None
 
     def answers(self, stage: Stage) -> bool:
         """Whether a run up to ``stage`` would learn nothing more."""

@@ -243,6 +243,7 @@ def record_of(
         traceback=None if rejection is None else rejection.traceback,
         confinement=candidate.confinement,
         kind=RowKind.OPPONENT if isinstance(candidate.iteration, OpponentEntry) else None,
+        checks=candidate.iteration.problem.checks if candidate.verification else None,
     )
 
 

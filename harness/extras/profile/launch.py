@@ -19,7 +19,7 @@ import msgspec
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.judge.child.inputs import inputs
+from harness.judge.child.inputs import tensors as tensors_of
 from harness.judge.facts.compilation import kernel_names
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -111,16 +111,13 @@ def carry_out(job: Job, found: Launched) -> None:
         gate = os.open(job.gate, os.O_WRONLY | os.O_CREAT)  # held until the process ends
         fcntl.flock(gate, fcntl.LOCK_EX)
     with found.step("verify"):
-        output = torch.empty(problem.output_shape, dtype=getattr(torch, problem.output), device=device)
-        tensors = [*inputs(problem, device), output]
-        _launch(lambda: kernel.launch(*tensors), output)
-        _compare("profiled inputs", problem, tensors, found)
+        tensors = tensors_of(problem, device)
+        _launch("profiled inputs", kernel, problem, tensors, found)
     with found.step("launch"):
         if job.trace is not None:
             _trace(lambda: kernel.launch(*tensors), job.trace)
-        else:
-            _launch(lambda: kernel.launch(*tensors), output, profiled=output.is_cuda)
-        _compare("profiled launch", problem, tensors, found)
+        profiled = job.trace is None and not gpu.is_cpu
+        _launch("profiled launch", kernel, problem, tensors, found, profiled=profiled)
 
 
 def _build(path: Path, problem: Problem, gpu: Gpu, device: "torch.device") -> "Kernel":
@@ -143,25 +140,44 @@ def _build(path: Path, problem: Problem, gpu: Gpu, device: "torch.device") -> "K
     return built
 
 
-def _launch(launch: Callable[[], None], output: "torch.Tensor", *, profiled: bool = False) -> None:
-    """Launch once into an output of NaN; ``profiled``: inside the range that ncu counts."""
+def _launch(
+    name: str,
+    kernel: "Kernel",
+    problem: Problem,
+    tensors: "list[torch.Tensor]",
+    found: Launched,
+    *,
+    profiled: bool = False,
+) -> None:
+    """Launch once into poisoned outputs and compare them; ``profiled``: inside the range that ncu counts.
+
+    Raises CannotProfile if the launch fails or an output is wrong.
+    """
     import torch
 
+    from harness.judge import limits
+    from harness.judge.child import trials
     from harness.judge.child.failure import explain
 
-    output.fill_(float("nan"))
+    count = len(problem.inputs)
+    given = [each.clone() if place in problem.places else each for place, each in enumerate(tensors[:count])]
+    trials.poison(tensors[count:])
     if profiled:
         torch.cuda.empty_cache()  # ncu saves and restores all memory of the process for each pass
         torch.cuda.synchronize()
         torch.cuda.profiler.start()
     try:
-        launch()
-        if output.is_cuda:
+        kernel.launch(*tensors)
+        if tensors[0].is_cuda:
             torch.cuda.synchronize()
     except Exception as error:
         raise CannotProfile(Cause.RUNTIME, explain(error)) from None
     if profiled:
         torch.cuda.profiler.stop()
+    for trial in trials.judged(name, problem, given, [tensors[place] for place in problem.places]):
+        found.trials += (trial,)
+        if (wrong := limits.complaint(trial)) is not None:
+            raise CannotProfile(Cause.WRONG_RESULT, wrong)
 
 
 def _trace(launch: Callable[[], None], path: str) -> None:
@@ -174,18 +190,6 @@ def _trace(launch: Callable[[], None], path: str) -> None:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
     profiler.export_chrome_trace(path)
-
-
-def _compare(name: str, problem: Problem, tensors: "list[torch.Tensor]", found: Launched) -> None:
-    """Compare the output, the last tensor, with the reference. Raises CannotProfile if it is wrong."""
-    from harness.judge import limits
-    from harness.judge.child import trials
-
-    *given, output = tensors
-    trial = trials.compare(name, problem, output, trials.reference(problem, given))
-    found.trials += (trial,)
-    if (wrong := limits.complaint(trial)) is not None:
-        raise CannotProfile(Cause.WRONG_RESULT, wrong)
 
 
 def _exit_with(parent: int) -> None:

@@ -12,7 +12,7 @@ from harness.extras.tune.space import frozen
 from harness.extras.tune.survey import SpaceEntry, quieten
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
-from harness.judge.child.inputs import inputs
+from harness.judge.child.inputs import tensors
 from harness.judge.messages import Message, receive, send
 
 BLOCK_MS: Final = 10.0
@@ -68,7 +68,7 @@ class Stopwatch:
         # Made at once: a new device context would disturb the candidate that another process times.
         # Launches take the sets in turns, so that no launch finds its inputs in L2.
         count = max(1, min(MOST_SETS, SETS_BYTES // brief.problem.bytes))
-        self.sets = [self._set() for _ in range(count)]
+        self.sets = [tensors(self.problem, self.device) for _ in range(count)]
         self.kernels: dict[int, Callable[..., None]] = {}
 
     def compile(self, order: CompileCandidate) -> StopwatchAnswer:
@@ -107,10 +107,3 @@ class Stopwatch:
         launch_ms = min(estimate.run() for _ in range(ESTIMATES))
         launches = max(1, min(MOST_LAUNCHES, round(BLOCK_MS / launch_ms)))
         return CLOCKS[timer](next(calls), list(itertools.islice(calls, launches))), launches
-
-    def _set(self) -> list[Any]:
-        import torch
-
-        shape, dtype = self.problem.tensors[-1]
-        output = torch.empty(shape, dtype=getattr(torch, dtype), device=self.device)
-        return [*inputs(self.problem, self.device), output]

@@ -1,4 +1,4 @@
-"""The contents of a placement: fresh inputs in every set, NaN everywhere else, at the cost of a copy."""
+"""The contents of a placement: fresh inputs in every set, poison everywhere else, at the cost of a copy."""
 
 import math
 import random
@@ -8,17 +8,18 @@ from typing import Final
 import torch
 
 from harness.judge.child import trials
-from harness.judge.child.arena import LARGE_BYTES, Arena, Set
+from harness.judge.child.arena import LARGE_BYTES, Arena, Set, Shape
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
-GUARD: Final = 0xFF  # a byte of NaN in every float dtype
+GUARD: Final = trials.POISON
 GUARD_BYTES: Final = 512
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
 SKETCHED_SETS: Final = 4  # of a block, one of them the lead-in's
+WHOLE_SETS: Final = 2  # where each costs a reference
 WINDOWS_A_SET: Final = 8
 MIN_WINDOWS: Final = 32
-PROBES: Final = 4  # elements of every launch's output; a skipped launch leaves all of them NaN
+PROBES: Final = 4  # elements of every launch's output; a skipped launch leaves all of them poison
 MAX_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 
 
@@ -28,7 +29,8 @@ class Contents:
     Each input has a private pool of random values, at least a quarter longer than the input. On a GPU the pool is
     larger than the L2, so that no copy of it stays there. A set's input is a window of the pool. Choosing other windows
     changes every element of every set for the price of a device copy; drawing new values would take longer than the
-    block. Each input has several times as many windows as sets, chosen by itself, so two rarely meet again in one set.
+    block. Of a whole fill a window is a draw of its own. Each input has several times as many windows as sets, chosen
+    by itself, so two rarely meet again in one set.
     """
 
     def __init__(
@@ -54,10 +56,11 @@ class Contents:
             size = math.prod(shape)
             width = DTYPE_BYTES[problem.tensors[position][1]]
             least = rules.least_pool_bytes // width if size * width >= LARGE_BYTES else 0
-            steps = max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
-            pool = trials.random_pool(problem, position, size + steps * STEP, generator)
+            step = size if problem.fills[position].whole else STEP
+            steps = windows if step == size else max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
+            pool = trials.random_pool(problem, position, size + steps * step, generator)
             starts = dice.sample(range(steps + 1), windows)
-            self._windows.append([_words(pool[start * STEP : start * STEP + size]) for start in starts])
+            self._windows.append([_words(pool[start * step : start * step + size]) for start in starts])
             self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
 
         self._gaps = _gaps(self.sets, self._whole)
@@ -66,16 +69,16 @@ class Contents:
         after = torch.minimum(bounds[:, :1] + reach, bounds[:, 1:] - 1)
         before = torch.maximum(bounds[:, 1:] - 1 - reach, bounds[:, :1])
         self._guards = torch.cat([after, before]).view(-1)
-        dtype = problem.output
-        width = DTYPE_BYTES[dtype]
-        self._outputs = arena.tensor(0, (arena.size // width,), dtype)
-        starts = [output_start // width for *_, output_start in placement]
-        self._starts = torch.tensor(starts, device=arena.device)
-        self._output_size = math.prod(problem.output_shape)
+        self._inputs = len(problem.inputs)
+        self._probed = [
+            _Probed(arena, placement, position, *problem.tensors[position])
+            for position in range(self._inputs, len(problem.tensors))
+        ]
 
     def refresh(self) -> None:
-        """New inputs in every set; all outputs, and all bytes between the tensors, become NaN."""
+        """New inputs in every set; all outputs, and all bytes between the tensors, become poison."""
         self._whole.fill_(GUARD)
+        trials.poison([each for one in self.sets for each in one[self._inputs :] if not each.is_floating_point()])
         for windows, targets in zip(self._windows, self._targets, strict=True):
             sets = len(targets)
             rest = windows[sets:]  # not in use since the last refresh, and at least as many as the sets
@@ -84,6 +87,8 @@ class Contents:
             pairs = list(zip(targets, windows[:sets], strict=True))
             self._dice.shuffle(pairs)  # no launch can wait for its inputs by the order of the copies
             torch._foreach_copy_([target for target, _ in pairs], [window for _, window in pairs])
+        for one in self.sets:
+            trials.hide_unread(self._problem, one[: self._inputs])
 
     def guards_held(self) -> bool:
         """Whether every byte between the tensors is still what ``refresh`` wrote there."""
@@ -91,50 +96,67 @@ class Contents:
 
     def originals(self, index: int) -> list[torch.Tensor]:
         """The values that a set's inputs were filled with, from memory that no side can reach."""
-        return [
+        drawn = [
             windows[index].view(getattr(torch, dtype)).view(shape)
-            for windows, (shape, dtype) in zip(self._windows, self._problem.tensors[:-1], strict=True)
+            for windows, (shape, dtype) in zip(self._windows, self._problem.tensors, strict=False)
         ]
+        if self._problem.hides:
+            drawn = [each.clone() for each in drawn]
+            trials.hide_unread(self._problem, drawn)
+        return drawn
 
-    def fill_exact(self) -> None:
-        """Fill every set with values that have one right result."""
-        for *inputs, _ in self.sets:
-            trials.fill_exact(self._problem, inputs, self._generator)
+    def fill_exact(self) -> bool:
+        """Fill every set with values that have one right result; False if the operator knows none."""
+        filled = [trials.fill_exact(self._problem, one[: self._inputs], self._generator) for one in self.sets]
+        return all(filled)
 
     def fill_corners(self, index: int) -> torch.Tensor | None:
         """Fill one set with corners; see ``trials.fill_corners``."""
-        return trials.fill_corners(self._problem, self.sets[index][:-1], self._generator)
+        return trials.fill_corners(self._problem, self.sets[index][: self._inputs], self._generator)
 
     def keep_inputs(self, index: int) -> list[torch.Tensor]:
         """Private copies of one set's inputs."""
-        return [tensor.clone() for tensor in self.sets[index][:-1]]
+        return [tensor.clone() for tensor in self.sets[index][: self._inputs]]
 
     def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor]) -> "Look":
         """What a block left: sketches of some outputs, and copies of the set to be checked."""
         # The lead-in is always among them: a contestant that skips it gains that much time to hide in.
-        chosen = [0, *self._dice.sample(range(1, launches + 1), min(SKETCHED_SETS - 1, launches))]
+        sets = WHOLE_SETS if not self._problem.has_sketch and self._problem.rows is None else SKETCHED_SETS
+        chosen = [0, *self._dice.sample(range(1, launches + 1), min(sets - 1, launches))]
         sketches = [
-            trials.sketch(self._problem, self.originals(index), self.sets[index][-1], self._generator)
+            trials.deviation(self._problem, self.originals(index), self._outputs(self.sets[index]), self._generator)
             for index in chosen
         ]
-        sketch = torch.cat([*sketches, self._unwritten(launches), self._overwritten()])
+        unwritten = [each.unwritten(launches, self._generator) for each in self._probed]
+        sketch = torch.cat([*sketches, *unwritten, self._overwritten()])
         if checked is None:
-            return Look(sketch, sketch, [], [])
-        *left, output = (tensor.clone() for tensor in self.sets[checked])
-        return Look(sketch, output, inputs, left)
+            return Look(sketch, [], [], [])
+        left = [tensor.clone() for tensor in self.sets[checked]]
+        kept = [each for each in range(self._inputs) if each not in self._problem.places]
+        return Look(sketch, self._outputs(left), inputs, [(inputs[each], left[each]) for each in kept])
 
-    def _unwritten(self, launches: int) -> torch.Tensor:
-        """0, or NaN if a probed element of any launch's output is not finite; one read from the device for all."""
-        picks = torch.randint(
-            self._output_size, (launches + 1, PROBES), device=self._starts.device, generator=self._generator
-        )
-        probed = self._outputs[self._starts[: launches + 1, None] + picks].float()
-        return (probed - probed).sum().view(1)  # of infinity and NaN that is NaN
+    def _outputs(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [tensors[place] for place in self._problem.places]
 
     def _overwritten(self) -> torch.Tensor:
         """0, or NaN if a byte beside a tensor has changed; it reads up to GUARD_BYTES on each side of a gap."""
         changed = (self._whole[self._guards] != GUARD).any().view(1)
         return torch.zeros(1, device=changed.device).masked_fill_(changed, math.nan)
+
+
+class _Probed:
+    """The tensors of one output in an arena, of which a few elements of each launch are read."""
+
+    def __init__(self, arena: Arena, placement: tuple[Set, ...], position: int, shape: Shape, dtype: str) -> None:
+        width = DTYPE_BYTES[dtype]
+        self._whole = arena.tensor(0, (arena.size // width,), dtype)
+        self._starts = torch.tensor([each[position] // width for each in placement], device=arena.device)
+        self._size = math.prod(shape)
+
+    def unwritten(self, launches: int, dice: torch.Generator) -> torch.Tensor:
+        """0, or NaN if a probed element of any launch is not finite; one read from the device for all."""
+        picks = torch.randint(self._size, (launches + 1, PROBES), device=self._starts.device, generator=dice)
+        return trials.unwritten(self._whole[self._starts[: launches + 1, None] + picks]).view(1)
 
 
 def _gaps(sets: list[list[torch.Tensor]], whole: torch.Tensor) -> list[tuple[int, int]]:
@@ -147,12 +169,15 @@ def _gaps(sets: list[list[torch.Tensor]], whole: torch.Tensor) -> list[tuple[int
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a block left behind; ``inputs`` are the inputs before it, ``left`` the same after it."""
+    """What a block left behind: outputs, the inputs before it, and pairs of those that it must leave, before and after.
+
+    An output in the memory of an input is among the outputs alone.
+    """
 
     sketch: torch.Tensor
-    output: torch.Tensor
+    outputs: list[torch.Tensor]
     inputs: list[torch.Tensor]
-    left: list[torch.Tensor]
+    kept: list[tuple[torch.Tensor, torch.Tensor]]
 
     @property
     def off(self) -> float | None:
@@ -163,10 +188,7 @@ class Look:
     @property
     def inputs_held(self) -> bool:
         """Whether the inputs are unchanged, bit for bit."""
-        return all(
-            torch.equal(_words(before.view(-1)), _words(after.view(-1)))
-            for before, after in zip(self.inputs, self.left, strict=True)
-        )
+        return all(torch.equal(_words(before.view(-1)), _words(after.view(-1))) for before, after in self.kept)
 
 
 def _words(flat: torch.Tensor) -> torch.Tensor:

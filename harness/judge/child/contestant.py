@@ -16,7 +16,7 @@ from harness.catalog.opponents import described_in
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.failure import failed
-from harness.judge.child.inputs import inputs
+from harness.judge.child.inputs import tensors
 from harness.judge.child.kernel import Kernel, build_kernel
 from harness.judge.child.levers import Levers
 from harness.judge.child.serve import serve
@@ -70,8 +70,7 @@ def _opponent(brief: Brief) -> Callable[[Problem], object]:
 
 def _rehearse(kernel: Kernel, problem: Problem, device: torch.device) -> None:
     """Launch once on tensors like the referee's: some opponents compile and tune at their first call."""
-    output = torch.empty(problem.output_shape, dtype=getattr(torch, problem.output), device=device)
-    kernel.launch(*inputs(problem, device), output)
+    kernel.launch(*tensors(problem, device))
     if device.type == "cuda":
         torch.cuda.synchronize()
         torch.cuda.empty_cache()

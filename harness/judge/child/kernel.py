@@ -18,17 +18,17 @@ from harness.judge.facts.signature import Signature
 
 
 class LaunchCall(Protocol):
-    """Enqueues one launch on the given tensors: the inputs and, last, the output."""
+    """Enqueues one launch on the given tensors: the inputs and, last, the outputs."""
 
     def __call__(self, *tensors: torch.Tensor) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A launchable kernel; ``signature`` is (shape, dtype) of inputs and output, None for a plain callable.
+    """A launchable kernel; ``signature`` is (shape, dtype) of inputs and outputs, None for a plain callable.
 
     The parent reads the build evidence from ``compilation``, which is None if nothing was compiled.
-    ``writing`` launches with an output that is written, where ``launch`` only returns one. ``unpinned`` gives the
+    ``writing`` launches with outputs that are written, where ``launch`` only returns them. ``unpinned`` gives the
     complaint about levers that CONFIG does not pin, empty if there is none.
     """
 
@@ -84,7 +84,7 @@ def _traced(function: Any, problem: Problem, gpu: Gpu) -> Program:
     tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for shape, dtype in problem.tensors]
     wanted = sum(each.default is each.empty for each in function.signature.parameters.values())
     with target_of(gpu):
-        prim_func = function.get_tir(*tensors[:wanted])  # a function that allocates its output takes only the inputs
+        prim_func = function.get_tir(*tensors[:wanted])  # a function that allocates its outputs takes only the inputs
     if function.mode != "eager":
         raise TypeError("build() returned a lazy @tilelang.jit function; call it, and return the kernel it gives")
     flags = function.compile_flags or ()
@@ -96,7 +96,7 @@ def _from_compiled(compiled: Any, program: Program, device: torch.device, made: 
     outputs = compiled.out_idx or []
     call: Callable[..., Any] = compiled
     if outputs:
-        return Kernel(_returning(call), tuple(parameters), compilation(compiled, made))
+        return Kernel(_returning(call, len(outputs)), tuple(parameters), compilation(compiled, made))
     tensors = len(parameters) - len(program.workspaces)
     workspaces: list[torch.Tensor] = []
 
@@ -110,17 +110,24 @@ def _from_compiled(compiled: Any, program: Program, device: torch.device, made: 
     return Kernel(launch, tuple(parameters[:tensors]), compilation(compiled, made))
 
 
-def _returning(call: Callable[..., Any]) -> LaunchCall:
-    """A kernel that allocates its output; a launch includes the copy into the given output."""
+def _returning(call: Callable[..., Any], count: int) -> LaunchCall:
+    """A kernel that allocates its outputs; a launch includes the copies into the given ones."""
 
     def launch(*tensors: torch.Tensor) -> None:
-        *inputs, output = tensors
-        result = call(*inputs)
-        if type(result) is not torch.Tensor or result.shape != output.shape or result.dtype != output.dtype:
-            raise TypeError(f"the kernel returned {type(result).__name__}, not one tensor like the problem's output")
-        output.copy_(result)
+        outputs = tensors[-count:]
+        made = call(*tensors[:-count])
+        results = made if isinstance(made, list | tuple) else [made]
+        if len(results) != count or not all(map(_alike, results, outputs)):
+            kinds = ", ".join(type(each).__name__ for each in results)
+            raise TypeError(f"the kernel returned {kinds}, not {count} like the problem's outputs")
+        for output, result in zip(outputs, results, strict=True):
+            output.copy_(result)
 
     return launch
+
+
+def _alike(result: object, output: torch.Tensor) -> bool:
+    return type(result) is torch.Tensor and result.shape == output.shape and result.dtype == output.dtype
 
 
 def _parameter(parameter: Any) -> tuple[tuple[int, ...], str]:

@@ -1,36 +1,73 @@
-"""The trials of a verification: inputs, reference, and comparison of an output."""
+"""The trials of a verification: inputs, reference, and comparison of the outputs."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import torch
+from msgspec.structs import replace
 
-from harness.judge.facts.operator import OUTPUT_SCALE
 from harness.judge.facts.problem import Problem
 from harness.judge.limits import complaint, limits
 from harness.operators import OPERATORS
 from harness.records.results import Trial
 
+EXACT: Final = "exact"
 NOTHING: Final = 2.0**-100
 CORNER_SLACK: Final = 4  # times the limits; a kernel that ignores a part of the problem is off by far more
 POWER_OF_8_BITS: Final = 2  # as an operator's ``corner_power``: e4m3 carries no more
-FACTOR_SPREAD: Final = 1 / 6  # wide enough to show a factor in the wrong place, narrow enough for the output's scale
+SKETCHED_ROWS: Final = 64  # of a launch of an operator without a sketch
+POISON: Final = 0xFF  # a byte of NaN in every float dtype
+INTEGER_POISON: Final = 0x80  # of an integer output: no index, and hardly a value
+_INTEGERS: Final = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def random_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
-    """Fresh values for the input at ``position``, shape [elements]: scaled normal; factors are uniform."""
-    dtype, scale = getattr(torch, problem.input_dtypes[position]), problem.scales[position]
-    wide = torch.float32 if dtype == torch.float8_e4m3fn else dtype
-    values = torch.empty(elements, dtype=wide, device=dice.device)
-    if position in OPERATORS[problem.operator].factors:
-        return values.uniform_((1 - FACTOR_SPREAD) * scale, (1 + FACTOR_SPREAD) * scale, generator=dice)
-    return values.normal_(0.0, scale, generator=dice).to(dtype)
+    """Fresh values for the input at ``position``, shape [elements]; of a whole fill, one draw after another."""
+    (shape, dtype), fill = problem.tensors[position], problem.fills[position]
+    if not fill.whole:
+        return _drawn(fill.draw((elements,), dtype, problem.sizes, dice))
+    draws = -(-elements // math.prod(shape))
+    return torch.cat([_drawn(fill.draw(shape, dtype, problem.sizes, dice)).view(-1) for _ in range(draws)])
 
 
-def fill_exact(problem: Problem, inputs: list[torch.Tensor], dice: torch.Generator) -> None:
-    """Fill the inputs with values that have one right output after rounding."""
-    OPERATORS[problem.operator].fill_exact(inputs, dice)
+def _drawn(values: object) -> torch.Tensor:
+    assert isinstance(values, torch.Tensor)
+    return values
+
+
+def fill_exact(problem: Problem, inputs: list[torch.Tensor], dice: torch.Generator) -> bool:
+    """Fill the inputs with values that have one right output after rounding; False if the operator knows none."""
+    if (fill := OPERATORS[problem.operator].fill_exact) is None:
+        return False
+    fill(inputs, dice)
+    hide_unread(problem, inputs)
+    return True
+
+
+def hide_unread(problem: Problem, inputs: Sequence[torch.Tensor]) -> None:
+    """Poison what no launch may look at, such as what lies beyond a length."""
+    operator = OPERATORS[problem.operator]
+    for name, mask in operator.unread(*inputs).items() if operator.unread else ():
+        words = as_integers(inputs[list(operator.inputs).index(name)])
+        words.masked_fill_(mask.view(*mask.shape, *[1] * (words.ndim - mask.ndim)), -1)
+
+
+def as_integers(tensor: torch.Tensor) -> torch.Tensor:
+    """The same bytes as integers of the same width."""
+    return tensor.view(_INTEGERS[tensor.itemsize])
+
+
+def poison(outputs: Sequence[torch.Tensor]) -> None:
+    """Fill outputs with what no right launch leaves."""
+    for each in outputs:
+        as_integers(each).fill_(poison_of(each))
+
+
+def poison_of(tensor: torch.Tensor) -> int:
+    """What ``as_integers`` of an output holds before it is written."""
+    byte = POISON if tensor.is_floating_point() else INTEGER_POISON
+    return int.from_bytes(bytes([byte] * tensor.itemsize), "little", signed=True)
 
 
 def _outlier(rows: torch.Tensor, large: float) -> torch.Tensor:
@@ -52,15 +89,17 @@ CORNERS: Final[dict[str, Callable[[torch.Tensor, float, int], torch.Tensor]]] = 
 def fill_corners(problem: Problem, inputs: list[torch.Tensor], dice: torch.Generator) -> torch.Tensor | None:
     """Make each row that one row of the output follows from a corner; returns which of CORNERS, shape [rows].
 
-    None for an operator without such rows.
+    None for an operator without such rows of floats.
     """
     operator = OPERATORS[problem.operator]
-    if not operator.rows:
+    named = enumerate(operator.inputs)
+    positions = [each for each, name in named if name in operator.rows and inputs[each].is_floating_point()]
+    if not positions:
         return None
-    first = inputs[operator.rows[0]]
+    first = inputs[positions[0]]
     rows = first.numel() // first.shape[-1]
     which = torch.randint(len(CORNERS), (rows,), device=dice.device, generator=dice)
-    for position in operator.rows:
+    for position in positions:
         tensor = inputs[position]
         power = min(operator.corner_power, POWER_OF_8_BITS if tensor.itemsize == 1 else operator.corner_power)
         as_bytes = tensor.view(rows, -1).view(torch.uint8)  # torch cannot index 8-bit floats
@@ -68,20 +107,93 @@ def fill_corners(problem: Problem, inputs: list[torch.Tensor], dice: torch.Gener
             chosen = which == number
             random = as_bytes[chosen].view(tensor.dtype).float()
             as_bytes[chosen] = corner(random, problem.scales[position], power).to(tensor.dtype).view(torch.uint8)
+    hide_unread(problem, inputs)
     return which
 
 
-def reference(problem: Problem, inputs: list[torch.Tensor]) -> torch.Tensor:
-    """The operator in a wider dtype than the output's: float32 without TF32 for 16-bit outputs, else float64."""
-    wide = torch.float64 if problem.output == "float32" else torch.float32
-    result = OPERATORS[problem.operator].reference(*(each.to(wide) for each in inputs))
-    assert isinstance(result, torch.Tensor)
-    return result
+def reference(problem: Problem, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The first output by ``references``."""
+    return references(problem, inputs)[0]
 
 
-def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
+def references(problem: Problem, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs in a wider dtype than theirs: float32 without TF32 for 16-bit floats, else float64.
+
+    The inputs may hold a part of the problem's rows. Raises ValueError if the operator returns other outputs.
+    """
+    wide = torch.float64 if any(dtype == "float32" for _, dtype in problem.outputs) else torch.float32
+    given = (each.to(wide) if each.is_floating_point() else each for each in inputs)
+    made = OPERATORS[problem.operator].reference(*given, **problem.scalars)
+    found = [made] if isinstance(made, torch.Tensor) else list(made)
+    shapes = [tuple(each.shape) for each in found]
+    wanted = [shape for shape, _ in problem.outputs]
+    if problem.rows is not None and inputs:
+        wanted = [(shapes[0][0] if shapes[0] else 0, *shape[1:]) for shape in wanted]
+    if shapes != wanted:
+        raise ValueError(f"operator {problem.operator}: its reference returns {shapes}, and its outputs are {wanted}")
+    return found
+
+
+def judged(
+    name: str,
+    problem: Problem,
+    inputs: Sequence[torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    which: torch.Tensor | None = None,
+) -> list[Trial]:
+    """Compare each output with the reference of the inputs, which are corners if ``which`` says which."""
+    expected = _expected(problem, inputs, outputs)
+    trials = [
+        _judged(name, problem, position, output, wanted, which)
+        for position, (output, wanted) in enumerate(zip(outputs, expected, strict=True))
+    ]
+    if len(trials) == 1:
+        return trials
+    return [replace(each, name=f"{of}, {each.name}") for of, each in zip(problem.output_names, trials, strict=True)]
+
+
+def _judged(
+    name: str,
+    problem: Problem,
+    position: int,
+    output: torch.Tensor,
+    expected: torch.Tensor,
+    which: torch.Tensor | None,
+) -> Trial:
+    if not output.is_floating_point():
+        return compare_integers(name, output, expected)
+    if name == EXACT:
+        return compare_exact(name, problem, output, expected)
+    if which is not None:
+        return compare_corners(problem, output, expected, which, position)
+    return compare(name, problem, output, expected, position)
+
+
+def _expected(
+    problem: Problem, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor]:
+    """The reference, with outputs that are as right in its place."""
+    expected = references(problem, inputs)
+    equivalent = OPERATORS[problem.operator].equivalent
+    return expected if equivalent is None else equivalent(inputs, outputs, expected)
+
+
+def compare_integers(name: str, output: torch.Tensor, expected: torch.Tensor) -> Trial:
+    """Integers and truth values must be the reference's; the error is the largest difference, or 1."""
+    wrong = _differs(output, expected)
+    error = max(1.0, float((output.double() - expected.double()).abs().max())) if bool(wrong.any()) else 0.0
+    return Trial(name, error, None, None, None)
+
+
+def _differs(output: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    if output.dtype != torch.bool:
+        return output != expected
+    return as_integers(output) != expected.to(torch.int8)  # a byte of a bool may be any
+
+
+def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor, position: int = 0) -> Trial:
     """Compare an output with the reference. The error of a non-finite output is None."""
-    bounds = limits(problem)
+    bounds = limits(problem, position)
     error = (output.to(expected.dtype) - expected).abs_()
     max_abs = float(error.max())
     rel = float(
@@ -104,24 +216,33 @@ def compare_exact(name: str, problem: Problem, output: torch.Tensor, expected: t
     return Trial(name, _finite(error), None, None, None)
 
 
-def compare_corners(problem: Problem, output: torch.Tensor, expected: torch.Tensor, which: torch.Tensor) -> Trial:
-    """The first corner with a complaint, by the limits that its rows' size gives; else that with the largest error."""
+def compare_corners(
+    problem: Problem, output: torch.Tensor, expected: torch.Tensor, which: torch.Tensor, position: int = 0
+) -> Trial:
+    """The first corner with a complaint, by the limits that its rows' size gives; else that with the largest error.
+
+    An output without a row for each of ``which`` is compared as one row.
+    """
+    if math.prod(output.shape[:-1]) != len(which) and output.numel() != len(which):
+        return _compare_scaled("all rows", problem, output.reshape(1, -1), expected.reshape(1, -1), position)
     found = []
     for number, corner in enumerate(CORNERS):
         chosen = which == number
         if bool(chosen.any()):
-            rows, wanted = (each.view(len(which), -1)[chosen] for each in (output, expected))
-            found.append(_compare_scaled(corner, problem, rows, wanted))
+            rows, wanted = (each.reshape(len(which), -1)[chosen] for each in (output, expected))
+            found.append(_compare_scaled(corner, problem, rows, wanted, position))
     return next(filter(complaint, found), max(found, key=lambda trial: trial.rel_err or 0.0))
 
 
-def _compare_scaled(corner: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
-    """``compare`` for rows, shape [rows, columns], that are not of OUTPUT_SCALE: their errors are scaled to it."""
-    bounds = limits(problem)
+def _compare_scaled(
+    corner: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor, position: int = 0
+) -> Trial:
+    """``compare`` for rows, shape [rows, columns], of another size than the output's scale; errors are scaled to it."""
+    bounds = limits(problem, position)
     error = (output.to(expected.dtype) - expected).abs_()
     sizes = expected.double().square().mean(dim=1, keepdim=True).sqrt()
     size = sizes.square().mean().sqrt().clamp_min(NOTHING)
-    max_abs = float((error / torch.maximum(sizes, size)).max()) * OUTPUT_SCALE
+    max_abs = float((error / torch.maximum(sizes, size)).max()) * problem.scale_of(position)
     rel = float(error.double().square().mean().sqrt() / size)
     return Trial(
         f"corners ({corner})",
@@ -132,9 +253,55 @@ def _compare_scaled(corner: str, problem: Problem, output: torch.Tensor, expecte
     )
 
 
-def sketch(problem: Problem, inputs: list[torch.Tensor], output: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+def deviation(
+    problem: Problem, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], dice: torch.Generator
+) -> torch.Tensor:
+    """How far the outputs of a launch are from right, a vector to hold against ``sketch_limit``; NaN if not written.
+
+    By the operator's sketch, else by some rows computed again, else by all of the outputs.
+    """
+    if problem.has_sketch:
+        return sketch(problem, inputs, outputs[0], dice)
+    operator, seen = OPERATORS[problem.operator], list(outputs)
+    if problem.rows is not None:
+        picked = torch.randint(problem.rows, (SKETCHED_ROWS,), device=dice.device, generator=dice)
+        named = zip(operator.inputs, inputs, strict=True)
+        inputs = [_rows(each, picked) if name in operator.rows else each for name, each in named]
+        seen = [_rows(each, picked) for each in outputs]
+    expected = _expected(problem, inputs, seen)
+    shares = [_share(problem, *each) for each in enumerate(zip(seen, expected, strict=True))]
+    return torch.stack([*shares, *map(unwritten, outputs)])
+
+
+def _rows(tensor: torch.Tensor, picked: torch.Tensor) -> torch.Tensor:
+    return as_integers(tensor)[picked].view(tensor.dtype)  # torch cannot index 8-bit floats
+
+
+def _share(problem: Problem, position: int, pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """The larger error of an output as a share of its limit; of integers 2 if one is wrong."""
+    found, expected = pair
+    if not found.is_floating_point():
+        return 2.0 * _differs(found, expected).any().float()
+    bounds, error = limits(problem, position), (found.to(expected.dtype) - expected).abs_()
+    norm = torch.linalg.vector_norm(expected, dtype=torch.float64).clamp_min(NOTHING)
+    rel = torch.linalg.vector_norm(error, dtype=torch.float64) / norm
+    return torch.maximum(error.max() / bounds.max_abs, rel / bounds.rel).float()
+
+
+def unwritten(output: torch.Tensor) -> torch.Tensor:
+    """0, or NaN if an element is not finite or still poison; a byte may be poison and right."""
+    bad = ~output.isfinite() if output.is_floating_point() else as_integers(output) == poison_of(output)
+    found = bad.any() & (output.itemsize > 1)
+    return torch.zeros((), device=output.device).masked_fill_(found, math.nan)
+
+
+def sketch(
+    problem: Problem, inputs: Sequence[torch.Tensor], output: torch.Tensor, dice: torch.Generator
+) -> torch.Tensor:
     """The difference of the output's sketch and the inputs' sketch, a vector; NaN where the output is NaN."""
-    of_output, of_inputs = OPERATORS[problem.operator].sketch(inputs, output, dice, _times)
+    of_one_output = OPERATORS[problem.operator].sketch
+    assert of_one_output is not None
+    of_output, of_inputs = of_one_output(inputs, output, dice, _times)
     difference: torch.Tensor = (of_output - of_inputs).abs_()
     return difference
 

@@ -35,7 +35,7 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "float8_e4m3fn": self.fp8_tflops,
             "float32": self.fp32_tflops,
         }
-        return rates[problem.input]
+        return rates.get(problem.input)  # of integers no rate is claimed
 
     def floor_ms(self, problem: Problem) -> float:
         """The roofline: no launch can be faster than its flops at peak rate or its bytes at peak bandwidth.

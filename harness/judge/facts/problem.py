@@ -1,32 +1,35 @@
-"""A problem: an operator with dtypes and dimensions, and the only parser of its shape key."""
+"""A problem: an operator with dtypes, dimensions and scalars, and the only parser of its shape key."""
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.errors import UsageError
-from harness.judge.facts.operator import FACTOR_DTYPE
+from harness.judge.facts.dtypes import (
+    ACCUMULATORS,
+    DTYPE_BYTES,
+    DTYPES,
+    FLOATS,
+    INTEGER_ACCUMULATORS,
+    NARROW_FLOATS,
+    TOKENS,
+)
+from harness.judge.facts.fills import Fill
+from harness.judge.facts.operator import OF_KEY, Output
+from harness.judge.facts.sizes import Shape, Size, Values, evaluated, shape_of
 from harness.operators import OPERATORS, Operator
 
-# Token in a shape key -> dtype name of torch and TileLang.
-DTYPES: Final = {
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "f32": "float32",
-    "e4m3": "float8_e4m3fn",
-}
-# Dtypes of an output. The rounding of an 8-bit output exceeds every limit that could show an error.
+__all__ = ["ACCUMULATORS", "DTYPES", "DTYPE_BYTES", "MAX_DIMENSION", "OUTPUTS", "Problem", "parse_shape_key"]
+
+# Dtypes of an output. The rounding of an 8-bit float exceeds every limit that could show an error.
 OUTPUTS: Final = tuple(token for token in DTYPES if token != "e4m3")
-ACCUMULATORS: Final = {"fp32": "float32"}
-DTYPE_BYTES: Final = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1}
+MAX_DIMENSION: Final = (1 << 31) - 1
 
-MAX_DIMENSION: Final = 1 << 24
-
-_FORM: Final = "<op>_<input><accumulator>[<output>]_<dims>, e.g. matmul_bf16fp32_8192x8192x8192"
-_DTYPES: Final = re.compile(
-    rf"(?P<input>{'|'.join(DTYPES)})(?P<accumulator>{'|'.join(ACCUMULATORS)})(?P<output>{'|'.join(DTYPES)})?"
-)
+_SUMS: Final = ACCUMULATORS | INTEGER_ACCUMULATORS
+_FORM: Final = "<op>_<input><accumulator>[<output>]_<dims>[_<scalar>…], e.g. matmul_bf16fp32_8192x8192x8192"
+_SCALAR: Final = re.compile(r"([A-Za-z]+)(-?[0-9][0-9.]*(?:e[-+]?[0-9]+)?)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Problem:
 
     ``matmul`` is row-major A[M,K] · B[K,N]; ``linear`` is A[M,K] · W[N,K]ᵀ; both write C[M,N]. ``input``,
     ``accumulator`` and ``output`` are dtype names of torch (``bfloat16``). ``dims`` follows the shape key's order, so
-    ``M, N, K = problem.dims``. Factors, such as the scales of 8-bit inputs, are always float32.
+    ``M, N, K = problem.dims``. ``pinned`` are the scalars that differ from the operator's defaults.
     """
 
     operator: str
@@ -43,63 +46,146 @@ class Problem:
     accumulator: str
     output: str
     dims: tuple[int, ...]
+    pinned: tuple[tuple[str, float], ...] = ()
 
     @property
     def shape_key(self) -> str:
         def token(table: dict[str, str], dtype: str) -> str:
             return next(token for token, name in table.items() if name == dtype)
 
-        output = "" if self.output == self.input else token(DTYPES, self.output)
-        dtypes = token(DTYPES, self.input) + token(ACCUMULATORS, self.accumulator) + output
-        return f"{self.operator}_{dtypes}_{'x'.join(map(str, self.dims))}"
+        output = "" if self.output == self.input else token(TOKENS, self.output)
+        dtypes = token(TOKENS, self.input) + token(_SUMS, self.accumulator) + output
+        scalars = "".join(f"_{name}{value:.15g}" for name, value in self.pinned)
+        return f"{self.operator}_{dtypes}_{'x'.join(map(str, self.dims))}{scalars}"
 
     @property
-    def inputs(self) -> tuple[tuple[int, ...], ...]:
+    def scalars(self) -> dict[str, float]:
+        """Each scalar of the operator, such as ``eps``."""
+        return {**self._operator.scalars, **dict(self.pinned)}
+
+    @property
+    def sizes(self) -> Values:
+        """The dimensions and scalars by name."""
+        return {**self.scalars, **dict(zip(self._operator.dims, self.dims, strict=True))}
+
+    @property
+    def inputs(self) -> tuple[Shape, ...]:
         """Row-major shape of each input."""
-        return self._operator.inputs(self.dims)
+        return tuple(shape_of(each.shape, self.sizes) for each in self._operator.inputs.values())
 
     @property
     def input_dtypes(self) -> tuple[str, ...]:
-        """Dtype of each input: the shape key's, or FACTOR_DTYPE for a factor."""
-        factors = self._operator.factors
-        return tuple(FACTOR_DTYPE if position in factors else self.input for position in range(len(self.inputs)))
+        return tuple(self._dtype(each.dtype) for each in self._operator.inputs.values())
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        return self._operator.output(self.dims)
+    def outputs(self) -> tuple[tuple[Shape, str], ...]:
+        """(shape, dtype) of each output, also of those in the memory of an input."""
+        found = map(self._operator.written, self._operator.outputs.values())
+        return tuple((shape_of(each.shape, self.sizes), self._dtype(each.dtype)) for each in found)
+
+    @property
+    def output_shape(self) -> Shape:
+        """The shape of the first output."""
+        return self.outputs[0][0]
+
+    @property
+    def tensors(self) -> tuple[tuple[Shape, str], ...]:
+        """(shape, dtype) of a kernel's parameters: the inputs and, last, the outputs with memory of their own."""
+        return (*zip(self.inputs, self.input_dtypes, strict=True), *(self.outputs[each] for each in self._own))
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The position in ``tensors`` of each output."""
+        names, count = list(self._operator.inputs), len(self._operator.inputs)
+        own = {output: count + number for number, output in enumerate(self._own)}
+        given = enumerate(self._operator.outputs.values())
+        return tuple(names.index(each.inplace) if each.inplace else own[position] for position, each in given)
 
     @property
     def flops(self) -> int:
-        return self._operator.flops(self.dims)
+        return int(evaluated(self._operator.flops, self.sizes))
 
     @property
     def terms(self) -> int:
-        """Products that one output element sums (K of a GEMM)."""
-        return self._operator.terms(self.dims)
+        """Products that one element of the first output sums (K of a GEMM)."""
+        return self.terms_of(0)
 
-    @property
-    def roundings(self) -> int:
+    def terms_of(self, output: int) -> int:
+        return int(self._value(self._outputs[output].terms))
+
+    def roundings_of(self, output: int) -> int:
         """Roundings to the output's precision between inputs and output, the last one included."""
-        return self._operator.roundings
+        return self._outputs[output].roundings
+
+    def scale_of(self, output: int) -> float:
+        return self._value(self._outputs[output].scale)
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Standard deviation of each input; the centre of each factor."""
-        return self._operator.scales(self.dims)
-
-    @property
-    def tensors(self) -> tuple[tuple[tuple[int, ...], str], ...]:
-        """(shape, dtype) of the inputs and, last, the output."""
-        return (*zip(self.inputs, self.input_dtypes, strict=True), (self.output_shape, self.output))
+        """Standard deviation of each input, or the centre of a positive one; 1 where the fill has none."""
+        return tuple(self._value(getattr(fill, "scale", 1.0)) for fill in self.fills)
 
     @property
     def bytes(self) -> int:
-        """Bytes of one set of tensors: each input read once, the output written once."""
-        return sum(math.prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in self.tensors)
+        """Bytes that a launch moves: unless the operator says otherwise, each input and output once."""
+        if (said := self._operator.bytes) is not None:
+            return int(evaluated(said, self.sizes))
+        moved = (*zip(self.inputs, self.input_dtypes, strict=True), *self.outputs)
+        return sum(math.prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in moved)
+
+    @property
+    def fills(self) -> tuple[Fill, ...]:
+        return tuple(each.fill for each in self._operator.inputs.values())
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(self._operator.outputs)
+
+    @property
+    def rows(self) -> int | None:
+        """The rows that can be computed one by one; None where the operator says of none."""
+        axis = self._operator.row_axis
+        return None if axis is None else int(self._value(axis))
+
+    @property
+    def checks(self) -> str:
+        """What judges a launch beside the reference of random inputs, and how the launches of a block are judged."""
+        exact = "exact trial, " if self._operator.fill_exact is not None else ""
+        return exact + ("sketch" if self.has_sketch else "rows" if self.rows else "whole outputs")
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether an output takes the memory of an input."""
+        return len(self._own) < len(self._outputs)
+
+    @property
+    def hides(self) -> bool:
+        """Whether a launch may look at a part of some input alone."""
+        return self._operator.unread is not None
+
+    @property
+    def has_sketch(self) -> bool:
+        """Whether the operator gives a sketch, which reads each output whole at the cost of a pass over the tensors."""
+        return self._operator.sketch is not None
 
     @property
     def _operator(self) -> Operator:
         return OPERATORS[self.operator]
+
+    @property
+    def _outputs(self) -> Sequence[Output]:
+        return tuple(self._operator.outputs.values())
+
+    @property
+    def _own(self) -> tuple[int, ...]:
+        """The outputs with memory of their own."""
+        return tuple(number for number, each in enumerate(self._outputs) if not each.inplace)
+
+    def _dtype(self, dtype: str) -> str:
+        return str(getattr(self, dtype)) if dtype in OF_KEY else dtype
+
+    def _value(self, size: Size) -> float:
+        return float(evaluated(size, self.sizes))
 
     def __str__(self) -> str:
         return self.shape_key
@@ -107,38 +193,80 @@ class Problem:
 
 def parse_shape_key(key: str) -> Problem:
     """Parse a shape key. Raises UsageError that names the wrong part."""
-    parts = key.split("_")
-    if len(parts) != 3:
-        raise UsageError(f"shape key '{key}' does not have the form {_FORM}")
-    operator, dtypes, dims = parts
+
+    def wrong(reason: str) -> UsageError:
+        return UsageError(f"shape key '{key}'{reason}")
+
+    operator, *parts = key.split("_")
+    if len(parts) < 2:
+        raise wrong(f" does not have the form {_FORM}")
     if operator not in OPERATORS:
-        raise UsageError(f"shape key '{key}': unknown operator '{operator}'; known: {', '.join(OPERATORS)}")
-    match = _DTYPES.fullmatch(dtypes)
-    if match is None:
-        raise UsageError(
-            f"shape key '{key}': unknown dtypes '{dtypes}'; inputs and outputs are {', '.join(DTYPES)}, "
-            f"accumulators {', '.join(ACCUMULATORS)}, as in bf16fp32"
+        raise wrong(f": unknown operator '{operator}'; known: {', '.join(OPERATORS)}")
+    form = OPERATORS[operator]
+    if len(parts) > 2 + len(form.scalars):
+        raise wrong(f" does not have the form {_FORM}")
+    dtypes, dims, *scalars = parts
+    outputs = (*OUTPUTS, *(token for token in form.dtypes if TOKENS[token] not in FLOATS))
+    match = re.fullmatch(f"({'|'.join(form.dtypes)})({'|'.join(_SUMS)})({'|'.join(TOKENS)})?", dtypes)
+    if (
+        match is None
+        or (match[3] and match[3] not in (*form.dtypes, *OUTPUTS))
+        or (match[2] in INTEGER_ACCUMULATORS and TOKENS[match[1]] in FLOATS)
+    ):
+        raise wrong(
+            f": unknown dtypes '{dtypes}'; inputs of {operator} are {', '.join(form.dtypes)}, "
+            f"accumulators {', '.join(ACCUMULATORS)}, outputs {', '.join(outputs)}, as in bf16fp32"
         )
-    names = OPERATORS[operator].dims
     sizes = dims.split("x")
-    if len(sizes) != len(names) or not all(re.fullmatch("[1-9][0-9]*", size, re.ASCII) for size in sizes):
-        raise UsageError(f"shape key '{key}': dimensions '{dims}' are not {'x'.join(names)} in positive integers")
-    if any(len(size) > 8 or int(size) > MAX_DIMENSION for size in sizes):
-        raise UsageError(f"shape key '{key}': a dimension is larger than {MAX_DIMENSION}")
-    for whole, part in OPERATORS[operator].multiples:
-        numbers = dict(zip(names, map(int, sizes), strict=True))
+    if len(sizes) != len(form.dims) or not all(re.fullmatch("[1-9][0-9]*", size, re.ASCII) for size in sizes):
+        raise wrong(f": dimensions '{dims}' are not {'x'.join(form.dims)} in positive integers")
+    if any(len(size) > 10 or int(size) > MAX_DIMENSION for size in sizes):
+        raise wrong(f": a dimension is larger than {MAX_DIMENSION}")
+    numbers = dict(zip(form.dims, map(int, sizes), strict=True))
+    for whole, part in form.multiples:
         if numbers[whole] % numbers[part]:
-            raise UsageError(f"shape key '{key}': {whole}={numbers[whole]} is no multiple of {part}={numbers[part]}")
-    if (match["output"] or match["input"]) not in OUTPUTS:
-        raise UsageError(f"shape key '{key}': an output is {', '.join(OUTPUTS)}; write it last, as in e4m3fp32bf16")
-    source = DTYPES[match["input"]]
+            raise wrong(f": {whole}={numbers[whole]} is no multiple of {part}={numbers[part]}")
+    if (match[3] or match[1]) not in outputs:
+        raise wrong(f": an output is {', '.join(outputs)}; write it last, as in e4m3fp32bf16")
+    source, pinned = TOKENS[match[1]], [_SCALAR.fullmatch(each) for each in scalars]
+    if any(each is None or each[1] not in form.scalars for each in pinned):
+        raise wrong(f": its scalars are {', '.join(f'{name}{value:.15g}' for name, value in form.scalars.items())}")
     problem = Problem(
         operator=operator,
         input=source,
-        accumulator=ACCUMULATORS[match["accumulator"]],
-        output=DTYPES[match["output"]] if match["output"] else source,
-        dims=tuple(map(int, sizes)),
+        accumulator=_SUMS[match[2]],
+        output=TOKENS[match[3]] if match[3] else source,
+        dims=tuple(numbers.values()),
+        pinned=tuple((each[1], float(each[2])) for each in pinned if each is not None),
     )
-    if problem.shape_key != key:  # one key for each problem: the output's dtype is written only if it differs
-        raise UsageError(f"shape key '{key}' is written {problem.shape_key}")
+    # One key for each problem: what follows from the rest is not written.
+    given = {name: value for name, value in problem.pinned if value != form.scalars[name]}
+    plain = replace(problem, pinned=tuple((name, given[name]) for name in form.scalars if name in given))
+    if plain.shape_key != key:
+        raise wrong(f" is written {plain.shape_key}")
+    if (reason := _unmet(problem, form)) is not None:
+        raise wrong(f": {reason}")
     return problem
+
+
+def _unmet(problem: Problem, form: Operator) -> str | None:
+    """Why no tensors of this problem can be made; None if they can."""
+    values = problem.sizes
+    for condition in form.requires:
+        if not evaluated(condition, values):
+            return f"{form.name} requires {condition}"
+    for name, (shape, _) in zip((*form.inputs, *form.outputs), (*_inputs(problem), *problem.outputs), strict=True):
+        if any(not str(size).isdigit() or size < 1 for size in shape):
+            return f"'{name}' of {form.name} has the shape {list(shape)}"
+    for (name, each), (shape, dtype) in zip(form.inputs.items(), _inputs(problem), strict=True):
+        if dtype not in each.fill.takes:
+            return f"input '{name}' of {form.name} is no {dtype}"
+        if (reason := each.fill.unmet(shape, dtype, values)) is not None:
+            return f"input '{name}' of {form.name} cannot be filled: {reason}"
+    if NARROW_FLOATS & {dtype for _, dtype in problem.outputs}:
+        return f"an output of {form.name} is an 8-bit float, which no limit judges"
+    return None
+
+
+def _inputs(problem: Problem) -> list[tuple[Shape, str]]:
+    return list(zip(problem.inputs, problem.input_dtypes, strict=True))

@@ -2,7 +2,7 @@
 
 from harness.judge.facts.problem import Problem
 
-Signature = tuple[tuple[tuple[int, ...], str], ...]  # (shape, dtype) of the inputs and, last, the output
+Signature = tuple[tuple[tuple[int, ...], str], ...]  # (shape, dtype) of the inputs and, last, the outputs
 
 
 def mismatch(signature: Signature, problem: Problem) -> str | None:

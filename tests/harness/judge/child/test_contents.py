@@ -115,7 +115,7 @@ def test_a_look_holds_copies_of_the_set_it_is_asked_for() -> None:
     look = made.look(4, 2, kept)
     made.refresh()
     assert look.inputs_held
-    assert look.output.eq(7).all()
+    assert look.outputs[0].eq(7).all()
 
 
 def right(made: Contents, problem: Problem, index: int) -> torch.Tensor:

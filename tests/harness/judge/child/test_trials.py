@@ -1,12 +1,12 @@
 """An honest result passes every trial; a cheaper one fails at least one."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
 
 from harness.judge.child import trials
+from harness.judge.facts.operator import Input, Operator, Output
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import complaint
 from harness.operators import OPERATORS
@@ -197,17 +197,17 @@ def rms_norm(x: torch.Tensor, *, eps: float = EPS) -> torch.Tensor:
 def test_a_norm_without_its_eps_is_found_by_the_corners_alone(
     input_dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    norm = replace(
-        OPERATORS["matmul"],
+    norm = Operator(
         name="norm",
-        inputs=lambda dims: (dims[:2],),
-        output=lambda dims: dims[:2],
-        scales=lambda dims: (1.0,),
-        terms=lambda dims: dims[1],
+        dims=("M", "N"),
+        inputs={"x": Input("M, N")},
+        outputs={"y": Output("M, N", terms="N")},
+        flops=0,
         reference=rms_norm,
+        rows=("x",),
     )
     monkeypatch.setitem(OPERATORS, "norm", norm)
-    problem = Problem("norm", input_dtype, "float32", input_dtype, (96, 256, 1))
+    problem = Problem("norm", input_dtype, "float32", input_dtype, (96, 256))
     dice = torch.Generator().manual_seed(5)
     (x,) = (trials.random_pool(problem, 0, 96 * 256, dice).view(96, 256),)
     found = {}
