@@ -42,9 +42,8 @@ def check(candidate: Candidate) -> Candidate:
     try:
         candidate.terms = contract.check(candidate.iteration)
     except contract.Breach as breach:
-        path = candidate.iteration.path
-        told = UserCode(path, candidate.root).located(breach.reason, [(str(path), max(1, breach.line))])
-        raise Rejection(Cause.CONTRACT, told) from None
+        code = UserCode(candidate.iteration.path, candidate.root)
+        raise Rejection(Cause.CONTRACT, code.at(breach.line, breach.reason)) from None
     return candidate
 
 

@@ -14,6 +14,7 @@ from harness.judge.facts.hashes import FAMILIES, families
 LONGEST_LINE: Final = 100  # characters of a source line that are shown
 NAMED: Final = re.compile(r"\.py:\d+")  # a reason that names a place
 _STACKED: Final = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)
+_QUOTED: Final = re.compile(r"[\u2018'\"`]([^\u2018\u2019'\"`]{1,80})[\u2019'\"`]|undefined symbol: (\S+)")
 
 Frame = tuple[str, int]  # a file and a line
 
@@ -44,6 +45,10 @@ class UserCode:
     own: Path
     root: Path
 
+    def at(self, line: int, reason: str) -> str:
+        """The reason, and a line of the file itself; 0 stands for the whole file."""
+        return self.located(reason, [(str(self.own), max(1, line))])
+
     def located(self, reason: str, frames: Iterable[Frame], words: Iterable[str] = ()) -> str:
         """The reason, and where: the lowest frame of the iteration, and a lower one of a family that does not refuse.
 
@@ -59,12 +64,12 @@ class UserCode:
         return f"{reason.rstrip('. ')}, at {own}{below}"
 
     def result(self) -> CodeLine:
-        """The function that ``build`` returns, else what it returns, else the file's first line."""
+        """The function that ``build`` returns, else what it returns; without it a prim_func, else the first line."""
         module = parsed(self.own)
         functions = {each.name: each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)}
         build = functions.get("build")
         returned = [each for each in _own_statements(build) if isinstance(each, ast.Return)] if build else []
-        line = build.lineno if build else 1
+        line = build.lineno if build else next((each.lineno for each in functions.values() if _is_kernel(each)), 1)
         if returned:
             value = returned[-1].value
             kernel = functions.get(value.id) if isinstance(value, ast.Name) else None
@@ -85,9 +90,22 @@ class UserCode:
         return None
 
 
-def stacked(text: str) -> Iterator[Frame]:
+def stacked(text: str) -> list[Frame]:
     """The frames of a stack as Python's faulthandler prints it, outermost first."""
-    yield from ((path, int(line)) for path, line in reversed(_STACKED.findall(text)))
+    return traced(text)[::-1]
+
+
+def traced(text: str) -> list[Frame]:
+    """The frames of a printed traceback, outermost first."""
+    return [(path, int(line)) for path, line in _STACKED.findall(text)]
+
+
+def words_of(complaint: str) -> Iterator[str]:
+    """What a compiler's complaint is about, most telling first: quoted text, and the names in it."""
+    for found in _QUOTED.findall(complaint):
+        text = "".join(found)
+        yield text
+        yield from reversed(re.findall(r"\w+", text))
 
 
 def _frame(frame: Frame) -> tuple[Path, int]:
@@ -103,6 +121,10 @@ def _names(module: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
             case ast.Constant(value=str(text)) if id(node) not in said:
                 yield node.lineno, text
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    return any("prim_func" in ast.unparse(each) for each in function.decorator_list)
 
 
 def parsed(path: Path) -> ast.Module:

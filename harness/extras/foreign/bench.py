@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import InfrastructureError, encodable, printable
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
@@ -16,6 +18,7 @@ from harness.judge import fault_attribution
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import source_sha256
+from harness.judge.places import UserCode, traced, words_of
 from harness.machine.interruption import heed
 from harness.machine.nvml import Device, released
 from harness.machine.progress import Reporter, console, reporting
@@ -93,9 +96,10 @@ def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
         written = write(scratch, plan.root, plan.gpu, listed)
 
         def keep(record: Record) -> None:
-            found[record.model] = record
+            script = written[record.model][1]
+            found[record.model] = record = msgspec.structs.replace(record, reason=placed(record, script, plan.root))
             reason = f": {record.reason}" if record.reason else ""
-            reporter.finished(printable(f"{record.status:<13} {written[record.model][1]}{reason}"))
+            reporter.finished(printable(f"{record.status:<13} {script}{reason}"))
 
         iterations = tuple(iteration for iteration, _ in written.values())
         names = {model: str(script) for model, (_, script) in written.items()}
@@ -163,13 +167,9 @@ class _ForeignRun:
 
         def keep(record: Record) -> None:
             script = by_model[record.model][1]
-            reason = record.reason
-            if reason is not None and record.attempt is not None:
-                reason = reason.partition(f" ({record.attempt};")[0]  # a script has no budget of attempts
-            if reason is not None:
-                reason = reason.partition(f", at {record.iteration}.py:")[0]  # the place is the loader's
+            reason = placed(record, script, plan.root)
             if record.cause is Cause.LOAD:
-                self.not_found.append((script, (reason or "").removeprefix(NOT_FOUND)))
+                self.not_found.append((script, reason or ""))
                 return
             same = {name: getattr(record, name) for name in ("stage", "cause", "build", "verification", "measurement")}
             self._keep(script, basis=Basis.JUDGED, status=record.status, reason=reason, **same)
@@ -240,3 +240,15 @@ def line(script: ForeignScript, record: ForeignRecord) -> str:
         return printable(f"{status:<13} {script}: {record.stage}: {record.reason}")
     interval = f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]"
     return f"{status:<13} {script}: {measured.time_ms:.4g} ms, ratio {measured.ratio:.4f} {interval}"
+
+
+def placed(record: Record, script: ForeignScript, root: Path) -> str | None:
+    """Why a script failed, with the script's own line in place of its loader's."""
+    if record.reason is None:
+        return None
+    reason = record.reason.partition(f" ({record.attempt};")[0]  # a script has no budget of attempts
+    reason = reason.partition(f", at {record.iteration}.py:")[0].removeprefix(NOT_FOUND)
+    frames = [frame for frame in traced(record.traceback or "") if frame[0] == str(script.path)]
+    if not frames and record.cause is not Cause.COMPILE:
+        return reason
+    return UserCode(script.path, root).located(reason, frames, () if frames else words_of(reason))

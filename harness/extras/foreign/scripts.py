@@ -123,6 +123,7 @@ class _Loose:
     def __init__(self, sources: dict[Path, ast.Module | None], shape: str | None) -> None:
         self._named = None if shape is None else problem_of(shape)[0]
         self._kernels = {path: module for path, module in sources.items() if module and _imports_tilelang(module)}
+        self._broken = {path for path, module in sources.items() if module is None and b"tilelang" in path.read_bytes()}
         statements = {path: module for path, module in sources.items() if module and path not in self._kernels}
         named = ((_KERNELBENCH_PROBLEM.match(path.name), module) for path, module in statements.items())
         told = (
@@ -133,7 +134,7 @@ class _Loose:
     def problem(self, path: Path) -> Problem | None:
         """By the tensors of a script, by the problem that its name tells, or as the caller names it."""
         if path not in self._kernels:
-            return None
+            return self._named if path in self._broken else None
         match = _KERNELBENCH_ANSWER.search(path.name)
         told = self.problems.get(match[1]) if match else None
         return guessed(Reading(self._kernels[path])) or told or self._named

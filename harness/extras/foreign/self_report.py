@@ -15,6 +15,7 @@ from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.messages import Message, send
+from harness.judge.places import UserCode
 from harness.judge.processes import Contestant, Ended
 
 MOST_OUTPUT_BYTES: Final = 1 << 22
@@ -33,7 +34,7 @@ class ScriptFinished(Message, frozen=True):
 
 def run_script(brief: Brief, referee: Connection, parent: Connection) -> None:
     """Body of the process: ``python script.py``, able to write to a scratch folder only."""
-    from harness.judge.child.failure import explain
+    from harness.judge.child.failure import located
     from harness.judge.child.setup import set_up_contestant
 
     reason: str | None = None
@@ -45,7 +46,7 @@ def run_script(brief: Brief, referee: Connection, parent: Connection) -> None:
         except SystemExit as error:
             reason = None if error.code in (None, 0) else f"it exited with {printable(str(error.code), 200)}"
         except BaseException as error:
-            reason = explain(error)
+            reason = located(error, UserCode(brief.path, brief.root))
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         send(parent, ScriptFinished(reason))

@@ -85,7 +85,11 @@ def main() -> None:
     try:
         carry_out(job, found)
     except CannotProfile as stop:
-        found.cause, found.reason = stop.cause, stop.reason
+        from harness.judge.child.failure import located
+        from harness.judge.places import UserCode
+
+        code = UserCode(Path(job.path), Path(job.root))
+        found.cause, found.reason = stop.cause, located(stop.__cause__ or stop, code, stop.reason)
     files.put(Path(job.outcome), msgspec.json.encode(found))
 
 
@@ -133,7 +137,7 @@ def _build(path: Path, problem: Problem, gpu: Gpu, device: "torch.device") -> "K
         cause = Cause.COMPILE
         built = kernel.build_kernel(module.build, problem, gpu, device)
     except Exception as error:
-        raise CannotProfile(cause, explain(error)) from None
+        raise CannotProfile(cause, explain(error)) from error
     difference = mismatch(built.signature, problem) if built.signature is not None else None
     if difference is not None:
         raise CannotProfile(Cause.WRONG_PROBLEM, difference)
@@ -171,7 +175,7 @@ def _launch(
         if tensors[0].is_cuda:
             torch.cuda.synchronize()
     except Exception as error:
-        raise CannotProfile(Cause.RUNTIME, explain(error)) from None
+        raise CannotProfile(Cause.RUNTIME, explain(error)) from error
     if profiled:
         torch.cuda.profiler.stop()
     for trial in trials.judged(name, problem, given, [tensors[place] for place in problem.places]):

@@ -17,6 +17,7 @@ from harness.judge import contract
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.places import UserCode
 from harness.machine import cores, files
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
@@ -140,7 +141,8 @@ def _verified(
         try:
             contract.check(iteration)
         except contract.Breach as breach:
-            yield iteration, f"contract: {breach}"
+            told = UserCode(iteration.path, plan.tree.root).at(breach.line, breach.reason)
+            yield iteration, f"contract: {told}"
             continue
         if _proven(plan.tree, iteration):
             yield iteration, None

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from harness.errors import described
 from harness.extras.tune.space import Config, frozen
+from harness.extras.tune.survey import blamed, load_family
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
@@ -89,7 +90,7 @@ def run_autotuner(order: AutotunerOrder, parent: Connection) -> None:
 
     def gave_up(error: BaseException) -> Message:
         lock.acquire()  # for good: a thread of the autotuner may still be sending
-        return GaveUp(described(error))
+        return GaveUp(blamed(error, order.brief.root))
 
     with child_body(order.brief, parent, gave_up):
         from harness.judge.child.setup import work_in
@@ -108,7 +109,7 @@ def search(order: AutotunerOrder, tell: Callable[[Message], None]) -> Picked:
 
     problem, options = order.brief.problem, order.options
     tqdm.set_lock(threading.RLock())  # its own lock is a semaphore of the machine, which would be left behind
-    outcomes = _Outcomes(order.configs, tell)
+    outcomes = _Outcomes(order, tell)
     if not options.cache:
         tilelang.env.disable_cache()
     program = program_of(order.family, problem)
@@ -158,8 +159,6 @@ def _set_profile(tuner: Any, order: AutotunerOrder, default_supply: str) -> None
 
 def program_of(family: str, problem: Problem) -> Callable[..., Any]:
     """A function from a configuration to its Program, with the compiler levers applied as a pinned iteration does."""
-    from harness.extras.tune.survey import load_family
-
     function, levers = load_family(family)
     compiled, _ = load_family(COMPILED)
 
@@ -236,8 +235,9 @@ def reference(problem: Problem) -> Callable[..., Any]:
 class _Outcomes:
     """Reports the outcome of each configuration once. Several configurations may give one kernel."""
 
-    def __init__(self, configs: Sequence[Config], tell: Callable[[Message], None]) -> None:
-        self._configs = configs
+    def __init__(self, order: AutotunerOrder, tell: Callable[[Message], None]) -> None:
+        self._order = order
+        self._configs = order.configs
         self._tell = tell
         self._of_kernel: dict[int, list[int]] = {}
         self.told: set[int] = set()
@@ -255,7 +255,8 @@ class _Outcomes:
             try:
                 kernel = compile_one(**config)
             except Exception as error:
-                self._outcome(index, None, described(error, 300))
+                what = described(error, 300)
+                self._outcome(index, None, blamed(error, self._order.brief.root, self._order.family, what))
                 raise
             self._of_kernel.setdefault(id(kernel), []).append(index)
             return kernel

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.errors import compiler_complaint, described, printable
 from harness.extras.tune.space import frozen
-from harness.extras.tune.survey import SpaceEntry, quieten
+from harness.extras.tune.survey import SpaceEntry, blamed, quieten
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import tensors
@@ -63,7 +63,7 @@ class Stopwatch:
         self.output = work_in(folder)
         quieten()
         tilelang.disable_cache()
-        self.problem, self.gpu = brief.problem, brief.gpu
+        self.problem, self.gpu, self.root = brief.problem, brief.gpu, brief.root
         self.device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
         # Made at once: a new device context would disturb the candidate that another process times.
         # Launches take the sets in turns, so that no launch finds its inputs in L2.
@@ -84,7 +84,8 @@ class Stopwatch:
             kernel = build_kernel(lambda problem: program(**config), self.problem, self.gpu, self.device)
         except Exception as error:
             printed = self.output.read_bytes()[written:].decode(errors="replace")
-            return StopwatchAnswer(reason=printable(compiler_complaint(printed) or explain(error), 300))
+            what = printable(compiler_complaint(printed) or explain(error), 300)
+            return StopwatchAnswer(reason=blamed(error, self.root, order.entry.family, what))
         self.kernels[order.number] = kernel.launch
         return StopwatchAnswer()
 

@@ -6,7 +6,9 @@ The parent imports neither torch nor the families. What a family's own checks re
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final
 
 from harness.catalog.families import Families, imported
@@ -17,8 +19,10 @@ from harness.extras.tune.space import COMPILER_LEVERS, Config, expand, frozen, t
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import FAMILIES
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Message, send
+from harness.judge.places import UserCode
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 
 DEADLINE_S: Final = 300.0
@@ -80,7 +84,7 @@ def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *,
 
 def run_survey(asked: Asked, parent: Connection) -> None:
     """Body of the process."""
-    with child_body(asked.brief, parent, _unusable):
+    with child_body(asked.brief, parent, partial(_unusable, asked.brief.root)):
         quieten()
         send(parent, look(asked.brief, asked.families, carver=asked.carver))
 
@@ -92,8 +96,18 @@ def quieten() -> None:
     tilelang.set_log_level("ERROR")
 
 
-def _unusable(error: BaseException) -> Unusable:
-    return Unusable(str(error) if isinstance(error, UsageError) else f"the space cannot be read: {described(error)}")
+def _unusable(root: Path, error: BaseException) -> Unusable:
+    return Unusable(str(error) if isinstance(error, UsageError) else f"the space cannot be read: {blamed(error, root)}")
+
+
+def blamed(error: BaseException, root: Path, family: str | None = None, what: str = "") -> str:
+    """An exception in one line, or ``what`` stands for it, and the line of a family's code that it is about."""
+    from harness.judge.child.failure import frames_of, located
+
+    held = [path for file, _ in frames_of(error) if (path := Path(file)).is_relative_to(root / FAMILIES)]
+    if not held and family is not None:
+        held = [Path(inspect.getfile(inspect.unwrap(imported(family))))]
+    return located(error, UserCode(held[-1], root), what) if held else what or described(error)
 
 
 def look(brief: Brief, names: tuple[str, ...], *, carver: bool) -> Surveyed:
@@ -118,7 +132,7 @@ def look(brief: Brief, names: tuple[str, ...], *, carver: bool) -> Surveyed:
         known = set(map(text, suggested))
         for origin, configs in (("carver", suggested), ("space", [c for c in chosen if text(c) not in known])):
             for config in configs:
-                refusal = _refusal(family, levers, problem, config)
+                refusal = _refusal(family, levers, brief, config)
                 if refusal is None:
                     wrapped = any(lever in config and lever not in levers for lever in COMPILER_LEVERS)
                     entries.append(SpaceEntry(name, config, origin, wrapped))
@@ -136,12 +150,13 @@ def load_family(name: str) -> tuple[Callable[..., Any], frozenset[str]]:
     return family, frozenset(inspect.signature(family).parameters)
 
 
-def _refusal(family: Callable[..., Any], levers: frozenset[str], problem: Problem, config: Config) -> str | None:
+def _refusal(family: Callable[..., Any], levers: frozenset[str], brief: Brief, config: Config) -> str | None:
     """Why the family does not take a configuration; None where it makes a program of it."""
+    own = {name: value for name, value in config.items() if name in levers or name not in COMPILER_LEVERS}
     try:
-        family(
-            problem, **{name: value for name, value in config.items() if name in levers or name not in COMPILER_LEVERS}
-        )
-    except Exception as error:
+        family(brief.problem, **own)
+    except ValueError as error:  # what a family refuses names the argument
         return described(error, 200)
+    except Exception as error:
+        return blamed(error, brief.root, what=described(error, 200))
     return None

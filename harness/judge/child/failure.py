@@ -10,14 +10,13 @@ from harness.errors import compiler_complaint, encodable
 from harness.judge.child.brief import OUTPUT_FILE, Brief
 from harness.judge.child.capture import is_compiling, was_compiling
 from harness.judge.messages import Broken
-from harness.judge.places import Frame, UserCode
+from harness.judge.places import Frame, UserCode, words_of
 from harness.records.base import Cause
 
 PRINTED_BYTES: Final = 2000  # of its output, at the end, where a compiler complains
 MESSAGE_LINES: Final = 20
 _SPAN: Final = re.compile(r"--> (.+?):(\d+):\d+")  # TileLang's pointer into the source
 _OPERATION: Final = re.compile(r"tl::(\w+?)Node::")  # TileLang's lowering of T.gemm is GemmNode::Lower
-_QUOTED: Final = re.compile(r"[\u2018'\"`]([^\u2018\u2019'\"`]{1,80})[\u2019'\"`]|undefined symbol: (\S+)")
 
 
 def failed(error: BaseException, cause: Cause, brief: Brief, what: str = "") -> Broken:
@@ -25,10 +24,16 @@ def failed(error: BaseException, cause: Cause, brief: Brief, what: str = "") -> 
     compiling = was_compiling(error)
     printed = _printed(brief) if compiling else ""
     what = (what or compiler_complaint(printed) or explain(error)).replace(f"{brief.scratch}/", "")
-    words = _words(error, what) if compiling and not _traced(error) else ()
-    reason = UserCode(brief.path, brief.root).located(what, _frames(error), words)
+    reason = located(error, UserCode(brief.path, brief.root), what)
     told = "".join(traceback.format_tb(error.__traceback__)) + "\n".join((*_said(error), printed))
     return Broken(cause, encodable(reason), encodable(told.replace(f"{brief.root}/", "")))
+
+
+def located(error: BaseException, code: UserCode, what: str = "") -> str:
+    """An exception in one line, or ``what`` stands for it, and the line of the author's code that it is about."""
+    what = what or explain(error)
+    words = _words(error, what) if was_compiling(error) and not _traced(error) else ()
+    return code.located(what, frames_of(error), words)
 
 
 def explain(error: BaseException) -> str:
@@ -47,7 +52,7 @@ def _raising(error: BaseException) -> str:
     return (frames[-1].line or "") if frames else ""
 
 
-def _frames(error: BaseException) -> Iterator[Frame]:
+def frames_of(error: BaseException) -> Iterator[Frame]:
     """Where the error came from, outermost first, and where it points."""
     yield from ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
@@ -64,11 +69,8 @@ def _traced(error: BaseException) -> bool:
 
 
 def _words(error: BaseException, what: str) -> Iterator[str]:
-    """What a complaint is about, most telling first: quoted text, the names in it, and the operation."""
-    for found in _QUOTED.findall(what):
-        text = "".join(found)
-        yield text
-        yield from reversed(re.findall(r"\w+", text))
+    """What a complaint is about, most telling first: what it names, and the operation."""
+    yield from words_of(what)
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         if operation := _OPERATION.search(frame.f_code.co_name):
             yield operation.group(1).lower()

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.catalog import gpus
 from harness.catalog.tree import Selection
 from harness.errors import UsageError
 from harness.evidence import toolchain
+from harness.extras.foreign.bench import placed
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.extras.foreign.scripts import scripts
 from harness.judge.child.confinement import landlock_version
 from harness.records.base import Cause, Stage, Status
 from harness.records.store import read
+from tests.harness import examples
 from tests.harness.checkout import NEITHER_CHILD_NOR_TORCH, SAMPLES, SHAPE, Checkout, one_line, until
 from tests.harness.envelopes import answer
 
@@ -259,8 +262,10 @@ def test_a_shape_names_the_problem_of_what_tells_none(tmp_path: Path) -> None:
     script.write_text("import tilelang\n")
     with pytest.raises(UsageError, match="--shape names the problem"):
         scripts(script, Selection())
-    (found,) = scripts(script, Selection(shape=SHAPE))
-    assert (found.shape_key, found.name, found.number) == (SHAPE, "mine", 0)
+    for text in ("import tilelang\n", "import tilelang\n(\n"):  # what does not parse is told when it is loaded
+        script.write_text(text)
+        (found,) = scripts(script, Selection(shape=SHAPE))
+        assert (found.shape_key, found.name, found.number) == (SHAPE, "mine", 0)
 
 
 def test_scripts_for_a_gpu_are_refused_at_once_where_there_is_none(tmp_path: Path) -> None:
@@ -301,3 +306,20 @@ def test_what_cannot_be_benched_is_one_line(tmp_path: Path) -> None:
         done = checkout.run("foreign", str(tmp_path / tree), "--gpu", "cpu")
         assert done.returncode == 2
         assert complaint in one_line(done.stderr)
+
+
+def test_a_reason_names_the_scripts_own_line(tmp_path: Path) -> None:
+    """In place of its loader's: by the traceback, else by what a compiler names; a wrong result has no line."""
+    path = tmp_path / "mine.py"
+    path.write_text("import tilelang\n\n\ndef kernel(A):\n    return missing(A)\n")
+    (script,) = scripts(path, Selection(shape=SHAPE))
+
+    def told(cause: Cause, reason: str, traceback: str | None = None) -> str:
+        loaders = f"{reason}, at iter001_idea.py:9: program = program_of(**CONFIG) (attempt0001; 4 of 5 attempts left)"
+        record = examples.record(cause=cause, reason=loaders, iteration="iter001_idea", attempt="attempt0001")
+        return placed(msgspec.structs.replace(record, traceback=traceback), script, tmp_path) or ""
+
+    frames = f'  File "{path}", line 5, in kernel\n  File "/usr/lib/x.py", line 9, in y\n'
+    assert told(Cause.LOAD, "NameError: no", frames) == "NameError: no, at mine.py:5: return missing(A)"
+    assert told(Cause.COMPILE, "undefined symbol: missing").endswith(", at mine.py:5: return missing(A)")
+    assert told(Cause.WRONG_RESULT, "max_abs_err=1") == "max_abs_err=1"

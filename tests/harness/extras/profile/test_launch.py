@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -55,17 +56,18 @@ def test_an_iteration_is_built_verified_and_launched(checkout: Checkout) -> None
 
 
 @pytest.mark.parametrize(
-    ("source", "cause", "reason"),
+    ("source", "cause", "reason", "line"),
     [
-        (WRONG, Cause.WRONG_RESULT, "profiled inputs trial: max_abs_err="),
-        (BROKEN, Cause.COMPILE, "NameError: name 'no_such_function' is not defined"),
-        ("import nothing_of_this_name\n", Cause.LOAD, "ModuleNotFoundError"),
+        (WRONG, Cause.WRONG_RESULT, "profiled inputs trial: max_abs_err=", "return"),
+        (BROKEN, Cause.COMPILE, "NameError: name 'no_such_function' is not defined", "no_such_function"),
+        ("import nothing_of_this_name\n", Cause.LOAD, "ModuleNotFoundError", "import nothing_of_this_name"),
     ],
 )
-def test_what_is_wrong_is_never_profiled(checkout: Checkout, source: str, cause: Cause, reason: str) -> None:
+def test_what_is_wrong_is_never_profiled(checkout: Checkout, source: str, cause: Cause, reason: str, line: str) -> None:
     found = launch(checkout, checkout.write("iter001_tiles", source.replace("{block}", "16")))
     assert found.cause is cause
     assert found.reason is not None and found.reason.startswith(reason)
+    assert re.search(rf", at iter001_tiles\.py:\d+: .*{line}", found.reason)
     assert "launch" not in found.seconds
 
 

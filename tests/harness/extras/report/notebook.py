@@ -177,10 +177,10 @@ def every_state(root: Path) -> Notebook:
     notebook.record(verified, None, stage="verify")
     notebook.write(8, "not_measured")
     attempt = notebook.write(9, "attempted")
-    failed = notebook.failure(attempt, "it does not fit (attempt0001; 4 of 5 attempts left)", attempt="attempt0001")
-    notebook.build(
-        failed, status="failed", cause="does_not_fit", reason="too much shared memory", attempt="attempt0001"
-    )
+    traceback = 'File "kernels/gemm/kernel.py", line 7, in kernel'
+    told = {"attempt": "attempt0001", "traceback": traceback}
+    failed = notebook.failure(attempt, "it does not fit (attempt0001; 4 of 5 attempts left)", **told)
+    notebook.build(failed, status="failed", cause="does_not_fit", reason="too much shared memory", **told)
 
     notebook.record(notebook.write(1, "other", model="somebody"), 1.01)
     hostile = "linear_bf16fp32_64x8192x8192"

@@ -180,6 +180,11 @@ def test_hostile_text_makes_no_tag_and_no_attribute(html: Tags) -> None:
     assert not [name for tag, attributes in html.found for name in attributes if name in ("src", "style", "srcset")]
 
 
+def test_a_failure_and_an_attempt_show_their_traceback(report: Report) -> None:
+    shown = '<pre class="notice" tabindex="0" role="region" aria-label="Traceback">File &#34;kernels/gemm/kernel.py'
+    assert page.render(report).count(shown) == 2
+
+
 def test_hostile_text_is_there_to_be_read(html: Tags, report: Report) -> None:
     text = page.render(report)
     assert "&lt;img src=x onerror=&#34;window.owned = 2&#34;&gt;" in text

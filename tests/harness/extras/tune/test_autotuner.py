@@ -1,6 +1,7 @@
 """TileLang's autotuner as the harness drives it: on the CPU, and for an H200 up to the timing."""
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ def test_a_configuration_that_does_not_compile_is_told_with_its_reason() -> None
     assert autotuner.search(order(configs), told.append).index == 0
     (failed,) = (each for each in told if isinstance(each, Timed) and each.latency_ms is None)
     assert failed.index == 1 and "block_N=24 does not divide" in failed.reason
+    assert re.search(r", at kernels/\S+\.py:\d+: ", failed.reason)
 
 
 def test_inputs_are_scaled_and_workspaces_are_zero() -> None:
