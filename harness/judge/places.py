@@ -61,7 +61,7 @@ class UserCode:
         own = next((each for each in reversed(found) if each.path == self.own), None) or self.result()
         lower = found[-1] if found and found[-1].path != self.own else None
         below = f"; in {lower}" if lower and not lower.source.startswith("raise ") else ""
-        return f"{reason.rstrip('. ')}, at {own}{below}"
+        return f"{reason.rstrip('.: ')}, at {own}{below}"
 
     def result(self) -> CodeLine:
         """The function that ``build`` returns, else what it returns; without it a prim_func, else the first line."""
@@ -83,8 +83,9 @@ class UserCode:
         """The first line that holds the first of the words that any line holds."""
         files = (self.own, *families(self.root, self.own))
         for word in words:
+            whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
             for path in files:
-                lines = [line for line, name in _names(parsed(path)) if name == word or f" {word} " in f" {name} "]
+                lines = [line for line, name in _names(parsed(path)) if whole.search(name)]
                 if lines:
                     return CodeLine(path, min(lines), self.root)
         return None
@@ -101,11 +102,12 @@ def traced(text: str) -> list[Frame]:
 
 
 def words_of(complaint: str) -> Iterator[str]:
-    """What a compiler's complaint is about, most telling first: quoted text, and the names in it."""
+    """What a compiler's complaint is about, most telling first: quoted text, the names in it, and dtypes."""
     for found in _QUOTED.findall(complaint):
         text = "".join(found)
         yield text
         yield from reversed(re.findall(r"\w+", text))
+    yield from re.findall(r"\b[a-z]+\d\w*", complaint)
 
 
 def _frame(frame: Frame) -> tuple[Path, int]:

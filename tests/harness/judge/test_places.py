@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.candidate import Rejection
-from harness.judge.places import NAMED, UserCode, stacked
+from harness.judge.places import NAMED, UserCode, stacked, words_of
 from harness.records.base import Cause
 
 SOURCE = """from kernels.mine import family
@@ -64,6 +64,12 @@ def test_without_a_frame_it_is_what_a_compiler_names_or_the_kernel(
     code: UserCode, words: tuple[str, ...], told: str
 ) -> None:
     assert code.located("error", [], words) == f"error, at {told}"
+
+
+def test_a_compiler_may_name_a_part_of_a_text(code: UserCode) -> None:
+    code.own.write_text("def build(problem):\n    return asm('no.such.ptx;', 'float23')\n")
+    for complaint in ("Unknown modifier '.such'", "Cannot convert type float23"):
+        assert code.located(complaint, [], words_of(complaint)).endswith(":2: return asm('no.such.ptx;', 'float23')")
 
 
 @pytest.mark.parametrize("source", ["", "def build(problem:\n", "\0", "def other():\n    return 1\n"])
