@@ -1,9 +1,10 @@
 """quack's products, ``quack-kernels``: CuTe DSL, with its default kernel and with the one that its tuner picks.
 
-It writes into the given output. The tuner takes 5 to 40 s at the first call.
+It writes into the given output. The tuner compiles and times up to 44 kernels at the first call.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -12,8 +13,12 @@ from harness.judge.facts.problem import Problem
 
 
 def build(problem: Problem, *, tuned: bool) -> Callable[..., None]:
+    from quack.cache import async_compile
     from quack.gemm_interface import gemm
 
+    # The tuner's compile workers need semaphores and sockets, which a contestant has not. Without them it compiles in
+    # this process, which is as fast: a contestant has one core.
+    async_compile.pool_scope = nullcontext
     transposed = problem.operator == "linear"
 
     def launch(a: Any, b: Any, out: Any) -> None:
