@@ -13,6 +13,7 @@ import msgspec
 
 from harness.boards import tables
 from harness.boards.leaderboard import Board, BoardRow, boards
+from harness.boards.rivals import rivalry
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.problem import parse_shape_key
 
@@ -53,14 +54,9 @@ def headline(gpu: str) -> str:
 
 
 def _against_the_strongest(board: Board, row: BoardRow) -> float | None:
-    """The leader's ratio to the strongest kernel measured, the library included; None without an opponent.
-
-    Where the pair itself is not measured, it is the quotient of two ratios to the library.
-    """
-    best = board.best_opponent
-    if best is None or not best.ratio or not row.ratio:
-        return None
-    return min(row.ratio, row.vs_best or row.ratio / best.ratio)
+    """The leader's ratio to the strongest kernel measured, the library included; None without an opponent."""
+    found = rivalry(board)
+    return None if found is None or not row.ratio else min(row.ratio, found.ratio)
 
 
 def leaders_table(gpu: str) -> str:

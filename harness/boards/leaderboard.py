@@ -149,11 +149,17 @@ class Board:
         return self.rows[0] if self.rows and self.rows[0].rank is not None else None
 
     @property
+    def first_at_limit(self) -> BoardRow | None:
+        """What leads at the power limit: the leader where it shares the first rank there, else the first row of it."""
+        if self.leader is not None and self.leader.sustained_rank == 1:
+            return self.leader
+        return next(iter(self.at_limit), None)
+
+    @property
     def sustained_leader(self) -> BoardRow | None:
-        """The first row at the power limit, if the leader at equal clocks is certainly behind it there."""
-        if self.leader is None or self.leader.sustained_rank in (None, 1):
-            return None
-        return next((row for row in self.at_limit if row.sustained_rank == 1), None)
+        """What leads at the power limit in another's place; the leader may have no figure there."""
+        first = self.first_at_limit
+        return None if first == self.leader else first
 
     @property
     def at_limit(self) -> list[BoardRow]:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from harness.boards.comparison import Change, Comparison
 from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
+from harness.boards.rivals import rivalry
+from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree
 from harness.errors import meant
 from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
@@ -33,7 +35,7 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         "ratio": _of_leader(lambda row: figure(row.ratio, ".4f")),
         "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
         "sustained": _of_leader(lambda row: figure(row.sustained_ratio, ".4f")),
-        "vs best": _of_leader(lambda row: figure(row.vs_best, ".4f")),
+        "vs best": lambda board: against.figure if (against := rivalry(board)) else "",
         "time_ms": _of_leader(lambda row: figure(row.time_ms)),
         "rate": lambda board: board.leader_rate or "",
         "notes": _remarks,
@@ -174,12 +176,10 @@ def _remarks(board: Board) -> str:
     if leader is None:
         return ""
     level = sum(row.rank == 1 for row in board.rows) - 1
-    other = board.sustained_leader
+    other, against = board.sustained_leader, rivalry(board)
     leads = f"{other.iteration.partition('_')[0]} leads sustained" if other else ""
-    beaten = leader.vs_best_high is not None and leader.vs_best_high < 1
-    opponent = f"{leader.best_opponent} is faster"
     said = (
-        (opponent, beaten),
+        (f"{against.opponent.iteration} is faster" if against else "", against and against.opponent_leads),
         (leads, other),
         (f"{level} level", level),
         ("stale", leader.stale),
@@ -195,22 +195,29 @@ def _summary(boards: Sequence[Board]) -> str:
     if led:
         mean = statistics.geometric_mean(row.ratio for row in led if row.ratio)
         said[0] += f", {sum(row.is_ahead for row in led)} certainly faster than the library; geometric mean {mean:.3f}"
-        said.append("±: half of the 95% interval. N level: as many more at rank 1")
+        said.append("±: half of the 95% interval. N level: as many more at rank 1. ~: from two ratios to the library")
+    rivals = sum(found.opponent_leads for found in map(rivalry, boards) if found)
+    others = sum(board.sustained_leader is not None for board in boards)
+    said += [f"An opponent is certainly faster in {rivals}"] if rivals else []
+    said += [f"Another iteration leads at the power limit in {others}"] if others else []
     if stale := [row.stale for row in led if row.stale]:
         changed = " or the ".join(sorted({each for row in stale for each in row}))
         said.append(f"{len(stale)} stale: the {changed} has changed since")
     return f"{'. '.join(said)}. --shape KEY shows one ladder, --all every one."
 
 
-def _regimes(board: Board) -> str:
-    """A sentence for a problem that another iteration leads at the power limit."""
+def regimes(board: Board) -> str:
+    """A sentence where another iteration leads at the power limit, or where nothing is known of it there."""
     leader, other = board.leader, board.sustained_leader
-    if leader is None or other is None:
+    if leader is None:
         return ""
-    return (
-        f"at equal clocks {leader.iteration} leads; at the power limit {other.iteration} does, with "
-        f"{figure(other.sustained_ratio, '.4f')} {interval(other.sustained_ratio_low, other.sustained_ratio_high)}"
-    )
+    if other is None:
+        unknown = not (board.at_limit or board.in_gbs or find(board.gpu).is_cpu)
+        return "nothing is measured at the power limit" if unknown else ""
+    bounds = interval(other.sustained_ratio_low, other.sustained_ratio_high)
+    there = f"at the power limit {other.iteration} does, with {figure(other.sustained_ratio, '.4f')} {bounds}"
+    without = f", where {leader.iteration} is not measured" if leader.sustained_ratio is None else ""
+    return f"at equal clocks {leader.iteration} leads; {there}{without}"
 
 
 def _where(board: Board) -> str:
@@ -229,7 +236,7 @@ def _environment(board: Board) -> str:
         parts.append(f"memory-bound: a copy of as many bytes reaches {board.copy_gbs:.4g} GB/s")
     if board.resolution is not None:
         parts.append(f"resolution ±{board.resolution:.2%}, the median half of the 95% intervals")
-    parts += filter(None, [_regimes(board)])
+    parts += filter(None, [regimes(board)])
     return "; ".join(parts)
 
 

@@ -9,12 +9,13 @@ import pytest
 
 from harness.boards import leaderboard, tables
 from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.rivals import rivalry
 from harness.boards.tables import leaderboard as table
 from harness.catalog import gpus
 from harness.catalog.opponents import FOLDER
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
-from harness.records.base import Cause, Environment, RowKind, Stage, Status
+from harness.records.base import Cause, Environment, Regime, RowKind, Stage, Status
 from harness.records.pairs import PairRecord
 from harness.records.results import Record
 from harness.records.store import append
@@ -419,6 +420,24 @@ def test_the_pair_with_the_strongest_opponent_is_vs_best(ladder: Ladder) -> None
     assert [row.vs_best, row.vs_best_low, row.vs_best_high] == pytest.approx([1.12, 1.10, 1.14])
     told = tables.ladders(ladder.boards(), "github")
     assert "against strong 1.1200 [1.1000, 1.1400]" in told
+    found = rivalry(ladder.boards()[0])
+    assert found is not None
+    assert (found.as_a_pair, found.ratio, found.figure) == (True, row.vs_best, "1.1200")
+
+
+def test_without_a_pair_two_ratios_say_who_is_faster(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    assert rivalry(ladder.boards()[0]) is None
+    opposed(ladder, "strong", 1.20, 1.22)
+    board = ladder.boards()[0]
+    found = rivalry(board)
+    assert found is not None and not found.as_a_pair and found.opponent_leads
+    assert (found.low, found.high) == pytest.approx((1.0 / 1.22, 1.1 / 1.20))
+    assert board.rows[0].vs_best is None
+    told = tables.leaders([board], "github")
+    assert "strong is faster" in told and f"~{1.05 / 1.21:.3f}" in told
+    assert "An opponent is certainly faster in 1" in " ".join(told.split())
+    assert rivalry(board, Regime.SUSTAINED) is None
 
 
 def test_the_leaders_table_says_where_an_opponent_is_faster(ladder: Ladder) -> None:

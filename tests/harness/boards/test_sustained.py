@@ -1,5 +1,7 @@
 """The sustained regime on the board: which rows take part, and what is said where it names another leader."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -47,6 +49,20 @@ def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:
     keep(ladder, ladder.measured(2, 1.039, 1.043), 1.042)
     (board,) = ladder.boards()
     assert board.sustained_leader is None
+
+
+def test_a_leader_that_is_not_measured_there_is_said_to_be(ladder: Ladder) -> None:
+    ladder.measured(1, 1.055, 1.059)
+    keep(ladder, ladder.measured(2, 1.039, 1.043), 1.042)
+    (board,) = ladder.boards()
+    assert board.sustained_leader == board.first_at_limit == board.rows[1]
+    said = " ".join(tables.leaderboard(board).split())
+    assert "at the power limit iter002_idea does, with 1.0420" in said
+    assert "where iter001_idea is not measured" in said
+    large = replace(board, gpu="h200", problem="matmul_bf16fp32_8192x8192x8192", rows=board.rows[:1])
+    assert "nothing is measured at the power limit" in tables.regimes(large)
+    memory_bound = replace(large, problem="add_f32fp32_16777216")
+    assert not tables.regimes(memory_bound) and not tables.regimes(replace(large, gpu="cpu"))
 
 
 def test_figures_of_other_code_another_judge_or_a_rejection_are_not_shown(ladder: Ladder) -> None:
