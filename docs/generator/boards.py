@@ -39,7 +39,7 @@ def summary_board(gpu: str) -> str:
 def headline(gpu: str) -> str:
     """What the leaders reach in the geometric mean: against the strongest rival, the library, and at the limit."""
     found = list(_leaders(gpu))
-    rivals = [ratio for board, row in found if (ratio := _against_the_strongest(board, row)) is not None]
+    rivals = [ratio for board, row in found if (ratio := _against_the_strongest(board)) is not None]
     told = (
         ("against the strongest kernel that a user could install", rivals),
         ("against the library", [row.ratio for _, row in found if row.ratio]),
@@ -53,10 +53,10 @@ def headline(gpu: str) -> str:
     )
 
 
-def _against_the_strongest(board: Board, row: BoardRow) -> float | None:
+def _against_the_strongest(board: Board) -> float | None:
     """The leader's ratio to the strongest kernel measured, the library included; None without an opponent."""
     found = rivalry(board)
-    return None if found is None or not row.ratio else min(row.ratio, found.ratio)
+    return found.to_strongest if found else None
 
 
 def leaders_table(gpu: str) -> str:
@@ -135,7 +135,7 @@ def _line(board: Board, row: BoardRow, page: str) -> str:
         row.iteration,
         ratio,
         f"{row.ratio_low:.4f}–{row.ratio_high:.4f}{', unstable' if row.stable is False else ''}",  # noqa: RUF001
-        _shown(_against_the_strongest(board, row), exact=bool(row.vs_best)),
+        _shown(_against_the_strongest(board), exact=bool(row.vs_best)),
         f"{row.sustained_ratio:.4f}" if row.sustained_ratio else "",
     )
     return f"| {' | '.join(cells)} |"

@@ -26,6 +26,11 @@ class Rivalry:
         return self.high < 1
 
     @property
+    def to_strongest(self) -> float:
+        """At equal clocks, the same against the strongest kernel, the library included."""
+        return min(self.ratio, self.leader.ratio or self.ratio)
+
+    @property
     def figure(self) -> str:
         """The quotient; with a ~ from two ratios."""
         return f"{self.ratio:.4f}" if self.as_a_pair else f"~{self.ratio:.3f}"

@@ -18,7 +18,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """A shape key that may break where a person would break it: after an underscore, or after a dimension's x."""
+    """A shape key or a name that may break after an underscore, or after a dimension's x."""
     operator, _, rest = name.partition("_")
     parts = re.split("(?<=_)|(?<=[0-9]x)", rest)
     return Markup("<wbr>").join([f"{operator}_", *parts] if rest else [operator])

@@ -10,6 +10,7 @@ from typing import Final
 
 from harness.boards import leaderboard
 from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.rivals import Rivalry, rivalry
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
@@ -17,7 +18,7 @@ from harness.extras.report.difference import Setting, SourceLine, lines, setting
 from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
-from harness.records.base import Environment, Status
+from harness.records.base import Environment, Regime, Status
 from harness.records.builds import Build, BuildRecord
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 from harness.records.results import Measurement, Record, Trial, worst
@@ -128,6 +129,12 @@ class Shape:
         leader = self.sheets[0].board.sustained_leader
         return next((each for each in self.sheets[0].entries if leader is not None and each.row == leader), None)
 
+    @cached_property
+    def rivals(self) -> tuple[Rivalry | None, Rivalry | None]:
+        """The leader against the strongest opponent, at equal clocks and at the power limit."""
+        board = self.sheets[0].board
+        return rivalry(board), rivalry(board, Regime.SUSTAINED)
+
     @property
     def competes(self) -> bool:
         """False for a lone copy, which only shows how fast memory is."""
@@ -151,7 +158,8 @@ class Shape:
 class OperatorRatios:
     """The best ratios of an operator's problems: their number, geometric mean, ends, and how many are ahead.
 
-    ``beside`` is the mean on another GPU, over those of the problems that it has measured.
+    ``beside`` is the mean on another GPU, ``vs_best`` that against the strongest kernel, and ``sustained`` that at
+    the power limit, each over those of the problems that have such a figure.
     """
 
     operator: str
@@ -161,14 +169,20 @@ class OperatorRatios:
     high: float
     ahead: int
     beside: float | None
+    vs_best: float | None
+    sustained: float | None
 
     @classmethod
-    def of(cls, operator: str, rows: list[BoardRow], beside: Mapping[str, BoardRow]) -> "OperatorRatios":
+    def of(cls, operator: str, shapes: list[Shape], beside: Mapping[str, BoardRow]) -> "OperatorRatios":
+        rows = [shape.best.row for shape in shapes if shape.best]
         ratios = [row.ratio for row in rows if row.ratio]
         ahead = sum(row.is_ahead for row in rows)
         there = [other.ratio for row in rows if (other := beside.get(row.problem)) and other.ratio]
-        mean = geometric_mean(there) if there else None
-        return cls(operator, len(ratios), geometric_mean(ratios), min(ratios), max(ratios), ahead, mean)
+        rivals = [found.to_strongest for shape in shapes if (found := shape.rivals[0])]
+        firsts = (shape.sheets[0].board.first_at_limit for shape in shapes)
+        alone = [row.sustained_ratio for row in firsts if row and row.sustained_ratio]
+        means = (geometric_mean(each) if each else None for each in (there, rivals, alone))
+        return cls(operator, len(ratios), geometric_mean(ratios), min(ratios), max(ratios), ahead, *means)
 
 
 @dataclass(frozen=True)
@@ -202,11 +216,11 @@ class Report:
     @cached_property
     def operators(self) -> tuple[OperatorRatios, ...]:
         """The ratios of each operator's problems, the largest mean first."""
-        by_operator: dict[str, list[BoardRow]] = {}
+        by_operator: dict[str, list[Shape]] = {}
         for shape in self.shapes:
             if shape.competes and shape.best and shape.best.row.ratio:
-                by_operator.setdefault(shape.problem.operator, []).append(shape.best.row)
-        found = [OperatorRatios.of(operator, rows, self.leaders_beside) for operator, rows in by_operator.items()]
+                by_operator.setdefault(shape.problem.operator, []).append(shape)
+        found = [OperatorRatios.of(operator, shapes, self.leaders_beside) for operator, shapes in by_operator.items()]
         return tuple(sorted(found, key=lambda each: -each.mean))
 
     @property
@@ -216,8 +230,28 @@ class Report:
 
     @property
     def at_limit(self) -> bool:
-        """Whether a best entry has a figure at the power limit."""
-        return any(shape.best and shape.best.row.sustained_ratio for shape in self.shapes)
+        """Whether a problem has a figure at the power limit."""
+        return any(shape.sheets[0].board.at_limit for shape in self.shapes)
+
+    @property
+    def opposed(self) -> bool:
+        """Whether a problem has an opponent."""
+        return any(shape.rivals[0] for shape in self.shapes)
+
+    @property
+    def opposed_at_limit(self) -> bool:
+        """Whether one has a figure at the power limit."""
+        return any(shape.rivals[1] for shape in self.shapes)
+
+    @property
+    def opponents_ahead(self) -> list[tuple[Shape, Rivalry, str]]:
+        """Where an opponent is certainly faster than the leader: the problem, both, and the regime in words."""
+        return [
+            (shape, found, words)
+            for shape in self.best_first
+            for found, words in zip(shape.rivals, ("at equal clocks", "at the power limit"), strict=True)
+            if found and found.opponent_leads
+        ]
 
     @property
     def ahead(self) -> int:

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness import __version__
+from harness.boards import tables
 from harness.extras.profile.figures import FIGURES
 from harness.extras.report import figures, palette, plots, rows
 from harness.extras.report.gather import Report, Shape, Sheet, tally
@@ -37,7 +38,10 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {name: getattr(figures, name) for name in _FILTERS} | {"tally": tally}
+    environment.filters |= {name: getattr(figures, name) for name in _FILTERS} | {
+        "tally": tally,
+        "regimes": tables.regimes,
+    }
     rooflines = {
         name: found
         for name, (shape, sheet) in _sheets(report).items()

@@ -3,6 +3,7 @@
 Each plot draws the data ``rows``, which `harness/extras/report/rows.py` makes.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from harness.extras.report.palette import variable
@@ -137,6 +138,7 @@ def forest(rows: Rows, *, wide: bool) -> Spec:
                 _layer("point", {"x": _number(field), "y": at(mark_at), "stroke": _BY_VERDICT}, **cap)
                 for field in ("low", "high")
             ),
+            *(_rivals(at(mark_at)) if any(row.get("opponent") for row in rows) else ()),
             _layer("point", point | {"x": _number("ratio")}, where="!datum.beyond", **mark),
             *(beyond if broken else ()),
             _layer("text", name, align="left", limit=name_px, fontSize=12 if wide else 11, **text),
@@ -144,6 +146,19 @@ def forest(rows: Rows, *, wide: bool) -> Spec:
         ],
         height=step * len(rows),
     )
+
+
+def _rivals(y: Spec) -> Iterator[Spec]:
+    """The strongest opponent of each problem, with its interval, below the leader's mark."""
+    tooltip = _tooltip(
+        *(("problem",), ("opponent", "opponent"), ("opponent_ratio", "ratio", ".4f")),
+        *(("opponent_low", "interval from", ".4f"), ("opponent_high", "to", ".4f")),
+    )
+    span = {"x": _number("opponent_low"), "x2": {"field": "opponent_high"}, "y": y}
+    look: Spec = {"where": "datum.opponent", "stroke": variable("accent")}
+    yield _layer("rule", span, strokeWidth=1.5, aria=False, **look)
+    mark: Spec = {"shape": "diamond", "size": 60, "fill": variable("paper"), "opacity": 1, "strokeWidth": 1.5}
+    yield _layer("point", {"x": _number("opponent_ratio"), "y": y, "tooltip": tooltip}, **mark, **look)
 
 
 def ladder(figure: str) -> Spec:

@@ -4,12 +4,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.boards.rivals import Rivalry
 from harness.extras.report.figures import tame
 from harness.extras.report.gather import Report, ReportEntry, Shape, Sheet
 from harness.extras.report.roofline import Roofline
 
 Rows = list[dict[str, Any]]
 FAR: Final = 2.0  # times the median ratio of all problems
+NEAR: Final = 0.9  # times the lowest end of a leader's interval
 
 
 def forest(report: Report) -> Rows:
@@ -17,9 +19,11 @@ def forest(report: Report) -> Rows:
 
     ``beyond`` marks a ratio so large that the others could not be told apart: it stands beyond the axis.
     """
-    best = [shape.best for shape in report.best_first if shape.competes and shape.best]
-    ranked = [each.row for each in best if each.row.ratio_low is not None and each.row.ratio_high is not None]
-    median = float(np.median([row.ratio for row in ranked])) if ranked else 0.0
+    shapes = [shape for shape in report.best_first if shape.competes and shape.best]
+    best = [(shape.best.row, shape.rivals[0]) for shape in shapes if shape.best]
+    ranked = [(row, found) for row, found in best if row.ratio_low is not None and row.ratio_high is not None]
+    median = float(np.median([row.ratio for row, _ in ranked])) if ranked else 0.0
+    lowest = min((row.ratio_low or 0.0 for row, _ in ranked), default=0.0)
     return [
         {
             "problem": row.problem,
@@ -31,9 +35,19 @@ def forest(report: Report) -> Rows:
             "stale": bool(row.stale),
             "verdict": "faster" if row.is_ahead else "slower" if (row.ratio_high or 0.0) < 1 else "as fast",
             "page": f"/{row.problem}",
+            **_opponent(found, lowest),
         }
-        for row in ranked
+        for row, found in ranked
     ]
+
+
+def _opponent(found: Rivalry | None, lowest: float) -> dict[str, Any]:
+    """The mark of the strongest opponent, unless it is so far behind that the axis would serve it alone."""
+    if found is None or (found.opponent.ratio or 0.0) < NEAR * lowest:
+        return {"opponent": None}
+    row = found.opponent
+    figures = {"opponent_ratio": row.ratio, "opponent_low": row.ratio_low, "opponent_high": row.ratio_high}
+    return figures | {"opponent": row.iteration}
 
 
 def ladder(shape: Shape, sheet: Sheet) -> Rows:

@@ -21,6 +21,7 @@ from harness.extras.report import figures, page, palette, pictures, plots, rows
 from harness.extras.report.difference import lines, settings
 from harness.extras.report.gather import Report, ReportEntry, Shape, gather, tally
 from harness.extras.report.roofline import DATASHEET, REACHED, roofline
+from harness.records.base import RowKind
 from harness.records.results import BlockPair
 from tests.harness.checkout import ROOT
 from tests.harness.envelopes import answer
@@ -112,6 +113,33 @@ def test_both_regimes_stand_side_by_side_and_another_leader_is_named(report: Rep
     assert f"at the power limit {second.row.iteration} does, with 1.0390" in " ".join(told.split())
     for part in ("leads at the power limit", "1.0210", "1425", "698", "1.04", "J per launch"):
         assert part in told
+
+
+def test_opponents_are_shown_and_where_one_leads_it_is_said(report: Report) -> None:
+    (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
+    assert not report.opposed and "strongest opponent" not in page.render(report)
+    leader = shape.sheets[0].board.rows[0]
+    bounds = {"ratio_low": 1.09, "ratio_high": 1.11, "sustained_ratio_low": None}
+    other = msgspec.structs.replace(leader, iteration="rival", kind=RowKind.OPPONENT, rank=None, ratio=1.1, **bounds)
+
+    def beside(ratio: float, low: float) -> Report:
+        row = msgspec.structs.replace(leader, ratio=ratio, ratio_low=low, ratio_high=ratio + 0.01)
+        board = replace(shape.sheets[0].board, rows=(row,), opponents=(other,))
+        return replace(report, shapes=(replace(shape, sheets=(replace(shape.sheets[0], board=board),)),))
+
+    behind = beside(1.03, 1.02)
+    told = " ".join(page.render(behind).split())
+    ((where, found, words),) = behind.opponents_ahead
+    assert (where.problem.shape_key, found.opponent, words) == (SHAPE, other, "at equal clocks")
+    for part in ("Where an opponent leads", "<b>rival</b> is faster at equal clocks", "[1.0900, 1.1100]", "~0.936"):
+        assert part in told
+    assert [row["opponent"] for row in rows.forest(behind)] == ["rival"]
+    (matmul,) = behind.operators
+    assert matmul.vs_best == pytest.approx(1.03 / 1.1)
+    ahead = beside(1.3, 1.29)
+    assert "Where an opponent leads" not in page.render(ahead)
+    assert ahead.operators[0].vs_best == pytest.approx(1.3 / 1.1)
+    assert [row["opponent"] for row in rows.forest(beside(1.6, 1.59))] == [None], "too far behind for the axis"
 
 
 def test_the_counts_are_of_the_iterations(report: Report) -> None:
@@ -284,9 +312,9 @@ def test_odd_figures_are_drawn_or_left_out(tmp_path: Path) -> None:
 def test_every_plot_compiles_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     specs = {
         **{
-            f"{wide} {beyond}": plots.forest([{"problem": SHAPE, "beyond": beyond}], wide=wide)
+            f"{wide} {mark}": plots.forest([{"problem": SHAPE, **mark}], wide=wide)
             for wide in (False, True)
-            for beyond in (False, True)
+            for mark in ({"beyond": False}, {"beyond": True}, {"beyond": False, "opponent": "flash_attention_3"})
         },
         "blocks": plots.blocks(),
         "roofline": plots.roofline(),
