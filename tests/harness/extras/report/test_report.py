@@ -13,6 +13,7 @@ import pytest
 import vl_convert
 
 from harness.boards import leaderboard
+from harness.boards.leaderboard import BoardRow
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.cli.app import carry_out
@@ -122,7 +123,7 @@ def test_opponents_are_shown_and_where_one_leads_it_is_said(report: Report) -> N
     bounds = {"ratio_low": 1.09, "ratio_high": 1.11, "sustained_ratio_low": None}
     other = msgspec.structs.replace(leader, iteration="rival", kind=RowKind.OPPONENT, rank=None, ratio=1.1, **bounds)
 
-    def beside(ratio: float, low: float) -> Report:
+    def beside(ratio: float, low: float, other: BoardRow = other) -> Report:
         row = msgspec.structs.replace(leader, ratio=ratio, ratio_low=low, ratio_high=ratio + 0.01)
         board = replace(shape.sheets[0].board, rows=(row,), opponents=(other,))
         return replace(report, shapes=(replace(shape, sheets=(replace(shape.sheets[0], board=board),)),))
@@ -139,7 +140,8 @@ def test_opponents_are_shown_and_where_one_leads_it_is_said(report: Report) -> N
     ahead = beside(1.3, 1.29)
     assert "Where an opponent leads" not in page.render(ahead)
     assert ahead.operators[0].vs_best == pytest.approx(1.3 / 1.1)
-    assert [row["opponent"] for row in rows.forest(beside(1.6, 1.59))] == [None], "too far behind for the axis"
+    slow = msgspec.structs.replace(other, ratio=0.6)
+    assert [row["opponent"] for row in rows.forest(beside(1.3, 1.29, slow))] == [None], "too far behind for the axis"
 
 
 def test_the_counts_are_of_the_iterations(report: Report) -> None:
