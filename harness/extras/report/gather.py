@@ -158,8 +158,8 @@ class Shape:
 class OperatorRatios:
     """The best ratios of an operator's problems: their number, geometric mean, ends, and how many are ahead.
 
-    ``beside`` is the mean on another GPU, ``vs_best`` that against the strongest kernel, and ``sustained`` that at
-    the power limit, each over those of the problems that have such a figure.
+    ``beside``, ``vs_best`` and ``sustained`` are the means on another GPU, against the strongest kernel, and at the
+    power limit. Each is over those of the problems that have such a figure.
     """
 
     operator: str
