@@ -17,6 +17,7 @@ from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
 from harness.records.sustained import SustainedRecord
+from harness.records.versus import VersusRecord
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 # File below tuning/<gpu>/ -> the struct of its lines, and what one line is.
@@ -31,6 +32,7 @@ FILES: Final = {
     "tilelang/logs/<shape_key>/<model>/reproductions.jsonl": (Reproduction, "one record, measured again"),
     "tilelang/logs/<shape_key>/opponents/results.jsonl": (Record, "one outcome of an opponent"),
     "tilelang/logs/<shape_key>/pairs.jsonl": (PairRecord, "one leader against an opponent"),
+    "tilelang/logs/<shape_key>/versus.jsonl": (VersusRecord, "one iteration in two environments"),
     "tilelang/logs/<shape_key>/play_offs.jsonl": (PlayOff, "one play-off between the leaders of a problem"),
     "tilelang/baseline/<shape_key>/results.jsonl": (BaselineRecord, "one time of the library's call"),
     "tilelang/ceilings.jsonl": (CeilingRecord, "one power ceiling of a chip, for one dtype"),

@@ -233,6 +233,10 @@ class Tree:
         """The measurements of a problem's leaders against opponents."""
         return self.folder(gpu) / "logs" / shape_key / "pairs.jsonl"
 
+    def versus(self, gpu: str, shape_key: str) -> Path:
+        """The measurements of a problem's iterations in two environments."""
+        return self.folder(gpu) / "logs" / shape_key / "versus.jsonl"
+
     def all_records(self, gpu: str) -> list[Path]:
         return sorted((self.folder(gpu) / "logs").glob("*/*/results.jsonl"))
 

@@ -67,8 +67,9 @@ class Rejection(Exception):
 class Candidate:
     """One iteration on its way, with what each stage found so far.
 
-    ``recorded_build`` is the record that its build repeats; a repeated build is not recorded again. ``against`` is the
-    opponent that runs in the library's place. ``libraries`` are the versions of CUDA's, as its baseline loaded them.
+    ``recorded_build`` is the record that its build repeats; a repeated build is not recorded again. ``against`` is what
+    runs in the library's place: an opponent, or the iteration itself under another interpreter. ``libraries`` are the
+    versions of CUDA's, as its baseline loaded them.
     """
 
     iteration: Iteration

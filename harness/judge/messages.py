@@ -13,6 +13,7 @@ from harness.judge.facts.compilation import Compilation
 from harness.records.base import Cause, Confinement
 from harness.records.results import BlockPair, Trial
 
+VERSION: Final = 1  # raise it with every change of a message: two interpreters must speak the same
 LARGEST_BYTES: Final = 1 << 24
 _LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it
 
@@ -25,10 +26,14 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True)
 
 
 class Confined(Message, frozen=True):
-    """The process is set up, and no foreign code has run: its PID as the parent sees it, and how it is confined."""
+    """The process is set up, and no foreign code has run: its PID as the parent sees it, and how it is confined.
+
+    ``version`` is that of the messages it speaks; a child from before there were versions says none.
+    """
 
     pid: int
     level: Confinement
+    version: int = 0
 
 
 # contestant -> parent

@@ -18,10 +18,11 @@ from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.compilation import other_threads
 from harness.judge.facts.launchability import does_not_fit
 from harness.judge.facts.signature import mismatch
+from harness.judge.interpreters import Interpreter
 from harness.judge.measuring import measurements
 from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
 from harness.judge.places import NAMED, UserCode, parsed, stacked
-from harness.judge.processes import BaselineProcess, Contestant, Ended, OpponentProcess
+from harness.judge.processes import BaselineProcess, Contestant, Ended, OpponentProcess, Rival, Side
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
 from harness.records.base import Cause, Stage
@@ -102,6 +103,22 @@ def prepare(candidate: Candidate) -> Candidate:
     return candidate
 
 
+def rival(candidate: Candidate, interpreter: Interpreter, side: Side) -> Built:
+    """Start the candidate's iteration on one side under another interpreter, which compiles its kernel."""
+    candidate.stage = Stage.BUILD
+    process = Rival(candidate.root, candidate.iteration, candidate.gpu, interpreter, side)
+    if side == "baseline":
+        candidate.against, candidate.baseline = candidate.iteration, process
+    else:
+        candidate.contestant = process
+    built = _answer(process, candidate.settings.build_deadline_s)
+    if built.compilation is not None and not candidate.gpu.is_cpu:
+        _reject(Cause.DOES_NOT_FIT, does_not_fit(built.compilation, candidate.gpu.arch))
+    if built.tensors is not None:
+        _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
+    return built
+
+
 def _evidence(candidate: Candidate, built: Built, known: BuildRecord | None) -> Build:
     """The build evidence, from the record if that would say the same. Rejects a kernel that no launch can run."""
     seconds = round(built.seconds, 3)
@@ -126,7 +143,8 @@ def verify(candidate: Candidate) -> Candidate:
     candidate.stage = Stage.VERIFY
     assert candidate.contestant is not None, "verify before build"
     referee = candidate.referees.seat(candidate.iteration.problem)
-    _start_baseline(candidate)
+    if candidate.baseline is None:
+        _start_baseline(candidate)
     assert candidate.baseline is not None
     candidate.contestant.resume()
     try:
@@ -137,7 +155,9 @@ def verify(candidate: Candidate) -> Candidate:
     answer = ask(candidate, referee, Verify(library=candidate.iteration.number == 0), Verified)
     candidate.verification = answer.trials
     judge_trials(answer.trials)
-    candidate.contestant.end_children()  # from here on it can start no others
+    for side in (candidate.contestant, candidate.baseline):
+        if isinstance(side, Rival) or side is candidate.contestant:
+            side.end_children()  # from here on it can start no others
     return candidate
 
 

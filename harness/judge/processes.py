@@ -25,12 +25,13 @@ import psutil
 
 from harness.catalog.tree import Iteration
 from harness.errors import InfrastructureError
-from harness.judge.child import preloading
 from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
 from harness.judge.child.entry import run_baseline, run_contestant, run_referee
+from harness.judge.child.preloading import Preloading
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
-from harness.judge.messages import Confined, Meet, Message, Unanswered, receive, send
+from harness.judge.interpreters import PRELOAD, Interpreter, own_imports, server_pids, using
+from harness.judge.messages import VERSION, Confined, Meet, Message, Unanswered, receive, send
 from harness.machine import memory
 from harness.machine.files import make_scratch, remove, sweep
 from harness.machine.nvml import Device
@@ -77,8 +78,8 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device.uuid
-    preloading.expect(_choose_folder_of_sockets())
-    _context.set_forkserver_preload(["harness.judge.child.parent_death_signal", "harness.judge.child.preloaded"])
+    own_imports.expect(Path(_choose_folder_of_sockets(), "preloading.txt"))
+    _context.set_forkserver_preload(PRELOAD)
     resource_tracker.ensure_running()  # first, since it unblocks what is blocked
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the forkserver ignores it
     try:
@@ -102,9 +103,8 @@ def _ensure_forkserver() -> None:
 
 
 def end_forkserver() -> None:
-    """Kill the forkserver and all that came from it; a thread that waits for its imports goes on at once."""
-    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    if server is not None:
+    """Kill each forkserver and all that came from it; a thread that waits for its imports goes on at once."""
+    for server in server_pids():
         with contextlib.suppress(ProcessLookupError):
             os.kill(server, signal.SIGKILL)
 
@@ -135,15 +135,23 @@ class Process(ForkServerProcess):
 class Worker:
     """A child process, the channel to it, and the limits it lives under."""
 
-    def __init__(self, role: str, body: Callable[..., object], args: tuple[object, ...], memory_bytes: int) -> None:
+    def __init__(
+        self,
+        role: str,
+        body: Callable[..., object],
+        args: tuple[object, ...],
+        memory_bytes: int,
+        interpreter: Interpreter | None = None,
+    ) -> None:
         ours, theirs = _context.Pipe(duplex=True)
+        self.interpreter = interpreter
         self.role = role
         self.channel = ours
         self._memory_bytes = memory_bytes
         self._paused = False
         self._working_pid = 0  # of a process in namespaces, which the forkserver's child only waits for
         self.process = Process(target=body, args=(*args, theirs), daemon=True)
-        with _hidden_main():
+        with _hidden_main(), using(interpreter, Path(_choose_folder_of_sockets())):
             _ensure_forkserver()
             self.process.start()
         theirs.close()
@@ -181,7 +189,7 @@ class Worker:
             raise self._ended() from None
         except msgspec.MsgspecError:
             raise Ended(Cause.CRASH, f"the {self.role} sent something that is no answer") from None
-        preloading.proven()
+        self._imports.proven()
         return message
 
     def check(self) -> None:
@@ -240,9 +248,16 @@ class Worker:
                 return f"was killed by {signal.Signals(-code).name}"
         return f"exited with code {code} before it had answered"
 
+    @property
+    def _imports(self) -> Preloading:
+        return own_imports if self.interpreter is None else self.interpreter.imports
+
     def _ended(self) -> Ended:
         """The end of the process; raises InfrastructureError if its imports failed, since every process fails so."""
-        if reason := preloading.failure():
+        reason = self._imports.failure()
+        if reason and self.interpreter is not None:
+            return Ended(Cause.LOAD, f"torch or TileLang cannot be imported in {self.interpreter.name}: {reason}")
+        if reason:
             raise InfrastructureError(f"torch or TileLang cannot be imported: {reason}; try make clean, then again")
         return Ended(Cause.CRASH, f"the {self.role} {self.fate()}")
 
@@ -259,13 +274,16 @@ class SideProcess(Worker):
 
     side: Side
     opponent = ""
+    stands_in = ""  # in the library's place, the name of what does
     confinement: Confinement | None = None
 
-    def __init__(self, body: Callable[..., object], brief: Brief, memory_bytes: int) -> None:
+    def __init__(
+        self, body: Callable[..., object], brief: Brief, memory_bytes: int, interpreter: Interpreter | None = None
+    ) -> None:
         ours, theirs = socket.socketpair()
         self._meeting = ours
         with contextlib.closing(Connection(theirs.detach())) as channel:
-            super().__init__(self.side, body, (brief, channel), memory_bytes)
+            super().__init__(self.side, body, (brief, channel), memory_bytes, interpreter)
 
     def hear(self, kinds: Any, deadline_s: float, beside: Iterable[Worker] = ()) -> Any:
         self._await_confinement(deadline_s)
@@ -274,12 +292,18 @@ class SideProcess(Worker):
     def _await_confinement(self, deadline_s: float) -> None:
         if self.confinement is None:
             confined: Confined = super().hear(Confined, deadline_s)
+            if confined.version != VERSION:
+                raise Ended(
+                    Cause.LOAD,
+                    f"the {self.role} speaks version {confined.version} of the messages, and this tilebench {VERSION}; "
+                    "run the same tilebench on both sides",
+                )
             self._working_pid, self.confinement = confined.pid, confined.level
 
     def introduce(self, referee: "Referee", deadline_s: float) -> None:
         """Give the referee its end of the channel."""
         self._await_confinement(deadline_s)
-        referee.tell(Meet(self.side, self.pid, deadline_s, self.opponent))
+        referee.tell(Meet(self.side, self.pid, deadline_s, self.stands_in))
         reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
         self._meeting.close()
 
@@ -303,7 +327,15 @@ class Contestant(SideProcess):
     side: Side = "contestant"
     body: Callable[..., object] = staticmethod(run_contestant)
 
-    def __init__(self, root: Path, path: Path, problem: Problem, gpu: Gpu, builders: int = 1) -> None:
+    def __init__(
+        self,
+        root: Path,
+        path: Path,
+        problem: Problem,
+        gpu: Gpu,
+        builders: int = 1,
+        interpreter: Interpreter | None = None,
+    ) -> None:
         self.scratch = make_scratch("contestant")
         # The parent keeps these descriptors: the contestant may put a pipe or a link in a file's place.
         self._output = os.open(self.scratch / OUTPUT_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -312,7 +344,7 @@ class Contestant(SideProcess):
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch, self.opponent)
         try:
-            super().__init__(self.body, brief, memory_limit_bytes(builders))
+            super().__init__(self.body, brief, memory_limit_bytes(builders), interpreter)
         except BaseException:  # the forkserver is gone, or the run is being stopped
             self._tidy()
             raise
@@ -375,9 +407,17 @@ class OpponentProcess(Contestant):
     """The process of an opponent, on either side: our code, a stranger's package, and so a contestant's limits."""
 
     def __init__(self, root: Path, entry: Iteration, gpu: Gpu, side: Side = "contestant") -> None:
-        self.side, self.opponent = side, entry.name
+        self.side, self.opponent, self.stands_in = side, entry.name, entry.name
         super().__init__(root, entry.path, entry.problem, gpu)
         self.role = f"opponent {entry.name}"
+
+
+class Rival(Contestant):
+    """The process of an iteration under another interpreter, on either side."""
+
+    def __init__(self, root: Path, iteration: Iteration, gpu: Gpu, interpreter: Interpreter, side: Side) -> None:
+        self.side, self.stands_in = side, f"{iteration.name} in {interpreter.name}"
+        super().__init__(root, iteration.path, iteration.problem, gpu, interpreter=interpreter)
 
 
 class Referee(Worker):

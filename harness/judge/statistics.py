@@ -85,16 +85,16 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return statistics.fmean(values), half
 
 
-def student_t(degrees: int) -> float:
-    """The 97.5% quantile of Student's t (Cornish-Fisher expansion; exact for 1 and 2 degrees of freedom).
+def student_t(degrees: int, confidence: float = CONFIDENCE) -> float:
+    """Student's t that bounds a two-sided interval (Cornish-Fisher expansion; exact for 1 and 2 degrees of freedom).
 
     Abramowitz and Stegun, 26.7.5.
     """
     if degrees == 1:
-        return 12.706205
+        return math.tan(math.pi / 2 * confidence)
     if degrees == 2:
-        return 4.302653
-    z = 1.959964
+        return confidence * math.sqrt(2 / (1 - confidence**2))
+    z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

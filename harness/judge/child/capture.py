@@ -53,7 +53,7 @@ def capturing() -> Iterator[Captured]:
     ) -> Any:
         more.pop("verbose", None)
         heard = _Listener()
-        with heard.listening(nvcc.logger):
+        with heard.listening(getattr(nvcc, "logger", logging.getLogger("tilelang"))):  # TileLang 0.1.9 prints instead
             try:
                 binary = original(
                     code, target_format, arch, [*_listed(options), PTXAS_VERBOSE], *rest[:1], verbose=True, **more

@@ -44,6 +44,11 @@ def target_of(gpu: Gpu) -> Any:
     return tvm.target.Target("c" if gpu.is_cpu else {"kind": "cuda", "arch": gpu.arch})
 
 
+def _tir() -> Any:
+    """TVM's tensor IR, by its name in this TileLang; before 0.1.10 it was another."""
+    return getattr(tvm, "tirx", None) or tvm.tir
+
+
 def build_kernel(build: Callable[[Problem], object], problem: Problem, gpu: Gpu, device: torch.device) -> Kernel:
     """Call an iteration's ``build``, compile the result, and keep what the compilers print.
 
@@ -61,7 +66,7 @@ def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.devi
     """
     if isinstance(built, JITImpl):
         built = _traced(built, problem, gpu)
-    if isinstance(built, tvm.tirx.PrimFunc):
+    if isinstance(built, _tir().PrimFunc):
         built = Program(built)
     if isinstance(built, Program):
         compiled = tilelang.compile(

@@ -1,4 +1,4 @@
-"""The forkserver's imports, and the reason of a failed import for the parent."""
+"""A forkserver's imports, and the reason of a failed import for the parent."""
 
 import os
 import threading
@@ -8,29 +8,30 @@ from typing import Final
 
 REASON_IN: Final = "TILEBENCH_PRELOADING"  # environment variable: the file that takes the reason
 
-_proven: Final = threading.Event()
 
+class Preloading:
+    """What the parent knows of one forkserver's imports."""
 
-def expect(folder: str) -> None:
-    """Prepare for a failure; the parent calls this before it starts the forkserver."""
-    reason = Path(folder) / "preloading.txt"
-    reason.unlink(missing_ok=True)
-    os.environ[REASON_IN] = str(reason)
-    _proven.clear()
+    def __init__(self) -> None:
+        self._proven = threading.Event()
+        self._reason = Path(os.devnull)
 
+    def expect(self, reason: Path) -> None:
+        """Prepare for a failure; the parent calls this before it starts the forkserver."""
+        reason.unlink(missing_ok=True)
+        self._reason = reason
+        os.environ[REASON_IN] = str(reason)
+        self._proven.clear()
 
-def proven() -> None:
-    """A child has answered, so a later reason is not believed."""
-    _proven.set()
+    def proven(self) -> None:
+        """A child has answered, so a later reason is not believed."""
+        self._proven.set()
 
-
-def failure() -> str | None:
-    """Why torch or TileLang could not be imported; None if it could. The parent asks when a child has ended."""
-    if _proven.is_set():
+    def failure(self) -> str | None:
+        """Why torch or TileLang could not be imported; None if it could. The parent asks when a child has ended."""
+        with suppress(OSError):
+            return None if self._proven.is_set() else self._reason.read_text(errors="replace") or None
         return None
-    with suppress(OSError, KeyError):
-        return Path(os.environ[REASON_IN]).read_text(errors="replace")
-    return None
 
 
 def preload() -> None:

@@ -18,7 +18,7 @@ import torch
 from harness.judge.child import namespaces
 from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
 from harness.judge.child.confinement import confine, level
-from harness.judge.messages import Confined
+from harness.judge.messages import VERSION, Confined
 
 MAX_FILE_BYTES: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
@@ -50,7 +50,7 @@ def set_up_side(brief: Brief) -> Confined:
     outer = namespaces.enter(writable) if namespaces.offered() else None
     set_up_child(brief)
     confine(writable)
-    return Confined(outer or os.getpid(), level(namespaces=outer is not None))
+    return Confined(outer or os.getpid(), level(namespaces=outer is not None), VERSION)
 
 
 def set_up_contestant(brief: Brief) -> Confined:

@@ -1,0 +1,133 @@
+"""Pairs of environments: each iteration compiled by both, one timed against the other in paired blocks."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.catalog.tree import Iteration
+from harness.extras.versus.duel import Match, duel
+from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, shift
+from harness.judge import fault_attribution
+from harness.judge.candidate import Referees
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.machine.progress import Reporter
+from harness.records.store import read
+from harness.records.versus import VersusRecord
+from harness.runs.opponents import in_turns
+
+Work = tuple[Iteration, bool]  # whether the environments stand in swapped places
+
+
+class PairedRow(msgspec.Struct, frozen=True):
+    """What the new environment did to one iteration.
+
+    ``ratio`` is the old environment's time over the new one's: above 1 the new one is faster. Its interval holds for
+    the whole table at once. ``reason`` says what broke, or why nothing is decided.
+    """
+
+    shape_key: str
+    model: str
+    iteration: str
+    shift: Shift
+    identical: bool = False
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    reason: str | None = None
+
+
+def measure(match: Match, iterations: Sequence[Iteration], reporter: Reporter) -> list[PairedRow]:
+    """One row for each iteration; one that is not the same is measured twice, with the environments swapped.
+
+    What is recorded already is not measured again, unless the plan says so.
+    """
+    records = {each: [record] for each, record in _outcomes(match, iterations, reporter, swapped=False).items()}
+    error = error_of(sum(found[0].measurement is not None for found in records.values()))
+    unsettled = [
+        each
+        for each, found in records.items()
+        if found[0].measurement is not None and row(found, error).shift is not Shift.SAME
+    ]
+    for each, record in _outcomes(match, unsettled, reporter, swapped=True).items():
+        records[each].append(record)
+    return [row(found, error) for found in records.values()]
+
+
+def row(records: Sequence[VersusRecord], error: float) -> PairedRow:
+    """The row that one iteration's measurements make; ``error`` is that of one measurement."""
+    last = records[-1]
+    name = last.shape_key, last.model, last.iteration
+    if last.identical:
+        return PairedRow(*name, Shift.SAME, identical=True)
+    if last.reason is not None:
+        return PairedRow(*name, _fault(last), reason=last.reason)
+    found = [
+        of_measurement(each.measurement, swapped=each.swapped, error=error)
+        for each in records
+        if each.measurement is not None
+    ]
+    both = pooled(found)
+    return PairedRow(*name, shift(found), False, both.ratio, both.low, both.high, _doubt(shift(found)))
+
+
+def line(record: VersusRecord) -> str:
+    """One measurement in one line."""
+    head = f"{record.shape_key} {record.model} {record.iteration}"
+    found = record.measurement
+    if record.identical:
+        return f"{head}: the same code in both"
+    if found is None:
+        return f"{head}: {record.reason}"
+    first, second = ("new", "old") if record.swapped else ("old", "new")
+    return f"{head}: {first}/{second} {found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
+
+
+def _fault(record: VersusRecord) -> Shift:
+    """Which environment cannot run it; undecided where both cannot, or where the measurement itself failed."""
+    if record.new.reason and not record.old.reason:
+        return Shift.BROKEN
+    return Shift.FIXED if record.old.reason and not record.new.reason else Shift.UNDECIDED
+
+
+def _doubt(found: Shift) -> str | None:
+    return "the interval is too wide, or two measurements disagree" if found is Shift.UNDECIDED else None
+
+
+def _outcomes(
+    match: Match, iterations: Sequence[Iteration], reporter: Reporter, *, swapped: bool
+) -> dict[Iteration, VersusRecord]:
+    """The record of each iteration, in their order: an earlier one, or a new one."""
+    plan = match.plan
+    known = {each: None if plan.again else _reusable(match, each, swapped=swapped) for each in iterations}
+    waiting: list[Work] = [(each, swapped) for each, record in known.items() if record is None]
+
+    def judge(work: Work, referees: Referees) -> VersusRecord:
+        reporter.doing(f"{work[0]}: {match.old.side.name} against {match.new.side.name}")
+        return duel(match, *work, referees)
+
+    made = in_turns(plan, waiting, judge, lambda each: plan.tree.versus(each.gpu, each.shape_key), reporter)
+    for (iteration, _), record in zip(waiting, made, strict=True):
+        known[iteration] = record
+        reporter.finished(line(record), advance=not swapped)
+    return {each: record for each, record in known.items() if record is not None}
+
+
+def _reusable(match: Match, iteration: Iteration, *, swapped: bool) -> VersusRecord | None:
+    """The record that another measurement of the same would only repeat."""
+    plan = match.plan
+    wanted = _key(match, iteration, swapped=swapped)
+    same = (
+        record
+        for record in reversed(read(plan.tree.versus(iteration.gpu, iteration.shape_key), VersusRecord)[0])
+        if (record.model, record.iteration) == (iteration.model, iteration.name)
+        and (record.source_sha256, record.families_sha256, record.old.sha256, record.new.sha256, record.swapped)
+        == wanted
+        and record.environment.described == plan.environment(iteration.problem)
+        and not (record.identical and match.identical_too)
+    )
+    return fault_attribution.standing(same, plan.gpu)
+
+
+def _key(match: Match, iteration: Iteration, *, swapped: bool) -> tuple[str, str, str, str, bool]:
+    sources = source_sha256(iteration.path), families_sha256(match.plan.tree.root, iteration.path)
+    return (*sources, match.old.side.sha256, match.new.side.sha256, swapped)

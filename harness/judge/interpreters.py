@@ -1,0 +1,86 @@
+"""Other interpreters: forkservers with another TileLang, torch or Python, beside the parent's own.
+
+Python's multiprocessing knows one forkserver, of the parent's interpreter and with the parent's path. While ``using``
+lasts it knows another one. All of them run this harness, and speak its messages.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing import forkserver, spawn
+from pathlib import Path
+from typing import Any, Final
+
+from harness.judge.child.preloading import REASON_IN, Preloading
+
+PRELOAD: Final = ["harness.judge.child.parent_death_signal", "harness.judge.child.preloaded"]
+CACHES: Final = ("TILELANG_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")
+CODE: Final = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python with packages of its own. ``name`` is for people; its compilers keep their caches in ``caches``."""
+
+    name: str
+    python: Path
+    caches: Path
+    imports: Preloading = field(default_factory=Preloading, compare=False, repr=False)
+
+
+own_imports: Final = Preloading()
+_servers: Final[dict[Interpreter | None, Any]] = {None: vars(forkserver)["_forkserver"]}
+_preparation: Final = spawn.get_preparation_data
+
+
+def server_pids() -> list[int]:
+    """The processes of all forkservers that were started."""
+    pids = (server._forkserver_pid for server in _servers.values())
+    return [pid for pid in pids if pid is not None]
+
+
+@contextlib.contextmanager
+def using(interpreter: Interpreter | None, sockets: Path) -> Iterator[None]:
+    """Start processes from an interpreter's forkserver; None is the parent's own. One thread at a time may be here."""
+    if interpreter is None:
+        yield
+        return
+    if interpreter not in _servers:
+        _servers[interpreter] = forkserver.ForkServer()
+        _servers[interpreter].set_forkserver_preload(PRELOAD)
+    server = _servers[interpreter]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_environment(interpreter))
+        if server._forkserver_pid is None:
+            interpreter.imports.expect(sockets / f"preloading-{len(_servers)}.txt")
+        for name in ("ensure_running", "connect_to_new_process"):
+            _put(stack, forkserver, name, getattr(server, name))
+        _put(stack, forkserver, "_forkserver", server)
+        _put(stack, spawn, "_python_exe", os.fsencode(interpreter.python))
+        _put(stack, spawn, "get_preparation_data", _without_path)
+        yield
+
+
+@contextlib.contextmanager
+def _environment(interpreter: Interpreter) -> Iterator[None]:
+    """The variables of a forkserver that starts now: this harness, no other path, and caches apart."""
+    kept = {name: os.environ.get(name) for name in (*CACHES, "PYTHONPATH", REASON_IN)}
+    os.environ.update(dict.fromkeys(CACHES, str(interpreter.caches)), PYTHONPATH=str(CODE))
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _put(stack: contextlib.ExitStack, place: Any, name: str, value: object) -> None:
+    stack.callback(setattr, place, name, getattr(place, name))
+    setattr(place, name, value)
+
+
+def _without_path(name: str) -> dict[str, Any]:
+    """multiprocessing gives a child its parent's path, and with it the parent's packages."""
+    return {key: value for key, value in _preparation(name).items() if key != "sys_path"}
