@@ -6,7 +6,7 @@ from harness.records.base import Cause, Environment, IterationRecord, Status
 from harness.records.results import Measurement
 
 
-class VersusSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MatchSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An environment that compiled an iteration. ``sha256`` is of its interpreter and of all that it holds.
 
     ``reason`` says why the iteration fails there, by itself.
@@ -28,8 +28,8 @@ class VersusRecord(IterationRecord, frozen=True):
     ``identical`` says that both generated the same code; then nothing was measured.
     """
 
-    old: VersusSide
-    new: VersusSide
+    old: MatchSide
+    new: MatchSide
     swapped: bool
     identical: bool
     status: Status

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from harness.catalog.tree import Iteration
+from harness.catalog.tree import Iteration, Tree
+from harness.extras.versus.environment import PythonEnvironment
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection
 from harness.judge.facts.gpu import Gpu
@@ -16,7 +17,7 @@ from harness.judge.pipeline import bench, rival, verify
 from harness.judge.processes import Side
 from harness.judge.verdicts import verdict
 from harness.records.base import Cause, identity
-from harness.records.versus import VersusRecord, VersusSide
+from harness.records.versus import MatchSide, VersusRecord
 from harness.runs.opponents import OpponentPlan
 
 
@@ -24,8 +25,13 @@ from harness.runs.opponents import OpponentPlan
 class Contender:
     """An environment that takes part: its interpreter, and what records say of it."""
 
-    side: VersusSide
+    side: MatchSide
     interpreter: Interpreter
+
+    @classmethod
+    def of(cls, tree: Tree, where: PythonEnvironment) -> "Contender":
+        side = MatchSide(where.name, where.python_version, where.tilelang, where.torch, where.sha256)
+        return cls(side, Interpreter(where.name, where.python, where.caches(tree)))
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,6 @@ def _alone(
     return {each: rejection for each, rejection in failures.items() if rejection.cause is not Cause.REFEREE}
 
 
-def _said(contender: Contender, failures: Mapping[Contender, Rejection]) -> VersusSide:
+def _said(contender: Contender, failures: Mapping[Contender, Rejection]) -> MatchSide:
     failed = failures.get(contender)
     return contender.side if failed is None else msgspec.structs.replace(contender.side, reason=failed.reason)

@@ -90,8 +90,11 @@ class PythonEnvironment:
 
     def variables(self, tree: Tree) -> dict[str, str]:
         """The environment variables of a child that runs here: the tree's code, and a cache of TileLang's own."""
-        caches = tree.root / FOLDER / "caches" / self.sha256[:16]
-        return {**os.environ, "PYTHONPATH": str(tree.root), "TILELANG_CACHE_DIR": str(caches)}
+        return {**os.environ, "PYTHONPATH": str(tree.root), "TILELANG_CACHE_DIR": str(self.caches(tree))}
+
+    def caches(self, tree: Tree) -> Path:
+        """The folder of its compilers' caches."""
+        return tree.root / FOLDER / "caches" / self.sha256[:16]
 
 
 def pair(tree: Tree, old: str, new: str, reporter: Reporter = QUIET) -> tuple[PythonEnvironment, PythonEnvironment]:

@@ -1,19 +1,26 @@
 """Pairs of environments: each iteration compiled by both, one timed against the other in paired blocks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from harness.authoring import scaffold
 from harness.catalog.tree import Iteration
 from harness.extras.versus.duel import Match, duel
-from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, shift
+from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, quotient, shift
 from harness.judge import fault_attribution
 from harness.judge.candidate import Referees
 from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.statistics import Estimate
 from harness.machine.progress import Reporter
 from harness.records.store import read
 from harness.records.versus import VersusRecord
 from harness.runs.opponents import in_turns
+
+LIBRARY: Final = "library"  # in the model's place, where the row is the library's own call
+_CALL: Final = Path(__file__).with_name("library_call.py")
 
 Work = tuple[Iteration, bool]  # whether the environments stand in swapped places
 
@@ -22,7 +29,8 @@ class PairedRow(msgspec.Struct, frozen=True):
     """What the new environment did to one iteration.
 
     ``ratio`` is the old environment's time over the new one's: above 1 the new one is faster. Its interval holds for
-    the whole table at once. ``reason`` says what broke, or why nothing is decided.
+    the whole table at once. ``reason`` says what broke, or why nothing is decided. Where the library's call was held
+    against itself too, ``to_library`` is what became of the kernel's ratio to it: the new ratio over the old one.
     """
 
     shape_key: str
@@ -34,6 +42,25 @@ class PairedRow(msgspec.Struct, frozen=True):
     ratio_low: float | None = None
     ratio_high: float | None = None
     reason: str | None = None
+    to_library: float | None = None
+    to_library_low: float | None = None
+    to_library_high: float | None = None
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The ratio with its interval: exactly 1 for the same code, None where nothing was measured."""
+        if self.ratio is None or self.ratio_low is None or self.ratio_high is None:
+            return Estimate(1, 1, 1) if self.identical else None
+        return Estimate(self.ratio, self.ratio_low, self.ratio_high)
+
+
+def library_calls(iterations: Iterable[Iteration]) -> list[Iteration]:
+    """The library's call of each problem, as an iteration that both environments can run."""
+    problems = {each.shape_key: each for each in iterations}
+    return [
+        Iteration(_CALL, each.gpu, each.problem, LIBRARY, 0, scaffold.baseline_tag(each.problem))
+        for each in problems.values()
+    ]
 
 
 def measure(match: Match, iterations: Sequence[Iteration], reporter: Reporter) -> list[PairedRow]:
@@ -50,7 +77,21 @@ def measure(match: Match, iterations: Sequence[Iteration], reporter: Reporter) -
     ]
     for each, record in _outcomes(match, unsettled, reporter, swapped=True).items():
         records[each].append(record)
-    return [row(found, error) for found in records.values()]
+    return beside_library([row(found, error) for found in records.values()])
+
+
+def beside_library(rows: Sequence[PairedRow]) -> list[PairedRow]:
+    """The rows, each with what became of its ratio to the library's call, where that has a row too."""
+    calls = {each.shape_key: each.estimate for each in rows if each.model == LIBRARY}
+    return [_beside(each, calls.get(each.shape_key)) for each in rows]
+
+
+def _beside(row: PairedRow, call: Estimate | None) -> PairedRow:
+    own = row.estimate
+    if own is None or call is None or row.model == LIBRARY:
+        return row
+    found = quotient(own, call)
+    return msgspec.structs.replace(row, to_library=found.ratio, to_library_low=found.low, to_library_high=found.high)
 
 
 def row(records: Sequence[VersusRecord], error: float) -> PairedRow:

@@ -15,6 +15,7 @@ from harness.judge.statistics import CONFIDENCE, Estimate, student_t
 from harness.records.results import Measurement
 
 FALSE_ALARMS: Final = 0.05  # of all tables without a change, the share that may hold a row that is called changed
+LEAST: Final = 1e-9  # stands for an end that noise has taken to zero or below
 RESOLUTION: Final = 0.01  # rows are the same if the whole interval is this close to 1
 
 
@@ -57,9 +58,16 @@ def direction(found: Estimate) -> int:
 def pooled(found: Sequence[Estimate]) -> Estimate:
     """The geometric mean of independent estimates of one ratio, with its interval."""
     center = sum(math.log(each.ratio) for each in found) / len(found)
-    below = math.hypot(*(math.log(each.ratio / max(each.low, 1e-9)) for each in found)) / len(found)
-    above = math.hypot(*(math.log(each.high / each.ratio) for each in found)) / len(found)
+    below, above = (math.hypot(*(math.log(end(each)) for each in found)) / len(found) for end in (_below, _above))
     return Estimate(math.exp(center), math.exp(center - below), math.exp(center + above))
+
+
+def quotient(one: Estimate, other: Estimate) -> Estimate:
+    """One ratio over another that was measured by itself, with its interval."""
+    inverse = _inverse(other)
+    below, above = ((math.log(end(one)), math.log(end(inverse))) for end in (_below, _above))
+    center = one.ratio * inverse.ratio
+    return Estimate(center, center * math.exp(-math.hypot(*below)), center * math.exp(math.hypot(*above)))
 
 
 def shift(found: Sequence[Estimate]) -> Shift:
@@ -72,5 +80,13 @@ def shift(found: Sequence[Estimate]) -> Shift:
     return Shift.SAME if near and (ways == {0} or len(found) > 1) else Shift.UNDECIDED
 
 
+def _below(found: Estimate) -> float:
+    return found.ratio / max(found.low, LEAST)
+
+
+def _above(found: Estimate) -> float:
+    return found.high / found.ratio
+
+
 def _inverse(found: Estimate) -> Estimate:
-    return Estimate(1 / found.ratio, 1 / found.high, 1 / max(found.low, 1e-9))
+    return Estimate(1 / found.ratio, 1 / found.high, 1 / max(found.low, LEAST))
