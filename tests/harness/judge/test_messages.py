@@ -1,5 +1,6 @@
 """Messages: whole, typed and in time, whatever the other end sends."""
 
+import hashlib
 import math
 import os
 import socket
@@ -13,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.judge.child.side import Out, ServedSide
-from harness.judge.messages import LARGEST_BYTES, Broken, Prepare, Ran, Ready, Unanswered, receive, send
+from harness.judge.messages import (
+    LARGEST_BYTES,
+    VERSION,
+    Broken,
+    Message,
+    Prepare,
+    Ran,
+    Ready,
+    Unanswered,
+    receive,
+    send,
+)
 from harness.records.base import Cause
 
 Pair = tuple[Connection, Connection]
@@ -115,3 +127,13 @@ def test_who_breaks_and_leaves_is_known_by_what_it_said(pair: Pair) -> None:
     with pytest.raises(Out, match="illegal instruction") as out:
         Leaving("contestant", ours, pid, 5.0, cpu=True).prepare((), "host")
     assert out.value.cause is Cause.RUNTIME
+
+
+# The digest of the messages' fields and types, by version: a new digest needs a new version.
+DIGESTS = {1: "f55e006aa0c0"}
+
+
+def test_a_changed_message_has_a_new_version() -> None:
+    """Two interpreters may run two copies of this code; only the version tells them apart."""
+    told = sorted((each.__name__, sorted(map(str, each.__annotations__.items()))) for each in Message.__subclasses__())
+    assert DIGESTS[VERSION] == hashlib.sha256(repr(told).encode()).hexdigest()[:12]

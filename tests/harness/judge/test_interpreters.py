@@ -1,0 +1,83 @@
+"""Children of another interpreter: its own packages and caches, and a parent that is as before."""
+
+import os
+import sysconfig
+import venv
+from multiprocessing import forkserver, spawn
+from pathlib import Path
+
+import pytest
+
+from harness.judge import interpreters, processes
+from harness.judge.interpreters import CACHES, CODE, Interpreter, using
+from harness.judge.messages import VERSION, Confined
+from harness.judge.processes import Contestant, Ended, Worker
+from harness.records.base import Cause, Confinement
+
+CHILD = """
+import os, sys
+from pathlib import Path
+from harness.judge.interpreters import CACHES
+told = [sys.prefix, os.environ["PYTHONPATH"], *(os.environ[name] for name in CACHES), *sys.path]
+Path({answer!r}).write_text("\\n".join(told))
+"""
+
+
+def test_a_child_of_another_interpreter_has_its_packages_and_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(tmp_path / "venv")
+    own = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")}))
+    (own / "base.pth").write_text(sysconfig.get_path("purelib"))
+    monkeypatch.syspath_prepend(tmp_path / "of the parent alone")
+    monkeypatch.setattr(interpreters, "PRELOAD", ["harness.judge.child.parent_death_signal"])
+    monkeypatch.setattr(interpreters, "_servers", dict(interpreters._servers))
+    monkeypatch.setenv("TRITON_CACHE_DIR", "the parent's")
+    monkeypatch.delenv("TILELANG_CACHE_DIR", raising=False)
+    other = Interpreter("another", tmp_path / "venv" / "bin" / "python", tmp_path / "caches")
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", *CACHES)}
+    answer = tmp_path / "answer"
+    known = forkserver.connect_to_new_process, spawn.get_executable(), spawn.get_preparation_data
+    process = processes.Process(target=exec, args=(CHILD.format(answer=str(answer)),))
+    with processes._hidden_main(), using(other, tmp_path):
+        processes._ensure_forkserver()
+        process.start()
+    process.join(60)
+    os.kill(interpreters._servers[other]._forkserver_pid, 9)
+    assert process.exitcode == 0
+    prefix, python_path, *told = answer.read_text().splitlines()
+    caches, path = told[: len(CACHES)], told[len(CACHES) :]
+    assert prefix == str(tmp_path / "venv")
+    assert python_path == str(CODE)
+    assert set(caches) == {str(tmp_path / "caches")}
+    assert [each for each in path if each.endswith("site-packages")] == [str(own), sysconfig.get_path("purelib")]
+    assert str(tmp_path / "of the parent alone") not in path
+    assert {name: os.environ.get(name) for name in before} == before
+    assert known == (forkserver.connect_to_new_process, spawn.get_executable(), spawn.get_preparation_data)
+
+
+def test_another_version_of_the_messages_is_said_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    contestant = object.__new__(Contestant)
+    contestant.role = "contestant"
+    for version in (0, VERSION + 1):
+        told = Confined(1, Confinement.LIMITS, version)
+        monkeypatch.setattr(Worker, "hear", lambda *_, told=told: told)
+        said = f"speaks version {version} of the messages, and this tilebench {VERSION}"
+        with pytest.raises(Ended, match=said) as ended:
+            contestant._await_confinement(1.0)
+        assert ended.value.cause is Cause.LOAD
+    assert contestant.confinement is None
+
+
+@pytest.mark.parametrize(("own", "cause"), [(True, None), (False, Cause.LOAD)])
+def test_imports_that_fail_are_the_environments_fault(own: bool, cause: Cause | None, tmp_path: Path) -> None:
+    """Of the parent's own interpreter every process fails so; of another one, what it should have built."""
+    other = Interpreter("tilelang==9", Path("python"), tmp_path)
+    other.imports._reason = tmp_path / "reason"
+    (tmp_path / "reason").write_text("ImportError: no libtvm")
+    contestant = object.__new__(Contestant)
+    contestant.role, contestant.interpreter = "contestant", None if own else other
+    contestant.fate = lambda: "ended"  # type: ignore[method-assign]
+    ended = contestant._ended()
+    assert ended.cause is (cause or Cause.CRASH)
+    assert ("in tilelang==9: ImportError: no libtvm" in ended.reason) != own
