@@ -33,10 +33,10 @@ class PairedRow(msgspec.Struct, frozen=True):
     against itself too, ``to_library`` is what became of the kernel's ratio to it: the new ratio over the old one.
     """
 
-    shape_key: str
+    problem: str
     model: str
     iteration: str
-    shift: Shift
+    verdict: Shift
     identical: bool = False
     ratio: float | None = None
     ratio_low: float | None = None
@@ -73,7 +73,7 @@ def measure(match: Match, iterations: Sequence[Iteration], reporter: Reporter) -
     unsettled = [
         each
         for each, found in records.items()
-        if found[0].measurement is not None and row(found, error).shift is not Shift.SAME
+        if found[0].measurement is not None and row(found, error).verdict is not Shift.SAME
     ]
     for each, record in _outcomes(match, unsettled, reporter, swapped=True).items():
         records[each].append(record)
@@ -82,8 +82,8 @@ def measure(match: Match, iterations: Sequence[Iteration], reporter: Reporter) -
 
 def beside_library(rows: Sequence[PairedRow]) -> list[PairedRow]:
     """The rows, each with what became of its ratio to the library's call, where that has a row too."""
-    calls = {each.shape_key: each.estimate for each in rows if each.model == LIBRARY}
-    return [_beside(each, calls.get(each.shape_key)) for each in rows]
+    calls = {each.problem: each.estimate for each in rows if each.model == LIBRARY}
+    return [_beside(each, calls.get(each.problem)) for each in rows]
 
 
 def _beside(row: PairedRow, call: Estimate | None) -> PairedRow:
@@ -124,10 +124,10 @@ def line(record: VersusRecord) -> str:
 
 
 def _fault(record: VersusRecord) -> Shift:
-    """Which environment cannot run it; undecided where both cannot, or where the measurement itself failed."""
-    if record.new.reason and not record.old.reason:
-        return Shift.BROKEN
-    return Shift.FIXED if record.old.reason and not record.new.reason else Shift.UNDECIDED
+    """Which environment cannot run it; undecided where the measurement itself failed."""
+    if record.new.reason:
+        return Shift.FAILS if record.old.reason else Shift.BROKEN
+    return Shift.FIXED if record.old.reason else Shift.UNDECIDED
 
 
 def _doubt(found: Shift) -> str | None:

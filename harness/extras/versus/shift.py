@@ -27,6 +27,7 @@ class Shift(StrEnum):
     SAME = "same"
     BROKEN = "broken"
     FIXED = "fixed"
+    FAILS = "fails"  # in both
     UNDECIDED = "undecided"
 
 

@@ -1,0 +1,200 @@
+"""Two environments, measured: the rows that records make; a slowed and a broken TileLang, found by real processes."""
+
+import math
+import subprocess
+import sysconfig
+import venv
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
+from harness.extras.scratch_tree import linked_tree
+from harness.extras.versus import show_pairs
+from harness.extras.versus.duel import Contender, Match, identical
+from harness.extras.versus.pairing import LIBRARY, PairedRow, beside_library, library_calls, measure, row
+from harness.extras.versus.shift import Shift, error_of
+from harness.judge.candidate import Settings
+from harness.judge.facts import device_rules
+from harness.judge.facts.compilation import Compilation, Launch
+from harness.judge.facts.problem import parse_shape_key
+from harness.judge.interpreters import Interpreter
+from harness.judge.messages import Built
+from harness.judge.processes import end_forkserver
+from harness.machine.progress import Quiet
+from harness.records.base import Cause, Environment, Status
+from harness.records.results import Measurement
+from harness.records.store import read
+from harness.records.versus import MatchSide, VersusRecord
+from harness.runs.opponents import OpponentPlan
+from tests.harness.checkout import SCALAR, SHAPE
+
+OLD = MatchSide("0.1.14", "3.12", "0.1.14", "2.13.0", "a")
+NEW = MatchSide("0.1.15", "3.12", "0.1.15", "2.13.0", "b")
+ENVIRONMENT = Environment("cpu", "a CPU", "", "none", "3.12", "2.13.0", "0.1.15", "0.1", "judge")
+FAILED = "ImportError: no gemm_v3"
+
+
+def measurement(ratio: float, half: float = 0.002) -> Measurement:
+    return Measurement(
+        timer="host", baseline="iter001", ratio=ratio, ratio_low=ratio - half, ratio_high=ratio + half, stable=True,
+        time_ms=1, tflops=1, baseline_ms=1, baseline_tflops=1, rounds=48, placements=8, launches=1,
+        baseline_launches=1, verified_blocks=8, seconds=1, blocks=(),
+    )  # fmt: skip
+
+
+def record(ratio: float | None = None, **more: Any) -> VersusRecord:
+    fields = {
+        "schema": 1, "recorded_at": "2026-11-23", "gpu": "cpu", "shape_key": SHAPE, "model": "tester",
+        "iteration": "iter001_tiles", "number": 1, "old": OLD, "new": NEW, "swapped": False, "identical": False,
+        "status": Status.PASSED, "source_sha256": "s", "families_sha256": "f", "environment": ENVIRONMENT,
+        "measurement": None if ratio is None else measurement(ratio),
+    }  # fmt: skip
+    return VersusRecord(**{**fields, **more})
+
+
+def failing(side: MatchSide) -> MatchSide:
+    return msgspec.structs.replace(side, reason=FAILED)
+
+
+FAULT: Final[dict[str, Any]] = {"status": Status.FAILED, "cause": Cause.LOAD, "reason": FAILED}
+
+
+@pytest.mark.parametrize(
+    ("records", "verdict"),
+    [
+        ([record(0.97), record(1 / 0.97, swapped=True)], Shift.SLOWER),
+        ([record(1.03), record(1 / 1.03, swapped=True)], Shift.FASTER),
+        ([record(1.03), record(1.03, swapped=True)], Shift.SAME),  # it is the place that is faster
+        ([record(1.001)], Shift.SAME),
+        ([record(identical=True)], Shift.SAME),
+        ([record(new=failing(NEW), **FAULT)], Shift.BROKEN),
+        ([record(old=failing(OLD), **FAULT)], Shift.FIXED),
+        ([record(old=failing(OLD), new=failing(NEW), **FAULT)], Shift.FAILS),
+        ([record(0.97), record(**{**FAULT, "cause": Cause.CLOCK}, swapped=True)], Shift.UNDECIDED),
+    ],
+)
+def test_a_row_says_what_its_records_say(records: list[VersusRecord], verdict: Shift) -> None:
+    found = row(records, error_of(40))
+    assert (found.problem, found.iteration, found.verdict) == (SHAPE, "iter001_tiles", verdict)
+    if verdict is Shift.SLOWER:
+        assert found.ratio == pytest.approx(0.97)
+        assert found.ratio_low is not None and found.ratio_high is not None
+        assert found.ratio_low < 0.97 < found.ratio_high < 1
+
+
+def test_a_ratio_to_the_library_changes_with_both() -> None:
+    """The library became 4% faster and the kernel 1%: the kernel's ratio to it fell to 1.01 / 1.04."""
+    rows = [
+        PairedRow("p", LIBRARY, "iter000_torch_matmul", Shift.FASTER, False, 1.04, 1.03, 1.05),
+        PairedRow("p", "me", "iter001", Shift.FASTER, False, 1.01, 1.009, 1.011),
+        PairedRow("p", "me", "iter002", Shift.SAME, identical=True),
+        PairedRow("q", "me", "iter001", Shift.FASTER, False, 1.01, 1.009, 1.011),
+        PairedRow("p", "me", "iter003", Shift.BROKEN, reason=FAILED),
+    ]
+    library, one, same, other, broken = beside_library(rows)
+    assert one.to_library == pytest.approx(1.01 / 1.04)
+    assert one.to_library_low is not None and one.to_library_high is not None
+    assert 1.01 / 1.05 * 0.998 < one.to_library_low < 1.01 / 1.04 < one.to_library_high < 1.01 / 1.03 * 1.002
+    assert same.to_library == pytest.approx(1 / 1.04)
+    assert [each.to_library for each in (library, other, broken)] == [None] * 3
+    told = show_pairs.text([one, same, broken])
+    assert "1 faster, 1 same, 1 broken (1 with the same code)" in told
+    assert "0.9712" in told and f"iter003: {FAILED}" in told and "iter002" not in told
+
+
+def test_the_same_code_is_the_same_cubin_or_the_same_c_source() -> None:
+    cpu, gpu = gpus.find("cpu"), gpus.find("h200")
+    launch = Launch("k", (1, 1, 1), (1, 1, 1), (1, 1, 1), 0)
+    one = Built(1.0, (), Compilation("int f();", (launch,), b"cubin"))
+    renamed = Built(1.0, (), Compilation("int g();", (launch,), b"cubin"))
+    other = Built(1.0, (), Compilation("int f();", (launch,), b"other"))
+    larger = Built(1.0, (), Compilation("int f();", (replace_shared(launch),), b"cubin"))
+    unseen = Built(1.0, (), Compilation("int f();", (launch,)))
+    call = Built(1.0, None)
+    assert identical(one, other, cpu) and not identical(one, renamed, cpu)
+    assert identical(one, renamed, gpu) and not identical(one, other, gpu) and not identical(one, larger, gpu)
+    assert not identical(unseen, unseen, gpu) and not identical(call, call, cpu)
+
+
+def replace_shared(launch: Launch) -> Launch:
+    return msgspec.structs.replace(launch, dynamic_shared_bytes=1024)
+
+
+# From here on with real processes: three forkservers, of this interpreter and of two layers over it.
+
+SLOWED = """
+def _slowed(source):
+    import re
+    head = r"(?m)^(int32_t main_kernel\\(.*\\) \\{)$"
+    return re.sub(head, r"\\1 for (volatile long waited = 0; waited < 3000000; ++waited);", source)
+"""
+
+
+def layer(folder: Path, *, slowed: bool = False, broken: bool = False) -> Contender:
+    """A virtual environment over the running one; its TileLang is a copy that is slow or does not import."""
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
+    base, own = sysconfig.get_path("purelib"), Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    (own / "base.pth").write_text(base)
+    if slowed:
+        subprocess.run(["cp", "-rs", f"{base}/tilelang", str(own)], check=True)
+        lower = own / "tilelang/engine/lower.py"
+        text = lower.read_text().replace("= codegen_mod.inspect_source()", "= _slowed(codegen_mod.inspect_source())")
+        assert "_slowed" in text
+        lower.unlink()
+        lower.write_text(text + SLOWED)
+    if broken:
+        (own / "tilelang").mkdir()
+        (own / "tilelang/__init__.py").write_text("raise ImportError('libtvm.so: wrong ABI')\n")
+    side = MatchSide(folder.name, "3", "0", "2", folder.name)
+    return Contender(side, Interpreter(folder.name, folder / "bin/python", folder / "caches"))
+
+
+@pytest.fixture
+def tree(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
+    """One iteration, and a clock that forgives a busy machine."""
+    patient = replace(device_rules.CPU_RULES.lateness, ms=math.inf)
+    monkeypatch.setattr(device_rules, "CPU_RULES", replace(device_rules.CPU_RULES, lateness=patient, measurements=1))
+    with linked_tree(Tree(Path(__file__).resolve().parents[4]), "versus") as tree:
+        path = tree.source("cpu", SHAPE, "tester", "iter001_tiles_of_16")
+        path.parent.mkdir(parents=True)
+        path.write_text(SCALAR.format(block=16))
+        yield tree
+    end_forkserver()
+
+
+@pytest.mark.slow
+def test_a_slowed_and_a_broken_tilelang_are_found(tree: Tree, tmp_path: Path) -> None:
+    gpu = gpus.find("cpu")
+    iteration = tree.parse(tree.source("cpu", SHAPE, "tester", "iter001_tiles_of_16"))
+    plan = OpponentPlan(tree, gpu, None, (), Settings.of(gpu, 0.1))
+    plain, slow = layer(tmp_path / "plain"), layer(tmp_path / "slow", slowed=True)
+    (found,) = measure(Match(plan, plain, slow), [iteration], Quiet())
+    assert found.verdict is Shift.SLOWER, found
+    assert found.ratio is not None and found.ratio < 0.5
+    records, problems = read(tree.versus("cpu", SHAPE), VersusRecord)
+    assert problems == []
+    assert [(each.swapped, each.old.name, each.new.name) for each in records] == [
+        (False, "plain", "slow"),
+        (True, "plain", "slow"),
+    ]
+    # Nothing is measured twice.
+    assert measure(Match(plan, plain, slow), [iteration], Quiet()) == [found]
+    assert read(tree.versus("cpu", SHAPE), VersusRecord)[0] == records
+    (same,) = measure(Match(plan, plain, replace(plain, side=NEW)), [iteration], Quiet())
+    assert same.identical and same.verdict is Shift.SAME
+    (broken,) = measure(Match(plan, plain, layer(tmp_path / "none", broken=True)), [iteration], Quiet())
+    assert broken.verdict is Shift.BROKEN
+    assert broken.reason == "torch or TileLang cannot be imported in none: ImportError: libtvm.so: wrong ABI"
+
+
+def test_the_library_call_of_each_problem_is_one_row(tree: Tree) -> None:
+    iteration = tree.parse(tree.source("cpu", SHAPE, "tester", "iter001_tiles_of_16"))
+    (call,) = library_calls([iteration, iteration])
+    assert (call.number, call.model, call.name) == (0, LIBRARY, "iter000_torch_matmul")
+    assert call.problem == parse_shape_key(SHAPE)
