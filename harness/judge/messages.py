@@ -1,11 +1,13 @@
 """The messages between parent, referee and both sides: strict, typed, and never pickled."""
 
+import hashlib
 import os
 import select
 import struct
 import time
+from enum import StrEnum
 from multiprocessing.connection import Connection
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args, get_type_hints
 
 import msgspec
 
@@ -13,7 +15,6 @@ from harness.judge.facts.compilation import Compilation
 from harness.records.base import Cause, Confinement
 from harness.records.results import BlockPair, Trial
 
-VERSION: Final = 1  # raise it with every change of a message: two interpreters must speak the same
 LARGEST_BYTES: Final = 1 << 24
 _LENGTH: Final = struct.Struct("!i")  # as multiprocessing writes it
 
@@ -28,12 +29,12 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True)
 class Confined(Message, frozen=True):
     """The process is set up, and no foreign code has run: its PID as the parent sees it, and how it is confined.
 
-    ``version`` is that of the messages it speaks; a child from before there were versions says none.
+    ``version`` is that of the messages it speaks.
     """
 
     pid: int
     level: Confinement
-    version: int = 0
+    version: str = ""
 
 
 # contestant -> parent
@@ -237,6 +238,19 @@ class Trouble(Message, frozen=True):
     """The referee itself cannot go on."""
 
     reason: str
+
+
+def _spoken(kind: Any) -> str:
+    """A type in words, with the fields of each struct and the values of each enumeration in it."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return f"{kind.__name__}{[(name, _spoken(each)) for name, each in get_type_hints(kind).items()]}"
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return str([each.value for each in kind])
+    return f"{kind}{[_spoken(each) for each in get_args(kind)]}"
+
+
+# Changes with every message: both ends of a channel must run the same, whatever their interpreters are.
+VERSION: Final = hashlib.sha256("".join(map(_spoken, Message.__subclasses__())).encode()).hexdigest()[:8]
 
 
 class Unanswered(Exception):
