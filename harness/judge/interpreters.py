@@ -6,6 +6,7 @@ lasts it knows another one. All of them run this harness, and speak its messages
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing import forkserver, spawn
@@ -38,6 +39,15 @@ def server_pids() -> list[int]:
     """The processes of all forkservers that were started."""
     pids = (server._forkserver_pid for server in _servers.values())
     return [pid for pid in pids if pid is not None]
+
+
+def retire(interpreter: Interpreter) -> None:
+    """End an interpreter's forkserver, which holds hundreds of MB; another process of it starts a new one."""
+    server = _servers.pop(interpreter, None)
+    if server is not None and server._forkserver_pid is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        os.waitpid(server._forkserver_pid, 0)
+        os.close(server._forkserver_alive_fd)
 
 
 @contextlib.contextmanager

@@ -6,10 +6,11 @@ import venv
 from multiprocessing import forkserver, spawn
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.judge import interpreters, processes
-from harness.judge.interpreters import CACHES, CODE, Interpreter, using
+from harness.judge.interpreters import CACHES, CODE, Interpreter, retire, server_pids, using
 from harness.judge.messages import VERSION, Confined
 from harness.judge.processes import Contestant, Ended, Worker
 from harness.records.base import Cause, Confinement
@@ -37,13 +38,17 @@ def test_a_child_of_another_interpreter_has_its_packages_and_caches(
     other = Interpreter("another", tmp_path / "venv" / "bin" / "python", tmp_path / "caches")
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", *CACHES)}
     answer = tmp_path / "answer"
+    before_pids = set(server_pids())
     known = forkserver.connect_to_new_process, spawn.get_executable(), spawn.get_preparation_data
     process = processes.Process(target=exec, args=(CHILD.format(answer=str(answer)),))
     with processes._hidden_main(), using(other, tmp_path):
         processes._ensure_forkserver()
         process.start()
     process.join(60)
-    os.kill(interpreters._servers[other]._forkserver_pid, 9)
+    (server,) = set(server_pids()) - before_pids
+    retire(other)
+    assert not psutil.pid_exists(server)
+    assert set(server_pids()) == before_pids
     assert process.exitcode == 0
     prefix, python_path, *told = answer.read_text().splitlines()
     caches, path = told[: len(CACHES)], told[len(CACHES) :]
