@@ -13,10 +13,11 @@ from harness.cli import (
     report,
     stages,
     tune,
+    versus,
 )
 from harness.cli.app import main
 from harness.cli.groups import arrange
 
 arrange()
-VERBS = (ceiling, compare, container, foreign, gather, health, notebook, profile, publish, report, stages, tune)
+VERBS = (ceiling, compare, container, foreign, gather, health, notebook, profile, publish, report, stages, tune, versus)
 __all__ = ["VERBS", "main"]

@@ -10,7 +10,16 @@ GROUPS: Final = {
     "Judge iterations": ("check", "build", "verify", "bench", "watch", "play-off", "reproduce", "foreign"),
     "Tune: the next iteration": ("next", "new", "profile", "tune", "tuning"),
     "Read records; nothing is measured": ("leaderboard", "compare", "report", "export", "gather", "publish", "audit"),
-    "The machine and the harness": ("doctor", "overhead", "ceiling", "selftest", "image", "run-in-docker"),
+    "The machine and the harness": (
+        "doctor",
+        "versus",
+        "bisect",
+        "overhead",
+        "ceiling",
+        "selftest",
+        "image",
+        "run-in-docker",
+    ),
 }
 
 

@@ -17,6 +17,7 @@ import yaml
 from docker.utils import exclude_paths
 
 from harness.catalog.gpus import LEAST_DRIVER
+from harness.cli.app import app
 from harness.container.engine import IMAGE_GB
 from harness.container.image import PINNED, Recipe
 
@@ -28,6 +29,7 @@ RAY: Final = ROOT / "deploy" / "raycluster.yaml"
 SKY: Final = ROOT / "deploy" / "skypilot.yaml"
 ARRAY: Final = ROOT / "deploy" / "slurm-array.sbatch"
 APPTAINER: Final = ROOT / "deploy" / "slurm-apptainer.sbatch"
+VERSUS: Final = ROOT / "deploy" / "github-versus.yaml"
 VM: Final = ROOT / "deploy" / "vm.sh"
 LOCKS: Final = [ROOT / "requirements.lock", ROOT / "requirements-cuda.lock"]
 CONTEXT_LIMIT_BYTES: Final = 4 << 20  # without the records, which grow with each board and are never cut
@@ -154,6 +156,22 @@ def test_each_step_of_the_dockerfile_is_counted() -> None:
 def test_shellcheck_finds_nothing(script: Path) -> None:
     done = tool("shellcheck", script)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_workflow_runs_commands_that_there_are(tmp_path: Path) -> None:
+    (job,) = yaml.safe_load(VERSUS.read_text())["jobs"].values()
+    scripts = [step["run"] for step in job["steps"] if "run" in step]
+    script = tmp_path / "steps.sh"
+    script.write_text("#!/bin/bash\nset -e\n" + "\n".join(scripts))
+    done = tool("shellcheck", script)
+    assert (done.returncode, done.stdout) == (0, "")
+    said = next(each for each in scripts if "tilebench versus" in each).replace("\\\n", " ")
+    words = shlex.split(said.partition("tilebench versus ")[2].partition(" > ")[0])
+    command, bound, *_ = app.parse_args(["versus", *words], exit_on_error=False, print_error=False)
+    assert command.__name__ == "hold"
+    assert {"old", "new", "build_only", "fail_on", "format"} <= bound.arguments.keys()
+    target = next(each for each in scripts if "make " in each).split()
+    assert f"\n{target[target.index('-C') + 2]}:" in (ROOT / "Makefile").read_text()
 
 
 def manifests() -> list[dict[str, Any]]:

@@ -37,6 +37,9 @@ RUNNING: Final = "."
 FOLDER: Final = Path(".cache", "environments")
 ANSWER_S: Final = 60.0
 QUIET: Final = Quiet()
+FFI: Final = "apache-tvm-ffi"
+FFI_TRIALS: Final = 6
+OLDEST_PYTHON: Final = Version("3.11")  # what the notebook's iterations are written in
 _LAYER: Final = "tilebench-base.pth"
 _STAMP: Final = "complete.json"
 # Asks an interpreter of any release since 3.8 what it holds; the files of TileLang tell a changed copy from another.
@@ -71,8 +74,8 @@ class PythonEnvironment:
     name: str
     python: Path
     python_version: str
-    versions: dict[str, str] = field(repr=False)
-    moved: dict[str, tuple[str | None, str | None]]
+    versions: dict[str, str] = field(repr=False, compare=False)
+    moved: dict[str, tuple[str | None, str | None]] = field(compare=False)
     sha256: str
 
     @property
@@ -204,10 +207,47 @@ def _install(folder: Path, python: Path, named: str, wanted: list[str]) -> None:
         (own / _LAYER).write_text("\n".join(below) + "\n")
     except OSError as error:
         raise InfrastructureError(f"{folder} cannot be made: {explained(error)}") from error
-    done = _pip("--python", str(python), "install", "--quiet", *wanted)
+    wheels = [each for each in wanted if each.endswith(".whl")]
+    # A wheel may have the version that the running environment has, which pip would leave.
+    done = _into(python, "--no-deps", "--force-reinstall", *wheels) if wheels else None
+    if done is None or done.returncode == 0:
+        done = _into(python, *wanted)
     if done.returncode:
         remove(folder)
         raise UsageError(f"{named} cannot be installed here: {_complaint(done.stderr)}")
+    compiles = any(re.match("tilelang|torch|apache.tvm.ffi", Path(each).name) for each in wanted)
+    if compiles and (complaint := _import_error(python)) and not _mended(python, wanted):
+        remove(folder)
+        raise UsageError(f"{named} is installed but TileLang does not import there: {complaint}")
+
+
+def _alone() -> dict[str, str]:
+    """This process's variables without its own path of packages."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def _into(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return _pip("--python", str(python), "install", "--quiet", *words)
+
+
+def _import_error(python: Path) -> str:
+    """The last line of what Python says where TileLang does not import; empty where it does."""
+    done = subprocess.run([python, "-c", "import tilelang"], capture_output=True, text=True, check=False, env=_alone())
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[-1]
+
+
+def _mended(python: Path, wanted: list[str]) -> bool:
+    """Whether an older TVM FFI makes TileLang import.
+
+    Releases before 0.1.11 take any TVM FFI by their metadata, and do not work with those that came later.
+    """
+    if any(each.startswith(FFI) for each in wanted):
+        return False
+    newest = Version(metadata.version(FFI))
+    older = [each for each in reversed(releases(FFI)) if each < newest][:FFI_TRIALS]
+    return any(
+        _into(python, "--no-deps", f"{FFI}=={each}").returncode == 0 and not _import_error(python) for each in older
+    )
 
 
 def _pip(*words: str) -> subprocess.CompletedProcess[str]:
@@ -235,6 +275,8 @@ def _probed(named: str, python: Path) -> PythonEnvironment:
         version, held, found, files = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         raise UsageError(f"{named}: {python} does not answer as Python 3.8 or newer does") from None
+    if Version(version) < OLDEST_PYTHON:
+        raise UsageError(f"{named}: {python} is Python {version}, and iterations need {OLDEST_PYTHON} or newer")
     for package in ("torch", "tilelang"):
         if not found[package]:
             raise UsageError(f"{named}: {python} has no {package}; install it there, or name another environment")

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -11,21 +10,7 @@ import pytest
 from harness.catalog.tree import Tree
 from harness.errors import UsageError
 from harness.extras.versus.environment import PythonEnvironment, environment, pair, releases
-
-
-def wheel(folder: Path, version: str, requires_python: str = ">=3.8") -> Path:
-    """A release of tabulate that says who it is."""
-    info = f"tabulate-{version}.dist-info"
-    file = folder / f"tabulate-{version}-py3-none-any.whl"
-    needs = f"Requires-Python: {requires_python}\n"
-    with zipfile.ZipFile(file, "w") as held:
-        held.writestr("tabulate/__init__.py", f"__version__ = '{version}'\n")
-        held.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tabulate\nVersion: {version}\n{needs}")
-        held.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        held.writestr(f"{info}/RECORD", "")
-    return file
+from tests.harness.extras.versus.index import wheel
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +88,12 @@ def test_one_line_for_what_cannot_be(tree: Tree, named: str, said: str) -> None:
         environment(tree, named)
     assert "\n" not in str(caught.value)
     assert not [each for each in tree.root.glob(".cache/environments/*") if each.is_dir()]
+
+
+def test_a_wheel_replaces_the_same_release(tree: Tree, tmp_path: Path) -> None:
+    own = environment(tree, str(wheel(tmp_path, metadata.version("tabulate"))))
+    code = "import tabulate; print(hasattr(tabulate, 'tabulate'))"
+    assert subprocess.run([own.python, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_a_wheel_of_another_machine_is_refused(tree: Tree, tmp_path: Path) -> None:

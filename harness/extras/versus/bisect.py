@@ -1,0 +1,130 @@
+"""Bisection: the first release, or the first commit of a clone, that a question finds bad.
+
+The question is any function of an environment: whether the build differs (``cli/versus``), or whether it is slower.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from packaging.version import InvalidVersion, Version
+
+from harness.catalog.tree import Tree
+from harness.errors import InfrastructureError, UsageError, printable
+from harness.extras.versus.environment import FOLDER, PythonEnvironment, environment, releases
+from harness.machine.files import remove
+from harness.machine.progress import Reporter, announce
+
+CLONES: Final = FOLDER / "commits"
+
+
+@dataclass(frozen=True)
+class Bisected:
+    """The neighbours between which the answer changes: ``good`` is the last without it, ``bad`` the first with it.
+
+    ``skipped`` lie between the two and could not be asked, each with its reason. ``asked`` has the answers in order.
+    """
+
+    good: str
+    bad: str
+    asked: dict[str, bool] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+def bisect(names: Sequence[str], ask: Callable[[str], bool]) -> Bisected:
+    """The first bad of names in order, of which the first must be good and the last bad.
+
+    ``ask`` raises UsageError for a name that cannot be asked, which is then passed over as by ``git bisect skip``.
+    """
+    asked: dict[str, bool] = {}
+    skipped: dict[str, str] = {}
+    if len(names) < 2:
+        raise UsageError("bisect needs two different ends, and found nothing between them")
+    for name, wanted in ((names[0], False), (names[-1], True)):
+        asked[name] = ask(name)
+        if asked[name] is not wanted:
+            why = "has it already; take an older --old" if asked[name] else "does not have it; nothing is to be found"
+            raise UsageError(f"{name} {why}")
+    low, high = 0, len(names) - 1
+    while between := [each for each in range(low + 1, high) if names[each] not in skipped]:
+        middle = min(between, key=lambda each: abs(2 * each - low - high))
+        try:
+            asked[names[middle]] = ask(names[middle])
+        except UsageError as error:
+            skipped[names[middle]] = str(error)
+            continue
+        low, high = (low, middle) if asked[names[middle]] else (middle, high)
+    inside = {name: why for name, why in skipped.items() if low < names.index(name) < high}
+    return Bisected(names[low], names[high], asked, inside)
+
+
+def between(old: str, new: str) -> list[str]:
+    """TileLang's releases from one to another, both included. Raises UsageError where one is none."""
+    try:
+        first, last = Version(old.removeprefix("tilelang==")), Version(new.removeprefix("tilelang=="))
+    except InvalidVersion:
+        raise UsageError(
+            f"bisect needs two releases of TileLang, such as --old 0.1.9 --new 0.1.15, not {new}"
+        ) from None
+    known = releases()
+    for each in (first, last):
+        if each not in known:
+            raise UsageError(f"TileLang has no release {each} for this Python; known: {', '.join(map(str, known))}")
+    if first >= last:
+        raise UsageError(f"--old {old} is not older than --new {new}; give the older release as --old")
+    return [str(each) for each in known if first <= each <= last]
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A clone of TileLang, and the command that leaves a wheel below the folder in which it runs."""
+
+    tree: Tree
+    folder: Path
+    command: str
+    reporter: Reporter
+
+    def commits(self, old: str, new: str) -> list[str]:
+        """The first parents from one revision to another, the oldest first."""
+        first, last = (self._git("rev-parse", "--verify", f"{each}^{{commit}}").strip() for each in (old, new))
+        later = self._git("rev-list", "--first-parent", "--reverse", f"{first}..{last}").split()
+        if not later or later[-1] != last:
+            raise UsageError(f"{new} does not come after {old} in {self.folder}")
+        return [first, *later]
+
+    def environment(self, commit: str) -> PythonEnvironment:
+        """The layer with the wheel of a commit. Raises UsageError where the command leaves none."""
+        kept = (self.tree.root / CLONES / commit).absolute()
+        if not (wheels := sorted(kept.glob("*.whl"))):
+            announce(self.reporter, f"building {commit[:10]}: {self.command}")
+            wheels = [self._built(commit, kept)]
+        return environment(self.tree, str(wheels[-1]), self.reporter)
+
+    def _built(self, commit: str, kept: Path) -> Path:
+        work = kept.with_name(f"{commit}-work")
+        remove(work)
+        kept.mkdir(parents=True, exist_ok=True)
+        self._git("worktree", "add", "--detach", "--force", str(work), commit)
+        try:
+            done = subprocess.run(self.command, shell=True, cwd=work, capture_output=True, text=True, check=False)
+            made = sorted(work.rglob("*.whl"), key=os.path.getmtime)
+            if done.returncode or not made:
+                said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no wheel"]
+                raise UsageError(f"{commit[:10]} was not built by '{self.command}': {printable(said[0], 200)}")
+            return made[-1].rename(kept / made[-1].name)
+        finally:
+            remove(work)
+            self._git("worktree", "prune")
+
+    def _git(self, *words: str) -> str:
+        try:
+            command = ["git", "-C", str(self.folder), *words]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        except FileNotFoundError:
+            raise InfrastructureError("git is not installed; bisecting a clone needs it") from None
+        except subprocess.CalledProcessError as error:
+            said = (error.stderr.strip().splitlines() or ["git failed"])[-1]
+            raise UsageError(f"{self.folder}: {said}") from None

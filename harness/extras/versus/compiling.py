@@ -1,0 +1,289 @@
+"""Builds of iterations in environments, kept on the disk until a source, the compilers or the environment changes.
+
+A child in each environment builds one iteration after another (``worker``); as many work at once as there are cores.
+"""
+
+import hashlib
+import json
+import math
+import struct
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from harness.catalog.tree import Iteration, Tree
+from harness.errors import UsageError, printable
+from harness.evidence import sass, toolchain
+from harness.extras.versus import worker
+from harness.extras.versus.environment import FOLDER, PythonEnvironment
+from harness.extras.versus.opcodes import classes
+from harness.judge import contract
+from harness.judge.facts import ptxas
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.machine import cores
+from harness.machine.files import put, scratch
+from harness.machine.progress import Reporter
+from harness.runs.run_ahead import run_ahead
+
+BUILDS: Final = FOLDER / "builds"
+END_S: Final = 5.0
+_SECTIONS: Final = (".text.", ".nv.constant", ".nv.info", ".nv.shared")
+_NO_BITS: Final = 8  # the type of a section that has a size and no content
+
+
+class KernelCode(msgspec.Struct, frozen=True):
+    """One kernel of a build: registers and spills of a thread, shared memory of a block, instructions by class."""
+
+    name: str
+    registers: int | None
+    spill_bytes: int | None
+    shared_bytes: int | None
+    instructions: int | None
+    classes: dict[str, int]
+
+
+class VersusBuild(msgspec.Struct, frozen=True):
+    """What an environment made of an iteration; ``error`` is the first line of why it made nothing.
+
+    ``code_sha256`` is of the machine code with its constants, without names of files and lines. The kernel with the
+    most instructions is first. A call of the library compiles nothing and has no source.
+    """
+
+    seconds: float = 0.0
+    error: str | None = None
+    source: str = ""
+    code_sha256: str | None = None
+    kernels: tuple[KernelCode, ...] = ()
+
+    @property
+    def source_sha256(self) -> str:
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class BuildOrder:
+    """One iteration in one environment. The second ``sample`` is a build by another process."""
+
+    iteration: Iteration
+    environment: PythonEnvironment
+    sample: int = 1
+
+
+@dataclass
+class BuildCompiler:
+    """Builds for one architecture; ``again`` repeats what is kept. ``made`` has every build by its order.
+
+    ``fresh`` of the ``wanted`` builds that no file had are made so far.
+    """
+
+    tree: Tree
+    gpu: Gpu
+    deadline_s: float
+    reporter: Reporter
+    again: bool = False
+    made: dict[BuildOrder, VersusBuild] = field(default_factory=dict)
+    fresh: int = 0
+    wanted: int = 0
+
+    def build(self, orders: Iterable[BuildOrder]) -> None:
+        """Build the orders, from the disk where it can; a second sample after the first."""
+        waiting: dict[PythonEnvironment, deque[BuildOrder]] = {}
+        for order in orders:
+            known = self._known(order)
+            if known is None:
+                waiting.setdefault(order.environment, deque()).append(order)
+            else:
+                self.made[order] = known
+        if not waiting:
+            return
+        self.wanted += sum(map(len, waiting.values()))
+        at_once, jobs = threading.Semaphore(cores.jobs()), range(cores.jobs())
+        lanes = [BuildLane(self, *each, at_once) for job in jobs for each in waiting.items() if job < len(each[1])]
+        toolchain.find().require(cpu=False)
+        with run_ahead(BuildLane.run, lanes, len(lanes), window=len(lanes), abort=lambda: _end(lanes)) as ended:
+            for _ in ended:
+                pass
+
+    def keep(self, order: BuildOrder, build: VersusBuild) -> None:
+        self.made[order] = build
+        self.fresh += 1
+        put(self._path(order), msgspec.json.encode(build))
+
+    def known_source(self, order: BuildOrder) -> VersusBuild | None:
+        """The first sample, where this order is the second."""
+        return self.made.get(BuildOrder(order.iteration, order.environment)) if order.sample > 1 else None
+
+    def _known(self, order: BuildOrder) -> VersusBuild | None:
+        try:
+            contract.check(order.iteration)
+        except contract.Breach as breach:
+            return VersusBuild(error=f"contract: {breach.reason}")
+        try:
+            return None if self.again else msgspec.json.decode(self._path(order).read_bytes(), type=VersusBuild)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def _path(self, order: BuildOrder) -> Path:
+        path = order.iteration.path
+        nvcc = toolchain.find().nvcc
+        key = (
+            *(source_sha256(path), families_sha256(self.tree.root, path), order.iteration.shape_key, self.gpu.arch),
+            *(order.environment.sha256, nvcc.version if nvcc else "", _own_sha256(), order.sample),
+        )
+        return self.tree.root / BUILDS / f"{hashlib.sha256(repr(key).encode()).hexdigest()}.json"
+
+
+@dataclass
+class BuildLane:
+    """A child that builds the orders of one environment, which lanes of the same environment share."""
+
+    compiler: BuildCompiler
+    environment: PythonEnvironment
+    queue: deque[BuildOrder]
+    at_once: threading.Semaphore
+    child: "subprocess.Popen[str] | None" = None
+    ended: bool = False
+
+    def run(self) -> None:
+        with scratch("versus") as folder:
+            try:
+                while not self.ended and self.queue:
+                    with self.at_once, suppress(IndexError):  # another lane may have taken the last
+                        self._one(self.queue.popleft(), folder)
+            finally:
+                _end([self])
+
+    def _one(self, order: BuildOrder, folder: Path) -> None:
+        first = self.compiler.known_source(order)
+        out = folder / f"{order.iteration.name}.json"
+        answer = self._asked(order, first, out)
+        if self.ended:
+            return
+        build = self._read(answer, first)
+        self.compiler.keep(order, build)
+        said = build.error or f"built in {build.seconds:.1f} s"
+        done = f"{self.compiler.fresh}/{self.compiler.wanted}"
+        self.compiler.reporter.finished(f"{done} {order.iteration} by {order.environment.tilelang}: {said}")
+
+    def _asked(self, order: BuildOrder, first: VersusBuild | None, out: Path) -> dict[str, object]:
+        """The child's answer. Raises UsageError where TileLang does not import in the environment."""
+        words = {
+            "number": order.sample,
+            "path": str(order.iteration.path),
+            "shape_key": order.iteration.shape_key,
+            "arch": self.compiler.gpu.arch,
+            "deadline_s": math.ceil(self.compiler.deadline_s),
+            "known": [first.source_sha256] if first is not None and first.code_sha256 else [],
+            "out": str(out),
+        }
+        out.unlink(missing_ok=True)
+        if not self._tell(json.dumps(words)) and not self.ended:
+            raise UsageError(f"{self.environment.name} cannot build: {self._last_words()}")
+        try:
+            return dict(json.loads(out.read_bytes()))
+        except OSError:
+            return {"error": f"the build crashed, or was not done within {self.compiler.deadline_s:g} s"}
+
+    def _tell(self, line: str) -> str:
+        """Send an order and wait for its number; empty where the child ended."""
+        if self.child is None:
+            self.child = subprocess.Popen(
+                [self.environment.python, "-m", worker.__name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=self.compiler.tree.root,
+                env={**self.environment.variables(self.compiler.tree), "TILELANG_PRINT_ON_COMPILATION": "0"},
+            )
+        assert self.child.stdin is not None and self.child.stdout is not None
+        try:
+            print(line, file=self.child.stdin, flush=True)
+        except BrokenPipeError:
+            return ""
+        return self.child.stdout.readline()
+
+    def _last_words(self) -> str:
+        assert self.child is not None and self.child.stderr is not None
+        said = self.child.stderr.read().strip().splitlines()
+        return printable(said[-1]) if said else "its interpreter ended without a word"
+
+    def _read(self, answer: dict[str, object], first: VersusBuild | None) -> VersusBuild:
+        """The build in an answer. One without machine code had the source of the first sample."""
+        if error := answer.get("error"):
+            return VersusBuild(float(str(answer.get("seconds", 0))), error=str(error))
+        if "cubin" not in answer and first is not None and first.code_sha256:
+            return first
+        cubin = bytes.fromhex(str(answer.get("cubin", "")))
+        return VersusBuild(
+            seconds=float(str(answer["seconds"])),
+            source=str(answer["source"]),
+            code_sha256=code_sha256(cubin) if cubin else None,
+            kernels=_kernels(cubin, str(answer.get("log", "")), answer.get("shared", {})),
+        )
+
+
+def _end(lanes: Iterable[BuildLane]) -> None:
+    for lane in lanes:
+        lane.ended = True
+        if lane.child is None:
+            continue
+        lane.child.terminate()
+        try:
+            lane.child.communicate(timeout=END_S)
+        except (subprocess.TimeoutExpired, ValueError):
+            lane.child.kill()
+
+
+def code_sha256(cubin: bytes) -> str:
+    """Hash of the code, constants and resources in a cubin, without the lines and files that -lineinfo adds.
+
+    Raises ValueError for what is no ELF file of 64 bits.
+    """
+    if cubin[:5] != b"\x7fELF\x02":
+        raise ValueError("no ELF file of 64 bits")
+    (table,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, strings = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", cubin, table + number * size) for number in range(count)]
+    names = headers[strings][4]
+    held = []
+    for name, kind, _, _, offset, length in headers:
+        title = cubin[names + name : cubin.index(b"\0", names + name)].decode()
+        if title.startswith(_SECTIONS):
+            held.append((title, length, b"" if kind == _NO_BITS else cubin[offset : offset + length]))
+    return hashlib.sha256(repr(sorted(held)).encode()).hexdigest()
+
+
+def _kernels(cubin: bytes, log: str, shared: object) -> tuple[KernelCode, ...]:
+    cuobjdump = toolchain.find().cuobjdump
+    text = sass.disassemble(cuobjdump.path, cubin) if cuobjdump is not None and cubin else None
+    codes, dynamic = sass.read(text or ""), shared if isinstance(shared, Mapping) else {}
+    found = []
+    for name, used in ptxas.usage(log).items():
+        code = codes.get(name)
+        found.append(
+            KernelCode(
+                name=name,
+                registers=used.registers,
+                spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
+                shared_bytes=used.static_shared_bytes + int(dynamic[name]) if name in dynamic else None,
+                instructions=code.instructions if code else None,
+                classes=classes(code.opcodes) if code else {},
+            )
+        )
+    return tuple(sorted(found, key=lambda each: -(each.instructions or 0)))
+
+
+@cache
+def _own_sha256() -> str:
+    """Hash of the code that makes a build: a kept one of other code is not taken."""
+    return hashlib.sha256(Path(__file__).read_bytes() + Path(worker.__file__).read_bytes()).hexdigest()

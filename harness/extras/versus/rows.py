@@ -1,0 +1,202 @@
+"""Rows: what two environments made of one iteration, and which of the differences a caller fails on."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from enum import StrEnum
+from typing import Final, Literal
+
+import msgspec
+
+from harness.catalog.tree import Iteration
+from harness.errors import UsageError, printable
+from harness.extras.versus.compiling import BuildCompiler, BuildOrder, KernelCode, VersusBuild
+from harness.extras.versus.environment import PythonEnvironment
+
+FIGURES: Final = {"registers": "registers", "spills": "spill_bytes", "shared": "shared_bytes", "SASS": "instructions"}
+BuildQuestion = Literal["different", "broken", "spills"]
+
+
+class BuildChange(StrEnum):
+    SAME = "same"
+    VARIES = "varies"
+    DIFFERENT = "different"
+    BROKEN = "broken"
+    FIXED = "fixed"
+    FAILS = "fails"
+
+
+class VersusSide(msgspec.Struct, frozen=True):
+    """One environment's build of an iteration; the kernel with the most instructions is first."""
+
+    error: str | None
+    seconds: float
+    source_sha256: str | None
+    code_sha256: str | None
+    kernels: tuple[KernelCode, ...]
+
+
+class VersusRow(msgspec.Struct, frozen=True):
+    """One iteration in both environments.
+
+    The verdict is *same* where both give one machine code, in their first build or in another. *varies* has the same
+    figures and instructions, and differs no more than two builds of one environment do. *broken* compiles in the
+    old environment alone, *fixed* in the new one alone, *fails* in neither. ``notes`` say what differs. ``diff`` is
+    that of the generated sources, null unless it is asked for.
+    """
+
+    problem: str
+    model: str
+    iteration: str
+    verdict: BuildChange
+    old: VersusSide
+    new: VersusSide
+    notes: tuple[str, ...] = ()
+    diff: str | None = None
+
+    def figures(self, name: str) -> tuple[int | None, int | None]:
+        """A figure of the first kernel, old and new."""
+        before, after = ((getattr(side.kernels[0], name) if side.kernels else None) for side in (self.old, self.new))
+        return before, after
+
+
+@dataclass(frozen=True)
+class FailOn:
+    """The differences that make the exit code 1; *broken* always does."""
+
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, said: str | None) -> "FailOn":
+        """Raise UsageError for a word that is none of these."""
+        words = tuple(each.strip() for each in said.split(",")) if said is not None else ()
+        for word in words:
+            if not re.fullmatch(r"broken|different|spills|registers(:\d+(\.\d+)?%)?", word):
+                raise UsageError(f"--fail-on '{word}' is not broken, different, spills, or registers:10%")
+        return cls(words)
+
+    def fails(self, row: VersusRow) -> bool:
+        if row.verdict is BuildChange.BROKEN:
+            return True
+        return row.verdict is BuildChange.DIFFERENT and any(self._exceeds(word, row) for word in self.words)
+
+    @staticmethod
+    def _exceeds(word: str, row: VersusRow) -> bool:
+        name, _, size = word.partition(":")
+        if name in ("broken", "different"):
+            return name == "different"
+        before, after = row.figures(FIGURES[name])
+        least = float(size.removesuffix("%")) / 100 if size else 0.0
+        return before is not None and after is not None and after > before * (1 + least)
+
+
+def answers(question: BuildQuestion, row: VersusRow) -> bool:
+    """Whether a row says yes to the question of a bisection; what does not compile differs too."""
+    if row.verdict is BuildChange.BROKEN or question == "broken":
+        return row.verdict is BuildChange.BROKEN and question != "spills"
+    return FailOn((question,)).fails(row)
+
+
+def versus(
+    compiler: BuildCompiler,
+    iterations: Sequence[Iteration],
+    old: PythonEnvironment,
+    new: PythonEnvironment,
+    *,
+    diff: bool = False,
+) -> list[VersusRow]:
+    """Build each iteration in both environments.
+
+    What differs is built once more, since lowering is not deterministic, and what failed, since a machine may be busy.
+    """
+    both = (old, new)
+    compiler.build(BuildOrder(each, where) for each in iterations for where in both)
+    rows = {each: _row(compiler, each, old, new, diff) for each in iterations}
+    unsure = {each: row for each, row in rows.items() if row.verdict is not BuildChange.SAME}
+    compiler.build(
+        BuildOrder(each, where, 2)
+        for each, row in unsure.items()
+        for where, side in ((old, row.old), (new, row.new))
+        if side.error or row.verdict is BuildChange.DIFFERENT
+    )
+    rows |= {each: _row(compiler, each, old, new, diff) for each in unsure}
+    return list(rows.values())
+
+
+def _row(
+    compiler: BuildCompiler, iteration: Iteration, old: PythonEnvironment, new: PythonEnvironment, diff: bool
+) -> VersusRow:
+    before, after = (_samples(compiler, iteration, where) for where in (old, new))
+    one, other = _alike(before, after) or (_best(before), _best(after))
+    verdict = _verdict(one, other)
+    if verdict is BuildChange.DIFFERENT and _varies(before, after):
+        verdict = BuildChange.VARIES
+    notes = list(_notes(one, other)) if verdict is BuildChange.DIFFERENT else []
+    for name, side in (("old", one), ("new", other)):
+        notes += [f"{name}: {printable(side.error)}"] if side.error else []
+    for name, samples in (("old", before), ("new", after)):
+        if len({each.code_sha256 for each in samples}) > 1:
+            notes.append(f"two builds by the {name} environment differ")
+    return VersusRow(
+        problem=iteration.shape_key,
+        model=iteration.model,
+        iteration=iteration.name,
+        verdict=verdict,
+        old=_side(one),
+        new=_side(other),
+        notes=tuple(notes),
+        diff=_diff(one, other) if diff and verdict is BuildChange.DIFFERENT else None,
+    )
+
+
+def _samples(compiler: BuildCompiler, iteration: Iteration, where: PythonEnvironment) -> list[VersusBuild]:
+    orders = (BuildOrder(iteration, where, sample) for sample in (1, 2))
+    return [compiler.made[order] for order in orders if order in compiler.made]
+
+
+def _alike(before: Iterable[VersusBuild], after: Sequence[VersusBuild]) -> tuple[VersusBuild, VersusBuild] | None:
+    """A build of each side with the same machine code."""
+    pairs = ((one, other) for one in before for other in after if one.error is None and other.error is None)
+    return next(((one, other) for one, other in pairs if one.code_sha256 == other.code_sha256), None)
+
+
+def _varies(before: Sequence[VersusBuild], after: Sequence[VersusBuild]) -> bool:
+    """Whether one environment gives more than one code, and both some with the same figures and instructions."""
+    unsteady = any(len({each.code_sha256 for each in side if not each.error}) > 1 for side in (before, after))
+    return unsteady and any(one.kernels == other.kernels for one in before for other in after if one.kernels)
+
+
+def _best(samples: Sequence[VersusBuild]) -> VersusBuild:
+    """The first that compiled, else the first."""
+    return next((each for each in samples if each.error is None), samples[0])
+
+
+def _verdict(old: VersusBuild, new: VersusBuild) -> BuildChange:
+    if old.error or new.error:
+        return BuildChange.FAILS if old.error and new.error else BuildChange.FIXED if old.error else BuildChange.BROKEN
+    return BuildChange.SAME if old.code_sha256 == new.code_sha256 else BuildChange.DIFFERENT
+
+
+def _notes(old: VersusBuild, new: VersusBuild) -> Iterable[str]:
+    """What differs, in words; the table has the figures of the first kernel."""
+    if old.source == new.source:
+        yield "one generated source: the headers of TileLang differ"
+    if len(old.kernels) != len(new.kernels):
+        yield f"{len(old.kernels)} > {len(new.kernels)} kernels"
+    before, after = (side.kernels[0].classes if side.kernels else {} for side in (old, new))
+    changed = {name: after.get(name, 0) - before.get(name, 0) for name in (*before, *after)}
+    if words := [f"{name} {count:+d}" for name, count in changed.items() if count]:
+        yield f"instructions: {', '.join(words)}"
+    elif before and old.source != new.source:
+        yield "as many instructions of each class, in another order or with other operands"
+
+
+def _side(build: VersusBuild) -> VersusSide:
+    source = build.source_sha256 if build.source else None
+    return VersusSide(build.error, build.seconds, source, build.code_sha256, build.kernels)
+
+
+def _diff(old: VersusBuild, new: VersusBuild) -> str:
+    lines = unified_diff(old.source.splitlines(), new.source.splitlines(), "old", "new", lineterm="")
+    return "\n".join(lines)

@@ -1,0 +1,81 @@
+"""What versus prints: a table for a terminal, or Markdown for a comment on a pull request."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from harness.extras.versus.environment import PythonEnvironment
+from harness.extras.versus.rows import FIGURES, BuildChange, VersusRow
+from harness.machine.table import footnotes, paragraph, table
+
+GITHUB_DIFF_CHARACTERS: Final = 50_000  # a comment takes 65,536
+STEADY: Final = (BuildChange.SAME, BuildChange.VARIES)  # no row is shown for these
+
+
+def text(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvironment, arch: str) -> str:
+    """The rows that are not the same, what differs in each, and their diffs."""
+    changed = [row for row in rows if row.verdict not in STEADY]
+    parts = [paragraph(each) for each in headline(rows, old, new, arch)]
+    if changed:
+        named = table(changed, columns(), right=[*FIGURES], cut={"problem": 20, "iteration": 14})
+        parts += ["", named, "", footnotes((row.iteration, row.notes) for row in changed)]
+    parts += [f"\n{row.problem} {row.iteration}\n{row.diff}" for row in changed if row.diff]
+    return "\n".join(parts)
+
+
+def markdown(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvironment, arch: str) -> str:
+    """The same for GitHub: the table open, what differs folded, and diffs as far as a comment holds them."""
+    changed = [row for row in rows if row.verdict not in STEADY]
+    first, *more = headline(rows, old, new, arch)
+    parts = [f"**{first}**", "", *more]
+    if changed:
+        parts += ["", table(changed, columns(), "github", right=[*FIGURES])]
+    left = GITHUB_DIFF_CHARACTERS
+    for row in changed:
+        shown = (row.diff or "")[: max(0, left)]
+        left -= len(shown)
+        cut = "\n(the rest is cut)" if len(shown) < len(row.diff or "") else ""
+        fence = f"\n```diff\n{shown}{cut}\n```\n" if row.diff else ""
+        notes = "".join(f"\n- {note}" for note in row.notes)
+        name = f"<summary>{row.problem} {row.iteration}: {row.verdict}</summary>"
+        parts += ["", f"<details>{name}\n{notes}\n{fence}\n</details>"]
+    return "\n".join(parts)
+
+
+def headline(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvironment, arch: str) -> list[str]:
+    """The two environments, and how many rows have which verdict."""
+    counts = Counter(row.verdict for row in rows)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in BuildChange if counts[verdict])
+    return [f"{described(old)} > {described(new)}, {arch}: {told or 'no rows'}", *moved(old, new)]
+
+
+def described(environment: PythonEnvironment) -> str:
+    return f"TileLang {environment.tilelang}, torch {environment.torch}"
+
+
+def moved(old: PythonEnvironment, new: PythonEnvironment) -> list[str]:
+    """The other packages that differ between both, in one line."""
+    names = sorted({*old.versions, *new.versions} - {"tilelang", "torch"})
+    pairs = ((name, old.versions.get(name, "none"), new.versions.get(name, "none")) for name in names)
+    words = [f"{name} {before} > {after}" for name, before, after in pairs if before != after]
+    if old.python_version != new.python_version:
+        words.insert(0, f"Python {old.python_version} > {new.python_version}")
+    shown = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
+    return [f"Also different: {shown}."] if words else []
+
+
+def columns() -> dict[str, Callable[[VersusRow], object]]:
+    """A figure that changed is shown as ``old>new``."""
+    figures = {title: partial(_figure, name=name) for title, name in FIGURES.items()}
+    return {
+        "problem": lambda row: row.problem,
+        "iteration": lambda row: row.iteration,
+        "code": lambda row: row.verdict,
+        **figures,
+    }
+
+
+def _figure(row: VersusRow, name: str) -> str:
+    before, after = ("" if each is None else str(each) for each in row.figures(name))
+    return before if before == after else f"{before or '-'}>{after or '-'}"
