@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-PROJECT = "tilebench"
+PROJECT = "tilebench-harness"
 CUDA = re.compile(r"cuda-|nvidia-|triton")
 WHEEL = re.compile(r"-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl$")
 PYTHON = re.compile(r"py3|cp31[1-9]")

@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 
 from harness.errors import UsageError
 from harness.judge.facts.hashes import baseline_module, baseline_name
 from harness.judge.facts.problem import Problem
-
-CHECKOUT: Final = Path(__file__).parent.parent
+from harness.machine.repository import ADOPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def library(problem: Problem) -> Baseline:
     A function without a parameter ``out``, or one named like an output, returns its outputs. It takes the problem's
     scalars by name.
     """
-    module = baseline_module(CHECKOUT, problem.operator)
+    module = baseline_module(ADOPTED.root, problem.operator)
     if module is None:
         raise UsageError(f"no baseline for operator '{problem.operator}'; add one to baselines/")
     call: Callable[..., Any] = getattr(import_module(f"baselines.{module.stem}"), problem.operator)

@@ -2,9 +2,11 @@
 
 import errno
 import re
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
+from pathlib import Path
 from typing import Final
 
 
@@ -56,6 +58,14 @@ def printable_lines(text: str, most: int = 6000, longest: int = 300) -> str:
 def described(error: BaseException, most: int = 400) -> str:
     """An exception in one line: its type and what it says."""
     return printable(f"{type(error).__name__}: {error}", most)
+
+
+def unreadable(path: Path, error: Exception) -> str:
+    """Why a person's module cannot be run, with the file's last line on the way; one line."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        lines.append(error.lineno or 1)
+    return f"{path}{f':{lines[-1]}' if lines else ''}: cannot be read: {described(error)}"
 
 
 def encodable(text: str) -> str:

@@ -23,11 +23,11 @@ from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import baseline_module, baseline_name
 from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.machine.repository import ADOPTED
 
 DEFAULT_TAG: Final = "next_idea"
 MODEL: Final = "tilebench"  # of the starter ladders
 WIDTH: Final = 120
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 # The form of every iteration that tilebench writes; ruff format leaves it as it is.
 _TEMPLATE: Final = """\
@@ -180,7 +180,7 @@ def baseline_tag(problem: Problem) -> str:
 
 
 def _baseline_module(problem: Problem) -> Path:
-    module = baseline_module(CHECKOUT, problem.operator)
+    module = baseline_module(ADOPTED.root, problem.operator)
     if module is None:
         advice = "add one to baselines/, as docs/how-to/add-an-operator.md shows"
         raise UsageError(f"no baseline for operator '{problem.operator}'; {advice}")

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import requires
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from harness.boards.leaderboard import Board, BoardRow
 from harness.errors import InfrastructureError, UsageError, explained
 from harness.evidence.report import main_kernel
 from harness.judge.facts.problem import Problem, parse_shape_key
-from harness.machine.hints import pip_install
+from harness.machine.hints import pip_install_here
 from harness.operators import OPERATORS
 from harness.records.base import RowKind
 from harness.records.results import Record, worst_error
@@ -230,8 +229,7 @@ def _parquet(table: list[dict[str, _Value]]) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        pin = next(each.partition(";")[0] for each in requires("tilebench") or () if each.startswith("pyarrow"))
-        raise UsageError(f"Parquet needs pyarrow: {pip_install(pin.strip())}") from None
+        raise UsageError(f"Parquet needs pyarrow: {pip_install_here('parquet')}") from None
     types: dict[type, Any] = {str: pyarrow.string(), int: pyarrow.int64(), bool: pyarrow.bool_()}
     types[float] = pyarrow.float64()
     schema = pyarrow.schema([(name, types[kind]) for name, (kind, _, _) in COLUMNS.items()])

@@ -21,19 +21,19 @@ from harness.catalog.gpus import find
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge.facts.device_rules import rules_of
-from harness.judge.facts.hashes import BASELINES, FAMILIES, JUDGE, OPERATORS
+from harness.judge.facts.hashes import JUDGE, OPERATORS
 from harness.judge.statistics import PROCESS_HALF_WIDTH
 from harness.machine import files
+from harness.machine.repository import OWN, code, copy, take_over
 from harness.records.base import SCHEMA, BaseRecord, now
 from harness.records.environment import CONTENTS
 from harness.records.results import Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
 
-PARTS: Final = ("harness", "kernels", "baselines")
 # What may have decided a record, now and in older commits.
 DECIDING: Final = (
-    FAMILIES, OPERATORS, BASELINES, JUDGE, "harness/catalog/gpus.toml",
+    *OWN.values(), OPERATORS, JUDGE, "harness/catalog/gpus.toml",
     "harness/measuring.py", "harness/plausible.py", "harness/problem.py",
 )  # fmt: skip
 _HASHES: Final = """
@@ -130,8 +130,7 @@ def as_recorded(tree: Tree, record: Judged) -> Iterator[RecordedCode]:
     path = tree.source(record.gpu, record.shape_key, record.model, record.iteration)
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
         with files.scratch("reproduce") as root:
-            for part in PARTS:
-                shutil.copytree(tree.root / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+            take_over(tree.root, root, copy)
             shutil.copytree(path.parent, root / path.parent.relative_to(tree.root))
             yield RecordedCode(record, root, "the working tree")
         return
@@ -158,7 +157,7 @@ def again(
         *("bench", "--gpu", record.gpu, "--shape", record.shape_key, "--model", record.model),
         *("--iter", str(record.number), "--budget", f"{budget_s:g}", "--json"),
     ]
-    if (found.root / "harness/records/sustained.py").is_file():  # an older checkout knows one regime
+    if (code(found.root) / "harness/records/sustained.py").is_file():  # an older checkout knows one regime
         verb += ["--regime", "both" if at_limit else "paired"]
     if in_image:
         if record.environment.image is None:

@@ -8,19 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final
 
-from harness.errors import UsageError, described
+from harness.errors import UsageError
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import FAMILIES
 from harness.judge.facts.problem import DTYPES, Problem
+from harness.machine.repository import described_at, folders
 
 __all__ = ["Draft", "Families", "Family", "Gpu", "Space", "imported"]
 
 DESCRIPTION: Final = "family.py"
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 # A list of configurations; or each lever's values, for their product; or a function that returns one of these.
 Space = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[[Problem, Gpu], Any]
@@ -86,13 +85,9 @@ class Families:
 
     @classmethod
     def of(cls, root: Path) -> "Families":
-        """Read the families under ``kernels/`` of a tree; a tree without that folder imports this checkout's.
-
-        Raises UsageError for a description that cannot be read.
-        """
-        folder = root / FAMILIES if (root / FAMILIES).is_dir() else CHECKOUT / FAMILIES
+        """Read the shipped families and a repository's own. Raises UsageError for one that cannot be read."""
         found: dict[str, Family] = {}
-        for path in sorted(folder.rglob(DESCRIPTION)):
+        for path in (each for folder in folders(root, FAMILIES) for each in sorted(folder.rglob(DESCRIPTION))):
             family = _read(path)
             if family.name in found:
                 raise UsageError(f"{path}: another folder describes family {family.name}; rename one of the two")
@@ -101,7 +96,9 @@ class Families:
         try:
             return cls(tuple(found[name] for name in TopologicalSorter(before).static_order()))
         except CycleError as error:
-            raise UsageError(f"{folder}: families follow each other in a circle: {', '.join(error.args[1])}") from None
+            raise UsageError(
+                f"{root / FAMILIES}: families follow each other in a circle: {', '.join(error.args[1])}"
+            ) from None
 
     def named(self, name: str, gpu: Gpu) -> Family:
         """The family that a full name or its last part means; raises UsageError."""
@@ -173,14 +170,7 @@ def imported(name: str) -> Callable[..., Any]:
 
 
 def _read(path: Path) -> Family:
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        family = module.FAMILY
-    except Exception as error:  # a family is a person's code
-        raise UsageError(f"{path}: cannot be read: {described(error)}") from None
+    family = described_at(path, "FAMILY")
     if not isinstance(family, Family):
         raise UsageError(f"{path}: FAMILY is no harness.catalog.families.Family")
     return family

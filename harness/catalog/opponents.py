@@ -7,15 +7,15 @@ calls, so such an import stands inside ``build``. Adding an opponent means addin
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration
-from harness.errors import UsageError, described
+from harness.errors import UsageError
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import BASELINES
 from harness.judge.facts.problem import DTYPES, Problem
+from harness.machine.repository import described_at, folders
 
 FOLDER: Final = f"{BASELINES}/opponents"
 
@@ -91,7 +91,7 @@ class Opponents:
     def of(cls, root: Path) -> "Opponents":
         """Read the files of a tree. Raises UsageError for one that cannot be read, and for a name that is taken."""
         found: dict[str, Opponent] = {}
-        for path in sorted((root / FOLDER).glob("[!_]*.py")):
+        for path in (each for base in folders(root, BASELINES) for each in sorted(base.glob("opponents/[!_]*.py"))):
             for each in described_in(path):
                 if each.name in found:
                     raise UsageError(f"{path}: {found[each.name].path.name} describes opponent {each.name} too")
@@ -107,14 +107,7 @@ class Opponents:
 
 def described_in(path: Path) -> Sequence[Opponent]:
     """The opponents of one file. Raises UsageError if it cannot be read."""
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        found: Any = module.OPPONENTS
-    except Exception as error:  # an opponent's file is a person's code
-        raise UsageError(f"{path}: cannot be read: {described(error)}") from None
+    found = described_at(path, "OPPONENTS")
     if not all(isinstance(each, Opponent) for each in found):
         raise UsageError(f"{path}: OPPONENTS holds something that is no harness.catalog.opponents.Opponent")
     return [replace(each, path=path) for each in found]

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from harness.catalog import names
+from harness.catalog.settings import check_settings
 from harness.catalog.share import Share
 from harness.errors import UsageError, meant
 from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.machine import repository
+from harness.operators import adopt
 
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
 OPPONENTS_MODEL: Final = "opponents"  # in the model's place, where records of opponents lie
@@ -122,24 +125,26 @@ def check_model(model: str) -> None:
 
 @dataclass(frozen=True)
 class Tree:
-    """The checkout that holds ``tuning/``, ``kernels/`` and ``baselines/``."""
+    """The repository that holds ``tuning/``."""
 
     root: Path
 
     @classmethod
     def here(cls) -> "Tree":
-        """``TILEBENCH_ROOT``, or the working directory if it holds ``tuning/``, or this package's checkout."""
-        named = os.environ.get("TILEBENCH_ROOT")
-        if named:
-            return cls(Path(named).resolve())
-        working = Path.cwd()
-        return cls(working if (working / "tuning").is_dir() else Path(__file__).resolve().parents[2])
+        """The repository of the working directory, with its settings and operators. Raises UsageError."""
+        return cls.opened(repository.here())
 
     @classmethod
     def of(cls, path: Path) -> "Tree":
-        """The checkout that holds an iteration's path, or else ``here``."""
+        """The repository that holds an iteration's path, or else ``here``."""
         parents = path.absolute().parents
-        return cls(parents[6]) if len(parents) > 6 and parents[5].name == "tuning" else cls.here()
+        return cls.opened(parents[6]) if len(parents) > 6 and parents[5].name == "tuning" else cls.here()
+
+    @classmethod
+    def opened(cls, root: Path) -> "Tree":
+        check_settings(root)
+        adopt(root)
+        return cls(root)
 
     @property
     def python_path(self) -> str:

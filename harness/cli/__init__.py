@@ -11,6 +11,7 @@ from harness.cli import (
     profile,
     publish,
     report,
+    repository,
     stages,
     tune,
     versus,
@@ -19,5 +20,8 @@ from harness.cli.app import main
 from harness.cli.groups import arrange
 
 arrange()
-VERBS = (ceiling, compare, container, foreign, gather, health, notebook, profile, publish, report, stages, tune, versus)
+VERBS = (
+    *(ceiling, compare, container, foreign, gather, health),
+    *(notebook, profile, publish, report, repository, stages, tune, versus),
+)
 __all__ = ["VERBS", "main"]

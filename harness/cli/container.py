@@ -36,7 +36,7 @@ def build_image(
     """Build the container image from the Dockerfile of this checkout."""
     from harness.container import engine, image
 
-    recipe = image.Recipe(Tree.here().root, name, base, cuda, network)
+    recipe = image.Recipe(image.checkout(Tree.here().root), name, base, cuda, network)
     with engine.connected() as client, reporting(recipe.steps()) as reporter:
         image.check_machine(client, recipe, None)
         built = image.build(client, recipe, reporter)
@@ -59,10 +59,10 @@ def run_in_docker(
     if order.gpus:
         gpus.narrowed()  # before a build of minutes
     with engine.connected() as client:
-        chosen = image.find(client, image_name) if image_name else image.fitting(client, order.root)
+        chosen = image.find(client, image_name) if image_name else image.fitting(client, image.checkout(order.root))
         if chosen is None:
             console.print(f"no image '{image.NAME}' has these pins yet: building it, once")
-            recipe = image.Recipe(order.root)
+            recipe = image.Recipe(image.checkout(order.root))
             image.check_machine(client, recipe, present[0] if present else None)
             with reporting(recipe.steps()) as reporter:
                 chosen = image.build(client, recipe, reporter)

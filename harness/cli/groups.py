@@ -1,4 +1,4 @@
-"""The four groups of verbs in ``--help``, each in the order in which a person needs them."""
+"""The groups of verbs in ``--help``, each in the order in which a person needs them."""
 
 from typing import Final
 
@@ -7,6 +7,7 @@ from cyclopts import Group
 from harness.cli.app import app
 
 GROUPS: Final = {
+    "Begin a repository of your own": ("init",),
     "Judge iterations": ("check", "build", "verify", "bench", "watch", "play-off", "reproduce", "foreign"),
     "Tune: the next iteration": ("next", "new", "profile", "tune", "tuning"),
     "Read records; nothing is measured": ("leaderboard", "compare", "report", "export", "gather", "publish", "audit"),

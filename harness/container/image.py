@@ -12,9 +12,10 @@ from docker.errors import APIError, ImageNotFound
 from docker.models.images import Image
 
 from harness.container.engine import IMAGE_GB, NO_ROOM, check_driver, explain, free_gb
-from harness.errors import InfrastructureError
+from harness.errors import InfrastructureError, UsageError
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.machine.repository import code
 
 NAME: Final = "tilebench"
 LABEL: Final = "tilebench.pins"
@@ -52,6 +53,14 @@ class Recipe:
 
     def _text(self) -> str:
         return (self.root / "Dockerfile").read_text(encoding="utf-8")
+
+
+def checkout(root: Path) -> Path:
+    """The checkout that judges a repository, with its Dockerfile. Raises UsageError where it is a package alone."""
+    if not (code(root) / "Dockerfile").is_file():
+        advice = "name an image that a checkout has built with --image, or work from a checkout"
+        raise UsageError(f"there is no Dockerfile in this installation; {advice}")
+    return code(root)
 
 
 def pins_sha256(root: Path) -> str:

@@ -22,10 +22,12 @@ from harness.container.engine import check_driver
 from harness.container.image import variable
 from harness.errors import ExitCode, InfrastructureError
 from harness.machine.nvml import Device
+from harness.machine.repository import code
 from harness.records.environment import IMAGE_VARIABLE
 
 OWNER: Final = "tilebench.owner"
 INSIDE: Final = "/tilebench"  # the checkout, in the container
+REPOSITORY: Final = "/repository"  # another repository
 PLAIN_USER: Final = 1000  # the image's own user, if the caller is root
 PIDS: Final = 16384  # enough for compilers on all cores and torch's threads; stops a fork bomb
 MEMORY_SHARE: Final = 0.9  # of the machine's memory
@@ -94,10 +96,8 @@ def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_b
         "environment": {IMAGE_VARIABLE: str(image.id), **_visible(chosen), **_terminal()},
         "tty": terminal,
         "user": "0:0" if profiles else f"{uid}:{gid}",
-        "mounts": [
-            Mount(INSIDE, str(order.root), type="bind", read_only=True),
-            Mount(f"{INSIDE}/tuning", str(order.root / "tuning"), type="bind"),
-        ],
+        "mounts": _mounts(order.root),
+        "working_dir": _inside(order.root),
         "read_only": True,
         "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},  # compiled kernels are loaded from there
         "network_mode": "none",
@@ -111,6 +111,21 @@ def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_b
         "ulimits": [Ulimit(name="nofile", soft=OPEN_FILES, hard=OPEN_FILES), Ulimit(name="core", soft=0, hard=0)],
         "device_requests": _requests(chosen) if order.gpus else [],
     }
+
+
+def _inside(root: Path) -> str:
+    """Where a repository lies in the container: in place of the image's checkout if it is one."""
+    return INSIDE if code(root) == root else REPOSITORY
+
+
+def _mounts(root: Path) -> list[Mount]:
+    """The repository, in which only records are written, and the code that judges it."""
+    judging = [] if code(root) == root else ["harness", "kernels", "baselines"]
+    return [
+        *(Mount(f"{INSIDE}/{part}", str(code(root) / part), type="bind", read_only=True) for part in judging),
+        Mount(_inside(root), str(root), type="bind", read_only=True),
+        Mount(f"{_inside(root)}/tuning", str(root / "tuning"), type="bind"),
+    ]
 
 
 def sweep(client: DockerClient) -> None:

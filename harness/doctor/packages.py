@@ -13,15 +13,14 @@ from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.doctor.finding import HealthFinding
 from harness.judge.facts.gpu import CPU
-from harness.machine.hints import pip_install
+from harness.machine.hints import DISTRIBUTION, pip_install
 from harness.machine.nvml import Device
+from harness.machine.repository import SHIPPED
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-DISTRIBUTION: Final = "tilebench"
-ROOT: Final = Path(__file__).resolve().parents[2]
-PROJECT: Final = ROOT / "pyproject.toml"
+PROJECT: Final = SHIPPED / "pyproject.toml"
 LOCKS: Final = ("requirements.lock", "requirements-cuda.lock")
 
 
@@ -64,7 +63,7 @@ def pinned(_: list[Device]) -> Iterable[HealthFinding]:
 
 def locked(_: list[Device]) -> Iterable[HealthFinding]:
     """All installed packages that the locks pin, not only those that the project names."""
-    pins = [line.split()[0].partition("==") for lock in LOCKS for line in _lines(Tree.here().root / lock)]
+    pins = [line.split()[0].partition("==") for lock in LOCKS for line in _lines(SHIPPED / lock)]
     installed, other = 0, []
     for name, _equal, pin in pins:
         try:

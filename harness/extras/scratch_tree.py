@@ -1,9 +1,7 @@
 """Scratch trees: folders like a checkout, in which candidates, foreign scripts and samples are judged."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from harness.authoring import scaffold
 from harness.catalog.names import name_of
@@ -11,28 +9,25 @@ from harness.catalog.tree import Iteration, Tree
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.machine import files
-
-CODE: Final = ("harness", "kernels", "baselines")
+from harness.machine.repository import copy, link, take_over
 
 
 @contextmanager
-def linked_tree(tree: Tree, use: str, parts: tuple[str, ...] = CODE) -> Iterator[Tree]:
+def linked_tree(tree: Tree, use: str, without: str = "") -> Iterator[Tree]:
     """A tree without iterations and records; removed afterwards.
 
-    ``parts`` are links, not copies: the judge checks that the code in the checkout stays what was judged.
+    Its parts are links, not copies: the judge checks that the code in the repository stays what was judged.
     """
     with files.scratch(use) as root:
-        for part in parts:
-            (root / part).symlink_to(tree.root / part, target_is_directory=True)
+        take_over(tree.root, root, link, without)
         yield Tree(root)
 
 
 @contextmanager
 def copied_tree(tree: Tree) -> Iterator[Tree]:
-    """A copy of the checkout's code without iterations and records; removed afterwards."""
+    """A copy of the repository's code without iterations and records; removed afterwards."""
     with files.scratch("selftest") as root:
-        for part in CODE:
-            shutil.copytree(tree.root / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+        take_over(tree.root, root, copy)
         yield Tree(root)
 
 

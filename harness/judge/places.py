@@ -10,6 +10,7 @@ from typing import Final
 
 from harness.errors import printable
 from harness.judge.facts.hashes import FAMILIES, families
+from harness.machine.repository import folders, short
 
 LONGEST_LINE: Final = 100  # characters of a source line that are shown
 NAMED: Final = re.compile(r"\.py:\d+")  # a reason that names a place
@@ -28,8 +29,7 @@ class CodeLine:
     root: Path
 
     def __str__(self) -> str:
-        inside = self.path.is_relative_to(self.root / FAMILIES)
-        name = self.path.relative_to(self.root) if inside else self.path.name
+        name = short(self.root, self.path) if _in_family(self.root, self.path) else self.path.name
         source = printable(self.source, LONGEST_LINE)
         return f"{name}:{self.line}: {source}" if source else f"{name}:{self.line}"
 
@@ -77,7 +77,7 @@ class UserCode:
         return CodeLine(self.own, line, self.root)
 
     def _holds(self, path: Path) -> bool:
-        return path == self.own or path.is_relative_to(self.root / FAMILIES)
+        return path == self.own or _in_family(self.root, path)
 
     def _naming(self, words: Iterable[str]) -> CodeLine | None:
         """The first line that holds the first of the words that any line holds."""
@@ -108,6 +108,10 @@ def words_of(complaint: str) -> Iterator[str]:
         yield text
         yield from reversed(re.findall(r"\w+", text))
     yield from re.findall(r"\b[a-z]+\d\w*", complaint)
+
+
+def _in_family(root: Path, path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders(root, FAMILIES))
 
 
 def _frame(frame: Frame) -> tuple[Path, int]:

@@ -1,10 +1,11 @@
 """Commands that a message may name: safe to run as printed, in the environment of this program."""
 
 import sys
-from pathlib import Path
 from typing import Final
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
+from harness.machine.repository import SHIPPED
+
+DISTRIBUTION: Final = "tilebench-harness"  # `tilebench` is another project's in the package index
 
 
 def pip_install(requirement: str) -> str:
@@ -13,5 +14,8 @@ def pip_install(requirement: str) -> str:
 
 
 def pip_install_here(extra: str = "") -> str:
-    """Install this checkout anew, with an extra: by its name alone, pip would take another project."""
-    return f"{sys.executable} -m pip install --editable '{CHECKOUT}{f'[{extra}]' if extra else ''}'"
+    """Install tilebench anew as it is here, from its checkout or from a package, with an extra."""
+    wanted = f"[{extra}]" if extra else ""
+    if (SHIPPED / "pyproject.toml").is_file():
+        return f"{sys.executable} -m pip install --editable '{SHIPPED}{wanted}'"
+    return pip_install(f"{DISTRIBUTION}{wanted}")

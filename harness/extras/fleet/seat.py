@@ -22,10 +22,10 @@ from harness.extras.fleet.assignment import Assignment
 from harness.extras.fleet.station import Station
 from harness.machine import files
 from harness.machine.cores import slice_of
+from harness.machine.repository import link, take_over
 
 SAID: Final = "said.txt"
 START: Final = "start.json"
-LINKED: Final = ("harness", "kernels", "baselines")
 FORMS: Final = ("**/*.jsonl", "tilelang/srcs/*/*/*.py")
 END_S: Final = 6.0  # for a run that was asked to stop
 
@@ -60,15 +60,14 @@ class Seat:
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def station(self) -> Station:
-        return station.here(self._checkout, self.gpu)
+        return station.here(self._repository, self.gpu)
 
     def start(self, assignment: Assignment) -> None:
         """Begin a ladder. Raises OSError where the host has no room."""
         root = self._place / assignment.key
         tuning = root / "tuning" / assignment.gpu
         tuning.mkdir(parents=True)
-        for part in LINKED:
-            (root / part).symlink_to(self._checkout / part, target_is_directory=True)
+        take_over(self._repository, root, link)
         for name, content in assignment.files.items():
             (tuning / name).parent.mkdir(parents=True, exist_ok=True)
             (tuning / name).write_bytes(content)
@@ -128,8 +127,8 @@ class Seat:
         return Path(tempfile.gettempdir()) / f"tilebench-fleet-{self.notebook}"
 
     @property
-    def _checkout(self) -> Path:
-        return Path(self.root) if (Path(self.root) / "harness").is_dir() else Tree.here().root
+    def _repository(self) -> Path:
+        return Path(self.root) if (Path(self.root) / "tuning").is_dir() else Tree.here().root
 
 
 def _grown(tuning: Path, have: dict[str, int]) -> dict[str, bytes]:

@@ -15,10 +15,16 @@ from harness.errors import TilebenchError
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import judge_sha256
 from harness.machine.nvml import Device, compute_processes
+from harness.machine.repository import code, short
 from harness.records.base import Environment
 from harness.records.environment import describe
 
-CODE: Final = {"harness": ("*.py", "*.toml"), "kernels": ("*.py", "*.json"), "baselines": ("*.py",)}
+CODE: Final = {
+    "harness": ("*.py", "*.toml"),
+    "kernels": ("*.py", "*.json"),
+    "baselines": ("*.py",),
+    "operators": ("*.py",),
+}
 COMMON: Final = {  # what all must have that measure for one board, and its name for a person
     "driver": "NVIDIA driver",
     "python": "Python",
@@ -68,10 +74,11 @@ def here(root: Path, gpu_key: str) -> Station:
 
 def code_sha256(root: Path) -> str:
     """The revision: a hash of all code that a run uses."""
-    paths = {path for part, forms in CODE.items() for form in forms for path in (root / part).rglob(form)}
+    parts = ((base / part, form) for base in {code(root), root} for part, forms in CODE.items() for form in forms)
+    paths = {path for folder, form in parts for path in folder.rglob(form)}
     digest = hashlib.sha256()
     for path in sorted(paths):
-        digest.update(f"{path.relative_to(root)}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        digest.update(f"{short(root, path)}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
@@ -94,7 +101,7 @@ def _difference(own: Station, other: Station) -> str | None:
     if other.fault is not None or other.environment is None or own.environment is None:
         return other.fault or "it says nothing of itself"
     if other.code_sha256 != own.code_sha256:
-        return "it has another revision of tilebench, or other kernels or baselines; update it"
+        return "it has another revision of tilebench, or other kernels, baselines or operators; update it"
     if other.environment.tilelang != own.environment.tilelang:
         return f"its TileLang is {other.environment.tilelang}, and the driver's is {own.environment.tilelang}"
     return None

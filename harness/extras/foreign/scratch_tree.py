@@ -46,10 +46,9 @@ def build(problem: Problem) -> Program:
 @contextmanager
 def foreign_tree(tree: Tree) -> Iterator[Tree]:
     """A tree without iterations and records; its kernels are the loader alone. It is removed afterwards."""
-    with linked_tree(tree, "foreign", ("harness", "baselines")) as scratch:
+    with linked_tree(tree, "foreign", without="kernels") as scratch:
         kernels = scratch.root / "kernels"
         kernels.mkdir()
-        (kernels / "__init__.py").write_text('"""This tree has no families."""\n')
         (kernels / "foreign.py").write_text(_LOADER)
         yield scratch
 

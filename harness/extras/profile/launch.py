@@ -96,7 +96,7 @@ def main() -> None:
 def carry_out(job: Job, found: Launched) -> None:
     """Run all steps in order and note their results in ``found``. Raises CannotProfile."""
     gpu = gpus.find(job.gpu)
-    problem = Tree(Path(job.root)).parse(Path(job.path)).problem
+    problem = Tree.opened(Path(job.root)).parse(Path(job.path)).problem
     with found.step("import"):
         import tilelang
         import torch

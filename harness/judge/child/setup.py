@@ -19,6 +19,7 @@ from harness.judge.child import namespaces
 from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
 from harness.judge.child.confinement import confine, level
 from harness.judge.messages import VERSION, Confined
+from harness.operators import adopt
 
 MAX_FILE_BYTES: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
@@ -38,6 +39,7 @@ def set_up_child(brief: Brief) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.path.insert(0, str(brief.root))
+    adopt(brief.root)
     if brief.gpu.is_cpu:
         torch.set_num_threads(1)
     if brief.core is not None:

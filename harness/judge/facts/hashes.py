@@ -16,6 +16,7 @@ import msgspec
 
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.import_reader import Imported, imports, imports_of
+from harness.machine import repository
 
 FAMILIES: Final = "kernels"
 JUDGE: Final = "harness/judge"
@@ -61,7 +62,8 @@ def families(root: Path, path: Path) -> list[Path]:
 
 
 def _packages_of(root: Path, path: Path) -> tuple[str, ...]:
-    return (BASELINES, OPERATORS) if path.is_relative_to(root / BASELINES) else (FAMILIES,)
+    opposes = any(path.is_relative_to(folder) for folder in repository.folders(root, BASELINES))
+    return (BASELINES, OPERATORS) if opposes else (FAMILIES,)
 
 
 @cache
@@ -70,9 +72,9 @@ def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
 
     It covers the judge's folder, the GPU's row without the pattern of its name, the operator and its baseline.
     """
-    files = set((root / JUDGE).rglob("*.py"))
-    own = (root / OPERATORS / f"{operator}.py", baseline_module(root, operator))
-    for module in own:
+    files = set((repository.code(root) / JUDGE).rglob("*.py"))
+    named = [f"{path}.py" for path in repository.places(root, (*OPERATORS.split("/"), operator))]
+    for module in (*map(Path, named), baseline_module(root, operator)):
         if module is not None and module.is_file():
             files |= {module, *_closure(root, module, OPERATORS), *_closure(root, module, BASELINES)}
     row = msgspec.json.encode(msgspec.structs.replace(gpu, name=None))
@@ -81,7 +83,8 @@ def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
 
 def baseline_module(root: Path, operator: str) -> Path | None:
     """The module with an operator's baseline, a function of the operator's name; None if there is none."""
-    return next(iter(_defining(root / BASELINES, operator)), None)
+    found = (path for folder in repository.folders(root, BASELINES) for path in _defining(folder, operator))
+    return next(found, None)
 
 
 def baseline_name(module: Path) -> str:
@@ -111,7 +114,7 @@ def _closure(root: Path, path: Path, package: str) -> set[Path]:
 
 
 def _imports(root: Path, path: Path, package: str) -> Iterator[Path]:
-    place = path.parent.relative_to(root).parts if path.is_relative_to(root) else None
+    place = repository.package_of(root, path)
     for each in _imported(_read(path), place):
         if each.module[: package.count("/") + 1] == tuple(package.split("/")):
             if package == FAMILIES:  # other packages' __init__ files only register modules
@@ -128,19 +131,25 @@ def _imported(source: bytes, place: tuple[str, ...] | None) -> tuple[Imported, .
 def _packages(root: Path, module: tuple[str, ...]) -> Iterator[Path]:
     """The ``__init__`` files on the way that do more than define, import and name constants."""
     for depth in range(1, len(module) + 1):
-        init = root.joinpath(*module[:depth]) / "__init__.py"
-        if init.is_file() and not _is_inert(_parsed(init)):
-            yield init
+        for init in {path / "__init__.py" for path in repository.places(root, module[:depth])}:
+            if init.is_file() and not _is_inert(_parsed(init)):
+                yield init
 
 
 def _resolved(root: Path, module: tuple[str, ...], name: str | None, via: frozenset[Path] = frozenset()) -> list[Path]:
     """The files that define a name, most often one; a package that only re-exports it is skipped."""
-    path = root.joinpath(*module)
+    return next(filter(None, (_found(root, path, module, name, via) for path in repository.places(root, module))), [])
+
+
+def _found(root: Path, path: Path, module: tuple[str, ...], name: str | None, via: frozenset[Path]) -> list[Path]:
+    """The same where the module lies at ``path``, without its suffix; none if it does not."""
     if path.with_suffix(".py").is_file():
         return [path.with_suffix(".py")]
     init = path / "__init__.py"
-    if not init.is_file() or init in via:
+    if init in via:
         return []
+    if not init.is_file():  # a folder without it is a package too
+        return _resolved(root, (*module, name), None, via) if name and path.is_dir() else []
     if name is None or name == "*":
         return [init]
     for node in _parsed(init).body:  # like Python, look at the package's own names before its modules
@@ -149,9 +158,7 @@ def _resolved(root: Path, module: tuple[str, ...], name: str | None, via: frozen
                 found = _resolved(root, each.module, each.name, via | {init}) if each.bound == name else []
                 if found:
                     return found
-    if (path / f"{name}.py").is_file() or (path / name / "__init__.py").is_file():
-        return _resolved(root, (*module, name), None)
-    return [init]
+    return _resolved(root, (*module, name), None) or [init]
 
 
 def _is_inert(tree: ast.Module) -> bool:
@@ -196,6 +203,6 @@ def _digest(root: Path, files: list[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
-        digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
+        digest.update(f"{repository.short(root, file)}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()

@@ -19,7 +19,7 @@ from harness.judge.facts.dtypes import (
 from harness.judge.facts.fills import Fill
 from harness.judge.facts.operator import OF_KEY, Output
 from harness.judge.facts.sizes import Shape, Size, Values, evaluated, shape_of
-from harness.operators import OPERATORS, Operator
+from harness.operators import OPERATORS, UNREADABLE, Operator
 
 __all__ = ["ACCUMULATORS", "DTYPES", "DTYPE_BYTES", "MAX_DIMENSION", "OUTPUTS", "Problem", "parse_shape_key"]
 
@@ -201,6 +201,8 @@ def parse_shape_key(key: str) -> Problem:
     if len(parts) < 2:
         raise wrong(f" does not have the form {_FORM}")
     if operator not in OPERATORS:
+        if reason := UNREADABLE.get(operator):
+            raise UsageError(reason)
         raise wrong(f": unknown operator '{operator}'; known: {', '.join(OPERATORS)}")
     form = OPERATORS[operator]
     if len(parts) > 2 + len(form.scalars):

@@ -10,7 +10,7 @@ import pytest
 
 from harness.authoring import scaffold
 from harness.catalog import gpus
-from harness.catalog.families import CHECKOUT, DESCRIPTION, Families, Family, imported
+from harness.catalog.families import DESCRIPTION, Families, Family, imported
 from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
 from harness.extras.profile import advice
@@ -210,11 +210,17 @@ def test_ideas_have_the_tags_of_the_advice() -> None:
 
 
 def test_a_tree_without_kernels_has_those_of_the_checkout(tree: Tree) -> None:
-    assert CHECKOUT == ROOT
     assert [each.name for each in Families.of(tree.root).members] == [each.name for each in FAMILIES.members]
 
 
-def test_a_tree_with_kernels_has_no_others(tree: Tree, kernels: Path) -> None:
+def test_a_repository_has_its_own_beside_those_that_are_shipped(tree: Tree, kernels: Path) -> None:
+    describe(kernels / "a")
+    shipped = {each.name for each in FAMILIES.members}
+    assert {each.name for each in Families.of(tree.root).members} == {*shipped, "kernels.a.a"}
+
+
+def test_a_checkout_has_no_others(tree: Tree, kernels: Path) -> None:
+    (tree.root / "harness" / "judge").mkdir(parents=True)
     describe(kernels / "a")
     families = Families.of(tree.root)
     assert [each.name for each in families.members] == ["kernels.a.a"]
@@ -244,7 +250,7 @@ def test_a_description_that_cannot_be_read_is_named_in_one_line(
 ) -> None:
     path = describe(kernels / "a")
     path.write_text(source)
-    with pytest.raises(UsageError, match=f"{path}: {message}") as error:
+    with pytest.raises(UsageError, match=rf"{path}(:1)?: {message}") as error:
         Families.of(tree.root)
     assert "\n" not in str(error.value)
 

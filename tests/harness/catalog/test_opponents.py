@@ -27,6 +27,12 @@ OPPONENTS = (
 """
 
 
+@pytest.fixture(autouse=True)
+def a_checkout(tmp_path: Path) -> None:
+    """All opponents of a checkout are its own."""
+    (tmp_path / "harness" / "judge").mkdir(parents=True)
+
+
 def written(root: Path, file: str, text: str) -> Path:
     path = root / opponents.FOLDER / file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,6 +42,13 @@ def written(root: Path, file: str, text: str) -> Path:
 
 def test_a_tree_without_them_has_none(tmp_path: Path) -> None:
     assert Opponents.of(tmp_path).members == ()
+
+
+def test_a_repository_has_its_own_beside_those_that_are_shipped(tmp_path: Path) -> None:
+    own = tmp_path / "mine"
+    written(own, "one.py", FILE.format(name="one", requires=()))
+    shipped = [each.name for each in Opponents.of(ROOT).members]
+    assert [each.name for each in Opponents.of(own).members] == [*shipped, "one"]
 
 
 def test_a_file_is_found_by_being_there_and_imports_no_package(tmp_path: Path) -> None:
@@ -90,7 +103,6 @@ def test_the_hash_covers_what_a_file_imports(tmp_path: Path) -> None:
 
 
 def test_an_opponent_is_in_no_hash_of_the_judge(tmp_path: Path) -> None:
-    (tmp_path / "harness/judge").mkdir(parents=True)
     before = judge_sha256.__wrapped__(tmp_path, "matmul", find("cpu"))
     written(tmp_path, "one.py", "def matmul(): ...\n")
     assert judge_sha256.__wrapped__(tmp_path, "matmul", find("cpu")) == before

@@ -223,7 +223,7 @@ def test_a_torn_pyproject_is_a_finding_not_a_crash(tmp_path: Path, monkeypatch: 
 
 
 def test_whatever_is_installed_is_held_against_the_locks(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEBENCH_ROOT", str(tree.root))
+    monkeypatch.setattr(packages, "SHIPPED", tree.root)
     assert (examined()["locked packages"].ok, examined()["locked packages"].needed) == (False, False)
     (tree.root / "requirements.lock").write_text(
         "# pins\npsutil==7.2.2 \\\n    --hash=sha256:0\nno-such-package==1.0\ntorch==2.13.0\n"
