@@ -297,3 +297,13 @@ def test_a_run_that_was_not_told_the_images_id_names_its_contents(
     contents.write_text("torch==2.14.0\n")
     assert one is not None and re.fullmatch(r"contents:[0-9a-f]{64}", one)
     assert environment.image() != one
+
+
+def test_another_repository_is_mounted_beside_the_code_that_judges_it(tmp_path: Path) -> None:
+    """It and the code can be read alone; records can be written."""
+    given = sandbox.settings(IMAGE, sandbox.ContainerCommand(tmp_path, ("bench",), gpus=False), 1, 1, 1 << 30)
+    mounts = {mount["Target"]: (mount["Source"], mount["ReadOnly"]) for mount in given["mounts"]}
+    assert mounts["/tilebench/harness"] == (str(ROOT / "harness"), True)
+    assert mounts["/repository"] == (str(tmp_path), True)
+    assert mounts["/repository/tuning"] == (str(tmp_path / "tuning"), False)
+    assert given["working_dir"] == "/repository"
