@@ -7,7 +7,6 @@ from cyclopts import Group
 from harness.cli.app import app
 
 GROUPS: Final = {
-    "Begin a repository of your own": ("init",),
     "Judge iterations": ("check", "build", "verify", "bench", "watch", "play-off", "reproduce", "foreign"),
     "Tune: the next iteration": ("next", "new", "profile", "tune", "tuning"),
     "Read records; nothing is measured": ("leaderboard", "compare", "report", "export", "gather", "publish", "audit"),
@@ -21,6 +20,7 @@ GROUPS: Final = {
         "image",
         "run-in-docker",
     ),
+    "A repository of your own": ("init",),
 }
 
 
