@@ -43,8 +43,8 @@ class Baseline:
 def library(problem: Problem) -> Baseline:
     """The function named like the problem's operator. Raises UsageError if no module here has one.
 
-    A function without a parameter ``out``, or one named like an output, returns its outputs. It takes the problem's
-    scalars by name.
+    A function without a parameter ``out``, or one named like an output, returns its outputs. Scalars and
+    dimensions reach it as the keywords that it has.
     """
     module = baseline_module(ADOPTED.root, problem.operator)
     if module is None:
@@ -52,4 +52,5 @@ def library(problem: Problem) -> Baseline:
     call: Callable[..., Any] = getattr(import_module(f"baselines.{module.stem}"), problem.operator)
     returns = {"out", *problem.output_names}.isdisjoint(signature(call).parameters)
     outputs = len(problem.tensors) - len(problem.inputs)
-    return Baseline(baseline_name(module), partial(call, **problem.scalars), returns, outputs)
+    asked = problem.asked_by(call)
+    return Baseline(baseline_name(module), partial(call, **asked) if asked else call, returns, outputs)

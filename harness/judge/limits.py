@@ -11,6 +11,7 @@ from harness.records.results import Trial
 
 MAX_ABS_LIMIT: Final = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-4}
 UNIT_ROUNDOFF: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}
+SPACING: Final = {"float16": 2.0**-24}  # of the smallest values; that of wider exponents is nothing
 FP8_ROUNDOFF: Final = 2.0**-13  # Hopper's fp8 tensor cores keep about 14 bits of a sum
 
 
@@ -35,7 +36,12 @@ def limits(problem: Problem, output: int = 0) -> ErrorLimits:
     summing = 4 * math.sqrt(problem.terms_of(output)) * accumulator
     if narrow:
         summing = 4 * accumulator  # relative to the running sum, which scaling keeps near the output's size
-    return ErrorLimits(MAX_ABS_LIMIT[dtype] * problem.scale_of(output) / OUTPUT_SCALE, rounding + summing)
+    scale = problem.scale_of(output)
+    max_abs = MAX_ABS_LIMIT[dtype] * scale / OUTPUT_SCALE
+    if problem.is_skewed(output):  # its many small values are spaced evenly
+        max_abs += SPACING.get(dtype, 0.0)
+        rounding += 1.5 * SPACING.get(dtype, 0.0) / math.sqrt(12) / scale
+    return ErrorLimits(max_abs, rounding + summing)
 
 
 def sketch_limit(problem: Problem) -> float:

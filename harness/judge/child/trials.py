@@ -16,6 +16,7 @@ EXACT: Final = "exact"
 NOTHING: Final = 2.0**-100
 CORNER_SLACK: Final = 4  # times the limits; a kernel that ignores a part of the problem is off by far more
 POWER_OF_8_BITS: Final = 2  # as an operator's ``corner_power``: e4m3 carries no more
+FAR: Final = 6  # scales: the largest of many normal values
 SKETCHED_ROWS: Final = 64  # of a launch of an operator without a sketch
 POISON: Final = 0xFF  # a byte of NaN in every float dtype
 INTEGER_POISON: Final = 0x80  # of an integer output: no index, and hardly a value
@@ -123,7 +124,8 @@ def references(problem: Problem, inputs: Sequence[torch.Tensor]) -> list[torch.T
     """
     wide = torch.float64 if any(dtype == "float32" for _, dtype in problem.outputs) else torch.float32
     given = (each.to(wide) if each.is_floating_point() else each for each in inputs)
-    made = OPERATORS[problem.operator].reference(*given, **problem.scalars)
+    function = OPERATORS[problem.operator].reference
+    made = function(*given, **problem.asked_by(function))
     found = [made] if isinstance(made, torch.Tensor) else list(made)
     shapes = [tuple(each.shape) for each in found]
     wanted = [shape for shape, _ in problem.outputs]
@@ -195,11 +197,20 @@ def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.T
     """Compare an output with the reference. The error of a non-finite output is None."""
     bounds = limits(problem, position)
     error = (output.to(expected.dtype) - expected).abs_()
-    max_abs = float(error.max())
+    max_abs = float(_levelled(error, problem, position, expected, problem.scale_of(position)).max())
     rel = float(
         torch.linalg.vector_norm(error, dtype=torch.float64) / torch.linalg.vector_norm(expected, dtype=torch.float64)
     )
     return Trial(name, _finite(max_abs), _finite(rel), bounds.max_abs, bounds.rel)
+
+
+def _levelled(
+    error: torch.Tensor, problem: Problem, position: int, expected: torch.Tensor, scale: torch.Tensor | float
+) -> torch.Tensor:
+    """Errors; of a skewed output that of a value far beyond its scale is made as small as if it were FAR scales."""
+    if not problem.is_skewed(position):
+        return error
+    return error / (expected.abs() / (FAR * scale)).clamp_min(1.0)
 
 
 def compare_exact(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:
@@ -242,7 +253,10 @@ def _compare_scaled(
     error = (output.to(expected.dtype) - expected).abs_()
     sizes = expected.double().square().mean(dim=1, keepdim=True).sqrt()
     size = sizes.square().mean().sqrt().clamp_min(NOTHING)
-    max_abs = float((error / torch.maximum(sizes, size)).max()) * problem.scale_of(position)
+    size_of_rows = torch.maximum(sizes, size)
+    max_abs = float(
+        (_levelled(error, problem, position, expected, size_of_rows) / size_of_rows).max()
+    ) * problem.scale_of(position)
     rel = float(error.double().square().mean().sqrt() / size)
     return Trial(
         f"corners ({corner})",
@@ -285,6 +299,7 @@ def _share(problem: Problem, position: int, pair: tuple[torch.Tensor, torch.Tens
     bounds, error = limits(problem, position), (found.to(expected.dtype) - expected).abs_()
     norm = torch.linalg.vector_norm(expected, dtype=torch.float64).clamp_min(NOTHING)
     rel = torch.linalg.vector_norm(error, dtype=torch.float64) / norm
+    error = _levelled(error, problem, position, expected, problem.scale_of(position))
     return torch.maximum(error.max() / bounds.max_abs, rel / bounds.rel).float()
 
 

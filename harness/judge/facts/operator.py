@@ -30,8 +30,9 @@ class Output:
 
     ``terms`` counts the products that one element sums. ``roundings`` counts the values of 16 bits or less between
     inputs and output, the output included. ``scale`` is the deviation of right values, which the absolute limit
-    follows. An integer has no limits: it must be right. ``inplace`` names the input that this output overwrites, and
-    takes its shape and dtype from.
+    follows. A ``skewed`` output has a few values far beyond it, and their limit follows the value. An integer has no
+    limits: it must be right. ``inplace`` names the input that this output overwrites, and takes its shape and dtype
+    from.
     """
 
     shape: str = ""
@@ -39,6 +40,7 @@ class Output:
     terms: Size = 1
     roundings: int = 1
     scale: Size = OUTPUT_SCALE
+    skewed: bool = False
     inplace: str = ""
 
 
@@ -55,7 +57,8 @@ class Operator:
     ``rows`` names the inputs with a row for each row of the output, which follows from no other row of them.
     ``corner_power`` of two is how much smaller and larger than random values such a row may be.
 
-    ``reference(*inputs, **scalars)`` takes torch tensors, floats in one wide dtype, and returns the outputs in order.
+    ``reference(*inputs)`` takes torch tensors, floats in one wide dtype, and returns the outputs in order. Scalars and
+    dimensions reach it as the keywords that it has.
     ``fill_exact(inputs, dice)`` fills the inputs so that each rounded output has one right value (rounded to
     ``exact_in`` if that is coarser than the output's dtype). ``sketch(inputs, output, dice, times)`` gives two vectors
     that agree where the one output is right, and reads each tensor about once.
@@ -130,6 +133,8 @@ class Operator:
     def _wrong_tensors(self) -> Iterator[str]:
         if not self.inputs or not self.outputs:
             yield "it has no inputs or no outputs"
+        if unknown := [each for each in self.dtypes if each not in TOKENS]:
+            yield f"dtypes: unknown '{unknown[0]}'; known: {', '.join(TOKENS)}"
         for name, output in self.outputs.items():
             if output.inplace and output.inplace not in self.inputs:
                 yield f"output '{name}': '{output.inplace}' is no input; inputs are {', '.join(self.inputs)}"
@@ -142,15 +147,13 @@ class Operator:
             if dtype not in (*OF_KEY, *DTYPE_BYTES):
                 yield f"'{name}': unknown dtype '{dtype}'; known: {', '.join((*OF_KEY, *DTYPE_BYTES))}"
         for name, given in self.inputs.items():
-            dtypes = {TOKENS.get(each, "") for each in self.dtypes} if given.dtype in OF_KEY else {given.dtype}
+            dtypes = {TOKENS[each] for each in self.dtypes} if given.dtype in OF_KEY else {given.dtype}
             if given.dtype != "accumulator" and (refused := sorted(dtypes - given.fill.takes)):
                 yield f"input '{name}': {type(given.fill).__name__} fills no {refused[0]}"
         if set(self.inputs) & set(self.outputs):
             yield f"an input and an output are called '{min(set(self.inputs) & set(self.outputs))}'"
         if unknown := [each for each in self.rows if each not in self.inputs]:
             yield f"rows: '{unknown[0]}' is no input; inputs are {', '.join(self.inputs)}"
-        if unknown := [each for each in self.dtypes if each not in TOKENS]:
-            yield f"dtypes: unknown '{unknown[0]}'; known: {', '.join(TOKENS)}"
         if self.sketch is not None and len(self.outputs) > 1:
             yield "a sketch is of one output; leave it out, and rows or whole outputs are computed again"
         if self.exact_in is not None and self.exact_in not in FLOATS:

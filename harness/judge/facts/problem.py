@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Final
 
 from harness.errors import UsageError
@@ -68,6 +69,11 @@ class Problem:
         """The dimensions and scalars by name."""
         return {**self.scalars, **dict(zip(self._operator.dims, self.dims, strict=True))}
 
+    def asked_by(self, function: Callable[..., object]) -> dict[str, float]:
+        """The scalars and dimensions that are keywords of a function."""
+        asked = (name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY)
+        return {name: self.sizes[name] for name in asked if name in self.sizes}
+
     @property
     def inputs(self) -> tuple[Shape, ...]:
         """Row-major shape of each input."""
@@ -116,6 +122,9 @@ class Problem:
     def roundings_of(self, output: int) -> int:
         """Roundings to the output's precision between inputs and output, the last one included."""
         return self._outputs[output].roundings
+
+    def is_skewed(self, output: int) -> bool:
+        return self._outputs[output].skewed
 
     def scale_of(self, output: int) -> float:
         return self._value(self._outputs[output].scale)
