@@ -12,6 +12,7 @@ MAX_AUTOTUNE: Final[dict[str, Any]] = {"max_autotune": True, "coordinate_descent
 ALWAYS: Final[dict[str, Any]] = {"triton.cudagraphs": False, "compile_threads": 1}
 FLOATS: Final = ("bf16", "fp16", "f32")
 ELEMENTWISE: Final = ("add", "addscalar", "copy", "contiguous")
+ROWS: Final = ("rmsnorm", "softmax", "crossentropy")
 LICENCE, SOURCE = "BSD-3-Clause", "https://github.com/pytorch/pytorch"
 
 
@@ -20,8 +21,14 @@ def build(problem: Problem, options: dict[str, Any] = ALWAYS) -> Callable[..., o
 
     import baselines
 
-    call = baselines.library(problem).call
-    compiled: Callable[..., object] = torch.compile(call, fullgraph=True, dynamic=False, options=options)
+    library = baselines.library(problem)
+
+    def call(*tensors: torch.Tensor) -> None:
+        library(*tensors)
+
+    compiled: Callable[..., object] = torch.compile(
+        call if library.returns else library.call, fullgraph=True, dynamic=False, options=options
+    )
     return compiled
 
 
@@ -31,7 +38,8 @@ OPPONENTS: Final = (
         what="The library's call under torch.compile with max-autotune: Triton's templates beside the library.",
         build=partial(build, options=ALWAYS | MAX_AUTOTUNE),
         # Attention is left out: Inductor calls the library there.
-        operators=dict.fromkeys(("matmul", "linear", "relumatmul", *ELEMENTWISE), FLOATS) | {"scaledlinear": ("e4m3",)},
+        operators=dict.fromkeys(("matmul", "linear", "relumatmul", *ELEMENTWISE, *ROWS), FLOATS)
+        | {"scaledlinear": ("e4m3",)},
         architectures=("sm_80", "sm_90a", "sm_100a"),
         licence=LICENCE,
         source=SOURCE,

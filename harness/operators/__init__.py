@@ -9,12 +9,8 @@ from harness.errors import unreadable
 from harness.judge.facts.operator import Operator
 from harness.machine import repository
 
-_MODULES: Final = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-OPERATORS: Final[dict[str, Operator]] = {
-    module.OPERATOR.name: module.OPERATOR for module in _MODULES if hasattr(module, "OPERATOR")
-}
-UNREADABLE: Final[dict[str, str]] = {}  # operator of the adopted repository -> why it cannot be used
-_SHIPPED: Final = dict(OPERATORS)
+OPERATORS: Final[dict[str, Operator]] = {}
+UNREADABLE: Final[dict[str, str]] = {}  # operator -> why it cannot be used
 _adopted: list[object] = []
 
 __all__ = ["OPERATORS", "UNREADABLE", "Operator", "adopt"]
@@ -32,9 +28,10 @@ def adopt(root: Path) -> None:
         return
     repository.ADOPTED.adopt(root)
     _adopted[:] = state
-    UNREADABLE.clear()
     OPERATORS.clear()
     OPERATORS.update(_SHIPPED)
+    UNREADABLE.clear()
+    UNREADABLE.update(_UNREADABLE)
     for path in paths:
         _take(path.stem, path)
 
@@ -51,3 +48,9 @@ def _take(name: str, path: Path) -> None:
         OPERATORS[name] = found
     else:
         UNREADABLE[name] = f"{path}: OPERATOR is no Operator named '{name}', like its file"
+
+
+for _module in iter_modules(__path__):
+    _take(_module.name, Path(__path__[0]) / f"{_module.name}.py")
+_SHIPPED: Final = dict(OPERATORS)
+_UNREADABLE: Final = dict(UNREADABLE)

@@ -117,7 +117,9 @@ def search(order: AutotunerOrder, tell: Callable[[Message], None]) -> Picked:
         signed(problem.shape_key, order.family, order.families_sha256, order.device, order.configs),
         [dict(config) for config in order.configs],
     )
-    tuner.set_compile_args(out_idx=[len(problem.inputs)], target=target_of(order.brief.gpu))
+    tuner.set_compile_args(
+        out_idx=[*range(len(problem.inputs), len(problem.tensors))], target=target_of(order.brief.gpu)
+    )
     tuner.jit_compile = outcomes.of_compiling(compiler(program, tuner))
     tuner.jit_elaborate = lambda **config: program(**config).prim_func
     _set_profile(tuner, order, "program" if program(**order.configs[0]).workspaces else "inputs")
@@ -221,15 +223,17 @@ def supplying(tensors: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 def reference(problem: Problem) -> Callable[..., Any]:
-    """The referee's own reference, in the output's dtype, for the autotuner's tolerances."""
+    """The referee's own reference, in the outputs' dtypes, for the autotuner's tolerances."""
     import torch
 
     from harness.judge.child import trials
 
-    def product(*tensors: Any) -> Any:
-        return trials.reference(problem, list(tensors[: len(problem.inputs)])).to(getattr(torch, problem.output))
+    def outputs(*tensors: Any) -> Any:
+        found = trials.references(problem, tensors[: len(problem.inputs)])
+        made = [each.to(getattr(torch, dtype)) for each, (_, dtype) in zip(found, problem.outputs, strict=True)]
+        return made[0] if len(made) == 1 else made
 
-    return product
+    return outputs
 
 
 class _Outcomes:

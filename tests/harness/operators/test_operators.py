@@ -9,11 +9,13 @@ import pytest
 import torch
 
 import baselines
+from harness import operators
+from harness.errors import UsageError
 from harness.judge.child import trials
 from harness.judge.facts.hashes import baseline_module
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import complaint, sketch_limit
-from harness.operators import OPERATORS
+from harness.operators import OPERATORS, UNREADABLE
 from tests.harness.checkout import BASELINE, BUDGET, ROOT, Checkout
 
 SIZES = {
@@ -109,6 +111,20 @@ def test_an_operator_is_a_file_of_its_name_and_has_a_baseline(name: str) -> None
     assert module is not None
     problem = parse_shape_key(next(key for key in KEYS if key.startswith(f"{name}_")))
     assert baselines.library(problem).name == module.stem.replace("_", ".", 1)
+
+
+def test_an_operator_that_does_not_parse_is_named_where_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text('"""It lacks a bracket."""\n\nOPERATOR = (\n')
+    monkeypatch.setattr(operators, "__path__", [*operators.__path__, str(tmp_path)])
+    operators._take("broken", path)
+    try:
+        with pytest.raises(UsageError, match=f"^{re.escape(str(path))}:3: cannot be read: SyntaxError"):
+            parse_shape_key("broken_f32fp32_4")
+    finally:
+        del UNREADABLE["broken"]
 
 
 @pytest.mark.parametrize("key", KEYS)
