@@ -106,7 +106,7 @@ def prepare(candidate: Candidate) -> Candidate:
 def rival(candidate: Candidate, interpreter: Interpreter, side: Side) -> Built:
     """Start the candidate's iteration on one side under another interpreter, which compiles its kernel."""
     candidate.stage = Stage.BUILD
-    process = Rival(candidate.root, candidate.iteration, candidate.gpu, interpreter, side)
+    process = Rival(candidate.root, candidate.iteration, candidate.gpu, interpreter, side, candidate.builders)
     if side == "baseline":
         candidate.against, candidate.baseline = candidate.iteration, process
     else:
@@ -146,7 +146,8 @@ def verify(candidate: Candidate) -> Candidate:
     if candidate.baseline is None:
         _start_baseline(candidate)
     assert candidate.baseline is not None
-    candidate.contestant.resume()
+    for each in (candidate.contestant, candidate.baseline):
+        each.resume()
     try:
         for side in random.sample((candidate.contestant, candidate.baseline), 2):
             side.introduce(referee, candidate.settings.launch_deadline_s)

@@ -89,6 +89,12 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     sweep(_folder_of_sockets())
 
 
+def start_interpreter(interpreter: Interpreter) -> None:
+    """Start another interpreter's forkserver, after ``start_forkserver``; it lives as long as the calling thread."""
+    with _starting, using(interpreter, Path(_choose_folder_of_sockets())):
+        _ensure_forkserver()
+
+
 def _ensure_forkserver() -> None:
     """Start the forkserver if it does not run, and make a descriptor of this process the only way to it.
 
@@ -415,9 +421,11 @@ class OpponentProcess(Contestant):
 class Rival(Contestant):
     """The process of an iteration under another interpreter, on either side."""
 
-    def __init__(self, root: Path, iteration: Iteration, gpu: Gpu, interpreter: Interpreter, side: Side) -> None:
+    def __init__(
+        self, root: Path, iteration: Iteration, gpu: Gpu, interpreter: Interpreter, side: Side, builders: int = 1
+    ) -> None:
         self.side, self.stands_in = side, f"{iteration.name} in {interpreter.name}"
-        super().__init__(root, iteration.path, iteration.problem, gpu, interpreter=interpreter)
+        super().__init__(root, iteration.path, iteration.problem, gpu, builders, interpreter)
 
 
 class Referee(Worker):

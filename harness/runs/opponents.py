@@ -23,13 +23,12 @@ from harness.records.pairs import PairRecord
 from harness.records.results import Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
-from harness.records.versus import VersusRecord
 from harness.runs.result_line import result_line
 from harness.runs.run import TURNS, alone, prepare, record_of
 
 Work = tuple[Opponent, OpponentEntry]
 T = TypeVar("T")
-J = TypeVar("J", Record, PairRecord, SustainedRecord, VersusRecord)
+J = TypeVar("J", Record, PairRecord, SustainedRecord)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -44,35 +44,79 @@ class Match:
     identical_too: bool = False
 
 
-def duel(match: Match, iteration: Iteration, swapped: bool, referees: Referees) -> VersusRecord:
-    """Measure once. Where ``swapped``, the old environment stands in the contestant's place."""
-    plan = match.plan
-    candidate = _candidate(plan, iteration, referees)
-    first, second = (match.new, match.old) if swapped else (match.old, match.new)
-    rejection, same = None, False
-    try:
-        built, failures = _built(candidate, {"baseline": first, "contestant": second})
-        same = not failures and identical(built["baseline"], built["contestant"], plan.gpu) and not match.identical_too
-        if not failures and not same:
-            rejection = _benched(candidate)
-    finally:
-        candidate.leave()
-    if rejection is not None and rejection.cause is not Cause.CLOCK:
-        failures = _alone(plan, iteration, referees, (first, second))
-    if failures:
-        rejection = failures.get(match.new) or failures[match.old]
-    return VersusRecord(
-        **identity(iteration),
-        **verdict(rejection),
-        old=_said(match.old, failures),
-        new=_said(match.new, failures),
-        swapped=swapped,
-        identical=same,
-        source_sha256=candidate.source_sha256,
-        families_sha256=candidate.families_sha256,
-        environment=plan.environment(iteration.problem).with_libraries(candidate.libraries),
-        measurement=None if rejection is not None else candidate.measurement,
-    )
+@dataclass
+class Duel:
+    """One measurement under way: both processes are started, and have compiled or failed."""
+
+    match: Match
+    iteration: Iteration
+    swapped: bool
+    candidate: Candidate
+    same: bool = False
+    failures: dict[Contender, Rejection] = field(default_factory=dict)
+
+    @classmethod
+    def built(cls, match: Match, iteration: Iteration, swapped: bool, referees: Referees, builders: int = 1) -> "Duel":
+        """Build on both sides, and stop the processes until ``finished``. Needs no device.
+
+        Where ``swapped``, the old environment stands in the contestant's place.
+        """
+        made = cls(match, iteration, swapped, _candidate(match.plan, iteration, referees))
+        made.candidate.builders = builders
+        try:
+            made._build()
+        except BaseException:
+            made.candidate.leave()
+            raise
+        return made
+
+    def _build(self) -> None:
+        candidate, built = self.candidate, dict[Side, Built]()
+        places: list[tuple[Side, Contender]] = [("baseline", self.places[0]), ("contestant", self.places[1])]
+        for side, contender in random.sample(places, 2):
+            try:
+                built[side] = rival(candidate, contender.interpreter, side)
+            except Rejection as rejection:
+                self.failures[contender] = rejection
+        if not self.failures:
+            same = identical(built["baseline"], built["contestant"], self.match.plan.gpu)
+            self.same = same and not self.match.identical_too
+        if self.failures or self.same:
+            candidate.leave()
+        for process in (candidate.baseline, candidate.contestant):
+            if process is not None:
+                process.pause()
+
+    @property
+    def places(self) -> tuple[Contender, Contender]:
+        """The environment in the library's place, and that in the contestant's."""
+        return (self.match.new, self.match.old) if self.swapped else (self.match.old, self.match.new)
+
+    def finished(self) -> VersusRecord:
+        """Verify and time what was built, and end its processes."""
+        plan, candidate = self.match.plan, self.candidate
+        rejection = None
+        if not self.failures and not self.same:
+            try:
+                rejection = _benched(candidate)
+            finally:
+                candidate.leave()
+        if rejection is not None and rejection.cause is not Cause.CLOCK:
+            self.failures = _alone(plan, self.iteration, candidate.referees, self.places)
+        if self.failures:
+            rejection = self.failures.get(self.match.new) or self.failures[self.match.old]
+        return VersusRecord(
+            **identity(self.iteration),
+            **verdict(rejection),
+            old=_said(self.match.old, self.failures),
+            new=_said(self.match.new, self.failures),
+            swapped=self.swapped,
+            identical=self.same,
+            source_sha256=candidate.source_sha256,
+            families_sha256=candidate.families_sha256,
+            environment=plan.environment(self.iteration.problem).with_libraries(candidate.libraries),
+            measurement=None if rejection is not None else candidate.measurement,
+        )
 
 
 def identical(old: Built, new: Built, gpu: Gpu) -> bool:
@@ -87,20 +131,6 @@ def identical(old: Built, new: Built, gpu: Gpu) -> bool:
 
 def _candidate(plan: OpponentPlan, iteration: Iteration, referees: Referees) -> Candidate:
     return Candidate.enter(iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
-
-
-def _built(
-    candidate: Candidate, places: Mapping[Side, Contender]
-) -> tuple[dict[Side, Built], dict[Contender, Rejection]]:
-    """Build on both sides, in random order, and see each of them fail."""
-    built: dict[Side, Built] = {}
-    failures: dict[Contender, Rejection] = {}
-    for side, contender in random.sample(list(places.items()), 2):
-        try:
-            built[side] = rival(candidate, contender.interpreter, side)
-        except Rejection as rejection:
-            failures[contender] = rejection
-    return built, failures
 
 
 def _benched(candidate: Candidate) -> Rejection | None:

@@ -1,6 +1,7 @@
 """Pairs of environments: each iteration compiled by both, one timed against the other in paired blocks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -8,21 +9,22 @@ import msgspec
 
 from harness.authoring import scaffold
 from harness.catalog.tree import Iteration
-from harness.extras.versus.duel import Match, duel
+from harness.extras.versus.duel import Duel, Match
 from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, quotient, shift
 from harness.judge import fault_attribution
 from harness.judge.candidate import Referees
 from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.processes import end_forkserver, start_interpreter
 from harness.judge.statistics import Estimate
+from harness.machine import cores
 from harness.machine.progress import Reporter
-from harness.records.store import read
+from harness.records.store import append, read
 from harness.records.versus import VersusRecord
-from harness.runs.opponents import in_turns
+from harness.runs.run import CPU_BATCH, SPARE_CORES, TURNS, alone, prepare
+from harness.runs.run_ahead import run_ahead
 
 LIBRARY: Final = "library"  # in the model's place, where the row is the library's own call
 _CALL: Final = Path(__file__).with_name("library_call.py")
-
-Work = tuple[Iteration, bool]  # whether the environments stand in swapped places
 
 
 class PairedRow(msgspec.Struct, frozen=True):
@@ -140,17 +142,57 @@ def _outcomes(
     """The record of each iteration, in their order: an earlier one, or a new one."""
     plan = match.plan
     known = {each: None if plan.again else _reusable(match, each, swapped=swapped) for each in iterations}
-    waiting: list[Work] = [(each, swapped) for each, record in known.items() if record is None]
-
-    def judge(work: Work, referees: Referees) -> VersusRecord:
-        reporter.doing(f"{work[0]}: {match.old.side.name} against {match.new.side.name}")
-        return duel(match, *work, referees)
-
-    made = in_turns(plan, waiting, judge, lambda each: plan.tree.versus(each.gpu, each.shape_key), reporter)
-    for (iteration, _), record in zip(waiting, made, strict=True):
-        known[iteration] = record
-        reporter.finished(line(record), advance=not swapped)
+    waiting = [each for each, record in known.items() if record is None]
+    if waiting:
+        with alone(plan.tree, plan.gpu, plan.device):
+            prepare(plan.gpu, plan.device, reporter)
+            for each in (match.old, match.new):
+                start_interpreter(each.interpreter)
+            for iteration, record in _measured(match, waiting, reporter, swapped=swapped):
+                known[iteration] = record
+                reporter.finished(line(record), advance=not swapped)
     return {each: record for each, record in known.items() if record is not None}
+
+
+def _measured(
+    match: Match, waiting: Sequence[Iteration], reporter: Reporter, *, swapped: bool
+) -> Iterator[tuple[Iteration, VersusRecord]]:
+    """Measure each, and once more at the end what may be the machine's fault; every outcome is on the disk at once."""
+    plan = match.plan
+    for turn in range(TURNS):
+        retried = []
+        with _built_ahead(match, waiting, swapped=swapped) as duels:
+            for duel in duels:
+                reporter.doing(f"{duel.iteration}: {match.old.side.name} against {match.new.side.name}")
+                record = duel.finished()
+                append(plan.tree.versus(record.gpu, record.shape_key), record)
+                if turn + 1 < TURNS and fault_attribution.is_retried(record.cause, plan.gpu):
+                    retried.append(duel.iteration)
+                else:
+                    yield duel.iteration, record
+        waiting = retried
+
+
+@contextmanager
+def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -> Iterator[Iterator[Duel]]:
+    """Build on the CPU cores ahead of what measures; on a CPU builds and measurements take turns."""
+    plan, begun = match.plan, list[Duel]()
+    apart = plan.gpu.is_cpu
+    jobs = cores.jobs(0 if apart else SPARE_CORES)
+    referees = Referees(plan.tree.root, plan.gpu)
+
+    def build(iteration: Iteration) -> Duel:
+        begun.append(Duel.built(match, iteration, swapped, referees, 2 * jobs))
+        return begun[-1]
+
+    window = CPU_BATCH if apart else 2 * jobs
+    try:
+        with run_ahead(build, waiting, jobs, window=window, abort=end_forkserver, in_batches=apart) as duels:
+            yield duels
+    finally:
+        referees.leave()
+        for duel in begun:
+            duel.candidate.leave()
 
 
 def _reusable(match: Match, iteration: Iteration, *, swapped: bool) -> VersusRecord | None:

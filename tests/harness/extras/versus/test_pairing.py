@@ -14,9 +14,11 @@ import pytest
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
+from harness.errors import UsageError
 from harness.extras.scratch_tree import linked_tree
 from harness.extras.versus import show_pairs
 from harness.extras.versus.duel import Contender, Match, identical
+from harness.extras.versus.measured import ShiftLimits
 from harness.extras.versus.pairing import LIBRARY, PairedRow, beside_library, library_calls, measure, row
 from harness.extras.versus.shift import Shift, error_of
 from harness.judge.candidate import Settings
@@ -106,6 +108,35 @@ def test_a_ratio_to_the_library_changes_with_both() -> None:
     told = show_pairs.text([one, same, broken])
     assert "1 faster, 1 same, 1 broken (1 with the same code)" in told
     assert "0.9712" in told and f"iter003: {FAILED}" in told and "iter002" not in told
+
+
+@pytest.mark.parametrize(
+    ("said", "failing"),
+    [
+        (None, ["iter004"]),
+        ("slower", ["iter001", "iter002", "iter004"]),
+        ("slower:1%", ["iter002", "iter004"]),  # of iter001 the interval's near end is 0.8% away
+        ("slower:3%", ["iter004"]),
+        ("faster:1%, undecided", ["iter003", "iter004", "iter005"]),
+    ],
+)
+def test_a_job_fails_by_intervals(said: str | None, failing: list[str]) -> None:
+    rows = [
+        PairedRow("p", "me", "iter001", Shift.SLOWER, False, 0.985, 0.978, 0.992),
+        PairedRow("p", "me", "iter002", Shift.SLOWER, False, 0.97, 0.965, 0.975),
+        PairedRow("p", "me", "iter003", Shift.FASTER, False, 1.02, 1.015, 1.025),
+        PairedRow("p", "me", "iter004", Shift.BROKEN, reason=FAILED),
+        PairedRow("p", "me", "iter005", Shift.UNDECIDED, False, 0.97, 0.8, 1.1),
+        PairedRow("p", "me", "iter006", Shift.SAME, identical=True),
+    ]
+    limits = ShiftLimits.parse(said)
+    assert [each.iteration for each in rows if limits.fails(each)] == failing
+
+
+@pytest.mark.parametrize("word", ["slow", "slower:1", "same", "slower:-1%", ""])
+def test_a_word_that_no_row_can_have_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="--fail-on"):
+        ShiftLimits.parse(word)
 
 
 def test_the_same_code_is_the_same_cubin_or_the_same_c_source() -> None:

@@ -1,0 +1,78 @@
+"""Measurements for the verbs: what takes part, which rows make the exit code 1, and the question of a bisection."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.catalog.tree import Iteration
+from harness.errors import UsageError
+from harness.extras.versus.duel import Contender, Match
+from harness.extras.versus.environment import PythonEnvironment
+from harness.extras.versus.pairing import PairedRow, library_calls, measure
+from harness.extras.versus.shift import Shift
+from harness.judge.interpreters import retire
+from harness.machine.progress import Quiet, Reporter
+from harness.runs.opponents import OpponentPlan
+
+
+@dataclass(frozen=True)
+class ShiftLimits:
+    """The verdicts that make the exit code 1, each from a size on; *broken* always does."""
+
+    least: dict[Shift, float]
+
+    @classmethod
+    def parse(cls, said: str | None) -> "ShiftLimits":
+        """Read ``slower:1%``, ``slower``, ``undecided``, or several with commas. Raises UsageError."""
+        least = {Shift.BROKEN: 0.0}
+        for word in said.split(",") if said is not None else ():
+            found = re.fullmatch(r"(slower|faster)(?::(\d+(?:\.\d+)?)%)?|broken|undecided", word.strip())
+            if found is None:
+                raise UsageError(f"--fail-on '{word}' is not slower:1%, faster:1%, undecided or broken")
+            least[Shift(found[1] or found[0])] = float(found[2] or 0) / 100
+        return cls(least)
+
+    def fails(self, row: PairedRow) -> bool:
+        """Whether the whole interval shows a change of this size: its near end counts."""
+        least = self.least.get(row.verdict)
+        if least is None or row.ratio_low is None or row.ratio_high is None:
+            return least is not None
+        if row.verdict is Shift.SLOWER:
+            return row.ratio_high <= 1 - least
+        return row.verdict is not Shift.FASTER or row.ratio_low >= 1 + least
+
+
+def measured(
+    plan: OpponentPlan,
+    iterations: Sequence[Iteration],
+    old: PythonEnvironment,
+    new: PythonEnvironment,
+    reporter: Reporter,
+    *,
+    identical_too: bool = False,
+) -> list[PairedRow]:
+    """A row for each iteration, and for the library's call of each problem where torch or a library of CUDA differs."""
+    match = Match(plan, Contender.of(plan.tree, old), Contender.of(plan.tree, new), identical_too)
+    calls = library_calls(iterations) if library_differs(old, new) else []
+    return measure(match, [*calls, *iterations], reporter)
+
+
+def library_differs(old: PythonEnvironment, new: PythonEnvironment) -> bool:
+    """Whether the library's calls may differ: torch does, or a package that brings a library of CUDA."""
+    held = [
+        {name: version for name, version in each.versions.items() if name == "torch" or name.startswith("nvidia-")}
+        for each in (old, new)
+    ]
+    return held[0] != held[1]
+
+
+def is_worse(plan: OpponentPlan, iteration: Iteration, first: PythonEnvironment, later: PythonEnvironment) -> bool:
+    """Whether a later environment runs an iteration slower, or not at all. Raises UsageError if that stays open."""
+    match = Match(plan, Contender.of(plan.tree, first), Contender.of(plan.tree, later))
+    try:
+        (row,) = measure(match, [iteration], Quiet())
+    finally:
+        retire(match.new.interpreter)
+    if row.verdict in (Shift.UNDECIDED, Shift.FAILS):
+        raise UsageError(f"{later.name}: {row.verdict}: {row.reason}")
+    return row.verdict in (Shift.SLOWER, Shift.BROKEN)
