@@ -11,20 +11,27 @@ from harness.boards import leaderboard, tables
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
 from harness.cli.app import app
-from harness.cli.options import GpuKey, Json, SelectionOptions, check_seconds
+from harness.cli.options import GpuKey, Json, MeasureOptions, SelectionOptions, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
-from harness.extras.versus import show
+from harness.extras.versus import show, show_pairs
 from harness.extras.versus.bisect import Clone
 from harness.extras.versus.bisect import between as releases_between
 from harness.extras.versus.bisect import bisect as narrow
 from harness.extras.versus.compiling import BuildCompiler
 from harness.extras.versus.environment import RUNNING, PythonEnvironment, environment, pair
+from harness.extras.versus.measured import ShiftLimits, changed, is_worse, measured
+from harness.extras.versus.pairing import PairedRow
 from harness.extras.versus.rows import BuildQuestion, FailOn, VersusRow, answers, versus
 from harness.judge.facts.gpu import Gpu
 from harness.machine.progress import console, reporting
-from harness.machine.table import paragraph
+from harness.machine.table import PLAIN, paragraph
+from harness.runs.opponents import OpponentPlan
 
+Question = Literal[BuildQuestion, "slower"]
+Budget = Annotated[
+    float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 1 on a CPU.")
+]
 Named = Annotated[
     str,
     Parameter(help="An environment: . is the running one; tilelang==0.1.14, a wheel, a virtual environment, python."),
@@ -52,13 +59,17 @@ class EnvironmentFacts(msgspec.Struct, frozen=True):
 
 
 class VersusData(msgspec.Struct, frozen=True):
-    """One row per iteration; ``built`` builds were made now, all others were kept from before."""
+    """One row per iteration; ``built`` builds were made now, all others were kept from before.
+
+    ``paired`` are the measurements, without --build-only; ``rows`` are then the builds of what they found changed.
+    """
 
     old: EnvironmentFacts
     new: EnvironmentFacts
     arch: str
     rows: tuple[VersusRow, ...]
     built: int
+    paired: tuple[PairedRow, ...] = ()
 
 
 @app.command(name="versus")
@@ -73,29 +84,46 @@ def hold(
     ] = False,
     fail_on: Annotated[
         str | None,
-        Parameter(help="Exit with 1 for these too: different, spills, registers:10%. A broken row always does."),
+        Parameter(
+            help="Exit with 1 for slower:1%, faster:1% or undecided; with --build-only for different, spills or "
+            "registers:10%. A broken row always does."
+        ),
     ] = None,
     diff: Annotated[bool, Parameter(negative="", help="Show the difference of the generated sources.")] = False,
     format: Annotated[Literal["table", "github"], Parameter(help="github is Markdown for a comment.")] = "table",
-    again: Annotated[bool, Parameter(negative="", help="Repeat what is already built.")] = False,
+    again: Annotated[bool, Parameter(negative="", help="Repeat what is already built or measured.")] = False,
     build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
+    budget: Budget = None,
+    identical: Annotated[bool, Parameter(negative="", help="Measure even what has the same code in both.")] = False,
 ) -> Reply[VersusData]:
-    """Hold two environments against each other: which iterations an upgrade changes, breaks or mends."""
-    if not build_only:
-        raise UsageError("versus compares builds so far; add --build-only")
-    limits = FailOn.parse(fail_on)
+    """Hold two environments against each other: which iterations an upgrade makes slower, changes, breaks or mends."""
+    limits, paired_limits = (FailOn.parse(fail_on), None) if build_only else (FailOn(), ShiftLimits.parse(fail_on))
     check_seconds("build-deadline", build_deadline)
-    tree, gpu = Tree.here(), gpu_of(chosen)
+    tree = Tree.here()
+    gpu, device = (gpu_of(chosen), None) if build_only else gpus.resolve(chosen.gpu)
     iterations, problems = chosen_iterations(tree, chosen, everything=all)
+    paired: list[PairedRow] = []
     console.print(f"{len(iterations)} iterations of {gpu.key}, each in two environments", markup=False)
-    with reporting(0) as reporter:
+    with reporting(0 if build_only else len(iterations)) as reporter:
         before, after = pair(tree, old, new, reporter)
+        if not build_only:
+            settings = MeasureOptions(build_deadline=build_deadline, budget=budget).settings(gpu)
+            plan = OpponentPlan(tree, gpu, device, (), settings, again)
+            paired = measured(plan, iterations, before, after, reporter, identical_too=identical)
+            iterations = changed(iterations, paired)
         compiler = BuildCompiler(tree, gpu, build_deadline, reporter, again)
-        rows = versus(compiler, iterations, before, after, diff=diff)
-    data = VersusData(EnvironmentFacts.of(before), EnvironmentFacts.of(after), gpu.arch, tuple(rows), compiler.fresh)
+        rows = [] if gpu.is_cpu else versus(compiler, iterations, before, after, diff=diff)
+    facts = EnvironmentFacts.of(before), EnvironmentFacts.of(after)
+    data = VersusData(*facts, gpu.arch, tuple(rows), compiler.fresh, tuple(paired))
+    failed = any(map(limits.fails, rows)) if paired_limits is None else any(map(paired_limits.fails, paired))
     told = show.markdown if format == "github" else show.text
-    code = ExitCode.REJECTED if any(map(limits.fails, rows)) else ExitCode.PASSED
-    return Reply(data, lambda: told(rows, before, after, gpu.arch), code, problems)
+
+    def words() -> str:
+        builds = told(rows, before, after, gpu.arch) if rows or build_only else ""
+        table = "" if build_only else show_pairs.text(paired, "github" if format == "github" else PLAIN)
+        return "\n\n".join(filter(None, (table, builds)))
+
+    return Reply(data, words, ExitCode.REJECTED if failed else ExitCode.PASSED, problems)
 
 
 class BisectData(msgspec.Struct, frozen=True):
@@ -119,21 +147,22 @@ def bisect(
         str, Parameter(help="A problem's shape key, whose leader is asked about, or SHAPE/MODEL/ITERATION.")
     ],
     question: Annotated[
-        BuildQuestion,
-        Parameter(help="The first whose code differs, that does not compile, or that spills more."),
+        Question,
+        Parameter(help="The first whose code differs, that does not compile, that spills more, or that is slower."),
     ] = "different",
     clone: Annotated[Path | None, Parameter(help="A clone of TileLang: bisect its commits.")] = None,
     build_command: Annotated[
         str, Parameter(help="What makes a wheel of a commit, run in a folder of its own.")
     ] = "pip wheel --no-deps --wheel-dir dist .",
     build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
+    budget: Budget = None,
     gpu: GpuKey = gpus.AUTO,
     json: Json = False,
 ) -> Reply[BisectData]:
     """Find the first release of TileLang, or commit of a clone, that changes or breaks an iteration."""
     check_seconds("build-deadline", build_deadline)
     tree, chosen = Tree.here(), _row_selected(row, gpu)
-    key = gpu_of(chosen)
+    key, device = gpus.resolve(chosen.gpu) if question == "slower" else (gpu_of(chosen), None)
     (iteration, *more), _ = chosen_iterations(tree, chosen, everything=False)
     if more:
         raise UsageError(f"--row {row} names {1 + len(more)} iterations; name one, such as {row}/{iteration.model}/3")
@@ -149,12 +178,15 @@ def bisect(
         first = held(names[0])
 
         def ask(name: str) -> bool:
+            if question == "slower":
+                settings = MeasureOptions(build_deadline=build_deadline, budget=budget).settings(key)
+                return is_worse(OpponentPlan(tree, key, device, (), settings), iteration, first, held(name), reporter)
             (rows[name],) = versus(compiler, [iteration], first, held(name))
             reporter.finished(f"{name}: {rows[name].verdict}")
             return answers(question, rows[name])
 
         found = narrow(names, ask)
-    notes = rows[found.bad].notes
+    notes = rows[found.bad].notes if found.bad in rows else ()
     data = BisectData(str(iteration), question, found.good, found.bad, found.asked, found.skipped, notes)
     skipped = [f"passed over {name}: {why}" for name, why in found.skipped.items()]
     text = [f"{found.bad} is the first that is {question} for {iteration}; {found.good} is not", *notes, *skipped]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from harness.catalog.tree import Iteration, Tree
+from harness.extras.versus.compiling import code_sha256
 from harness.extras.versus.environment import PythonEnvironment
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection
@@ -120,13 +121,15 @@ class Duel:
 
 
 def identical(old: Built, new: Built, gpu: Gpu) -> bool:
-    """Whether both compiled the same: on a GPU cubin and launches, on a CPU the C source; False for a library call."""
-    if old.compilation is None or new.compilation is None:
+    """Whether both compiled the same: machine code and launches, on a CPU the C source; False for a library call."""
+    one, other = old.compilation, new.compilation
+    if one is None or other is None:
         return False
     if gpu.is_cpu:
-        return old.compilation.source == new.compilation.source
-    made = old.compilation.cubin, old.compilation.launches
-    return old.compilation.cubin is not None and made == (new.compilation.cubin, new.compilation.launches)
+        return one.source == other.source
+    if one.cubin is None or other.cubin is None or one.launches != other.launches:
+        return False
+    return code_sha256(one.cubin) == code_sha256(other.cubin)
 
 
 def _candidate(plan: OpponentPlan, iteration: Iteration, referees: Referees) -> Candidate:

@@ -11,7 +11,7 @@ from harness.extras.versus.environment import PythonEnvironment
 from harness.extras.versus.pairing import PairedRow, library_calls, measure
 from harness.extras.versus.shift import Shift
 from harness.judge.interpreters import retire
-from harness.machine.progress import Quiet, Reporter
+from harness.machine.progress import Reporter
 from harness.runs.opponents import OpponentPlan
 
 
@@ -66,11 +66,19 @@ def library_differs(old: PythonEnvironment, new: PythonEnvironment) -> bool:
     return held[0] != held[1]
 
 
-def is_worse(plan: OpponentPlan, iteration: Iteration, first: PythonEnvironment, later: PythonEnvironment) -> bool:
+def changed(iterations: Sequence[Iteration], rows: Sequence[PairedRow]) -> list[Iteration]:
+    """The iterations that are not the same in both: their code tells why."""
+    names = {(each.problem, each.model, each.iteration) for each in rows if each.verdict is not Shift.SAME}
+    return [each for each in iterations if (each.shape_key, each.model, each.name) in names]
+
+
+def is_worse(
+    plan: OpponentPlan, iteration: Iteration, first: PythonEnvironment, later: PythonEnvironment, reporter: Reporter
+) -> bool:
     """Whether a later environment runs an iteration slower, or not at all. Raises UsageError if that stays open."""
     match = Match(plan, Contender.of(plan.tree, first), Contender.of(plan.tree, later))
     try:
-        (row,) = measure(match, [iteration], Quiet())
+        (row,) = measure(match, [iteration], reporter)
     finally:
         retire(match.new.interpreter)
     if row.verdict in (Shift.UNDECIDED, Shift.FAILS):

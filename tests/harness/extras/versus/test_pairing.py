@@ -35,6 +35,7 @@ from harness.records.store import read
 from harness.records.versus import MatchSide, VersusRecord
 from harness.runs.opponents import OpponentPlan
 from tests.harness.checkout import SCALAR, SHAPE
+from tests.harness.extras.versus.test_rows import elf
 
 OLD = MatchSide("0.1.14", "3.12", "0.1.14", "2.13.0", "a")
 NEW = MatchSide("0.1.15", "3.12", "0.1.15", "2.13.0", "b")
@@ -142,10 +143,10 @@ def test_a_word_that_no_row_can_have_is_refused(word: str) -> None:
 def test_the_same_code_is_the_same_cubin_or_the_same_c_source() -> None:
     cpu, gpu = gpus.find("cpu"), gpus.find("h200")
     launch = Launch("k", (1, 1, 1), (1, 1, 1), (1, 1, 1), 0)
-    one = Built(1.0, (), Compilation("int f();", (launch,), b"cubin"))
-    renamed = Built(1.0, (), Compilation("int g();", (launch,), b"cubin"))
-    other = Built(1.0, (), Compilation("int f();", (launch,), b"other"))
-    larger = Built(1.0, (), Compilation("int f();", (replace_shared(launch),), b"cubin"))
+    one = Built(1.0, (), Compilation("int f();", (launch,), elf(b"code", b"a.cu")))
+    renamed = Built(1.0, (), Compilation("int g();", (launch,), elf(b"code", b"b.cu")))
+    other = Built(1.0, (), Compilation("int f();", (launch,), elf(b"edoc", b"a.cu")))
+    larger = Built(1.0, (), Compilation("int f();", (replace_shared(launch),), elf(b"code", b"a.cu")))
     unseen = Built(1.0, (), Compilation("int f();", (launch,)))
     call = Built(1.0, None)
     assert identical(one, other, cpu) and not identical(one, renamed, cpu)
