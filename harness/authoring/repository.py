@@ -1,12 +1,17 @@
-"""Repositories of one's own: what ``tilebench init`` writes."""
+"""Repositories of one's own: what ``init`` and ``new-operator`` write."""
 
+import re
 from pathlib import Path
 from typing import Final
 
+from harness.errors import UsageError
+from harness.judge.facts.hashes import BASELINES
 from harness.machine import files
 from harness.machine.repository import OWN
+from harness.operators import OPERATORS
 
 STARTER: Final = Path(__file__).with_name("starter")  # laid out as a repository is
+EXAMPLE: Final = "example"  # the name that an operator's name replaces
 FOLDERS: Final = (*OWN.values(), "tuning")
 
 
@@ -23,3 +28,19 @@ def init(root: Path) -> list[Path]:
             files.put(root / name / ".gitkeep", b"")  # git keeps no empty folder
             written.append(root / name)
     return written
+
+
+def new_operator(root: Path, name: str) -> tuple[Path, Path]:
+    """Write an operator to edit, and a function for its baseline; returns their paths. Raises UsageError."""
+    if re.fullmatch("[a-z][a-z0-9]*", name, re.ASCII) is None:
+        raise UsageError(f"operator '{name}' is not of lower-case letters and digits, as in rmsnorm")
+    operator = root / OWN["harness.operators"] / f"{name}.py"
+    baseline = root / BASELINES / f"torch_{name}.py"
+    if name in OPERATORS and not operator.is_file():
+        raise UsageError(f"operator '{name}' is shipped already; choose another name")
+    for path, example in ((operator, "example_operator.py"), (baseline, "example_baseline.py")):
+        if path.is_file():
+            raise UsageError(f"{path} is there already; nothing was overwritten")
+        text = Path(__file__).with_name(example).read_text(encoding="utf-8")
+        files.put(path, re.sub(rf"\b{EXAMPLE}(?=\b|_)", name, text).encode())
+    return operator, baseline

@@ -5,7 +5,6 @@ import fcntl
 import itertools
 import os
 import re
-import string
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import baseline_module, baseline_name
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine.repository import ADOPTED
+from harness.operators import OPERATORS
 
 DEFAULT_TAG: Final = "next_idea"
 MODEL: Final = "tilebench"  # of the starter ladders
@@ -219,14 +219,18 @@ def kernel(family: str, idea: str, config: Mapping[str, object], parent: str, *,
 
 def skeleton(problem: Problem, gpu: Gpu, idea: str, parent: str) -> str:
     """The source of an iteration with a kernel of its own, which compiles and writes zeros."""
-    inputs = string.ascii_uppercase[: len(problem.inputs)]
-    rank = len(problem.output_shape)
-    lead = [f"output_shape[{axis}]" for axis in range(rank - 1)] or ["1"]
-    blocks = [f"b{axis}" for axis in range(len(lead))]
-    index = ", ".join([*blocks, "i"] if rank > 1 else ["i"])
-    parameters = "\n".join(f"        {name}: T.Tensor({name}_shape, {name}_dtype)," for name in (*inputs, "output"))
-    tensors = ", ".join(f"({name}_shape, {name}_dtype)" for name in (*inputs, "output"))
-    lanes = "T.serial" if gpu.is_cpu else "T.Parallel"
+    operator = OPERATORS[problem.operator]
+    given = zip(operator.outputs.items(), problem.outputs, strict=True)
+    outputs = {each.inplace or name: shape for (name, each), (shape, _) in given}
+    first = max(outputs, key=lambda name: len(outputs[name]))
+    alike = itertools.takewhile(lambda sizes: len(set(sizes)) == 1, zip(*outputs.values(), strict=False))
+    lead = min(len(list(alike)), len(outputs[first]) - 1)  # axes that all outputs share
+    grid = [f"{first}_shape[{axis}]" for axis in range(lead)] or ["1"]
+    blocks = [f"b{axis}" for axis in range(len(grid))]
+    named = dict.fromkeys((*operator.inputs, *outputs))
+    parameters = "\n".join(f"        {name}: T.Tensor({name}_shape, {name}_dtype)," for name in named)
+    tensors = ", ".join(f"({name}_shape, {name}_dtype)" for name in named)
+    loops = "\n".join(_zeros(name, len(shape), blocks[:lead], gpu) for name, shape in outputs.items())
     threads = "" if gpu.is_cpu else ', threads=CONFIG["threads"]'
     text = _TEMPLATE.format(
         docstring=_docstring(idea),
@@ -244,12 +248,23 @@ def skeleton(problem: Problem, gpu: Gpu, idea: str, parent: str) -> str:
     def kernel(
 {parameters}
     ):
-        with T.Kernel({", ".join(lead)}{threads}) as {blocks[0] if len(blocks) == 1 else f"({', '.join(blocks)})"}:
-            for i in {lanes}(output_shape[{rank - 1}]):
-                output[{index}] = 0  # compute the element here
+        with T.Kernel({", ".join(grid)}{threads}) as {blocks[0] if len(blocks) == 1 else f"({', '.join(blocks)})"}:
+{loops}
 
     return"""
     return text.replace("    return", body, 1)
+
+
+def _zeros(name: str, rank: int, blocks: Sequence[str], gpu: Gpu) -> str:
+    """The loop that a block writes its part of an output with, as zeros."""
+    axes = range(len(blocks), rank)
+    indices = [f"i{axis}" if len(axes) > 1 else "i" for axis in axes]
+    store = f"{name}[{', '.join([*blocks, *indices])}] = 0  # compute the element here"
+    if not indices:
+        return f"            {store}"
+    lanes = "T.Parallel" if not gpu.is_cpu else "T.serial" if len(axes) == 1 else "T.grid"
+    sizes = ", ".join(f"{name}_shape[{axis}]" for axis in axes)
+    return f"            for {', '.join(indices)} in {lanes}({sizes}):\n                {store}"
 
 
 def _docstring(idea: str) -> str:

@@ -20,7 +20,7 @@ GROUPS: Final = {
         "image",
         "run-in-docker",
     ),
-    "A repository of your own": ("init",),
+    "A repository of your own": ("init", "new-operator"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Verbs of a repository of one's own: init."""
+"""Verbs of a repository of one's own: init, new-operator."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +7,7 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import repository
+from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.options import Json
 from harness.cli.reply import Reply
@@ -33,3 +34,23 @@ def init(
     written = tuple(str(path.relative_to(root)) for path in repository.init(root))
     told = f"{root} is ready; written: {', '.join(written) or 'nothing, all was there'}"
     return Reply(InitData(str(root), written), lambda: told)
+
+
+class NewOperatorData(msgspec.Struct, frozen=True):
+    """Where the operator and its baseline lie."""
+
+    operator: str
+    baseline: str
+
+
+@app.command(name="new-operator")
+def new_operator(
+    name: Annotated[str, Parameter(help="Its name in shape keys, such as rmsnorm.")],
+    *,
+    json: Json = False,
+) -> Reply[NewOperatorData]:
+    """Write an operator, in which an example answers each question, and its baseline, both to edit."""
+    tree = Tree.here()
+    paths = operator, baseline = repository.new_operator(tree.root, name)
+    told = f"{' and '.join(map(tree.short, paths))}: edit both; then, tilebench new --shape {name}_f32fp32_64x256 …"
+    return Reply(NewOperatorData(str(operator), str(baseline)), lambda: told)

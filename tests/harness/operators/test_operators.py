@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +14,7 @@ from harness.judge.facts.hashes import baseline_module
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import complaint, sketch_limit
 from harness.operators import OPERATORS, UNREADABLE
-from tests.harness.checkout import BASELINE, BUDGET, ROOT, Checkout
+from tests.harness.checkout import ROOT
 
 SIZES = {
     "add": "4096",
@@ -136,20 +134,3 @@ def test_shapes_and_work_are_positive_and_consistent(key: str) -> None:
     assert problem.terms >= 1
     assert problem.flops >= 0
     assert problem.bytes == sum(each.nbytes for each in (*inputs, *outputs))
-
-
-def test_the_operator_that_the_docs_add_is_one(tmp_path: Path) -> None:
-    operator, call = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs/how-to/add-an-operator.md").read_text(), re.DOTALL
-    )
-    checkout = Checkout.create(tmp_path / "checkout")
-    try:
-        (checkout.root / "harness/operators/scale.py").write_text(operator)
-        (checkout.root / "baselines/torch_mul.py").write_text(f"import torch\n\n\n{call}")
-        checkout.write("iter000_torch_mul", BASELINE, "scale_f32fp32_4096")
-        done = checkout.run("bench", "--gpu", "cpu", *BUDGET)
-        assert done.returncode == 0, done.stderr
-        ladder = checkout.run("leaderboard", "--all").stdout
-        assert "ratio to torch.mul" in ladder and "memory-bound" in ladder
-    finally:
-        checkout.end()
