@@ -1,4 +1,4 @@
-"""What a user would call in place of a kernel of ``example``; name this file like the call, with torch_ before it."""
+"""What a user would call in place of a kernel of ``example``; rows name the call after this file."""
 
 import torch
 

@@ -7,7 +7,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -113,6 +113,19 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
                 f"write the first by hand under {tree.short(tree.folder(gpu.key))}/srcs/"
             )
         return [path for key, drafts in ladders.items() for path in _climb(tree, gpu, parse_shape_key(key), drafts)]
+
+
+def first_ladders(tree: Tree, gpu: Gpu, shape_keys: Sequence[str]) -> list[Path]:
+    """iter000 for each problem without a ladder, and the first kernel of a family that takes it; the new paths."""
+    families, written = Families.of(tree.root), list[Path]()
+    with _alone(tree):
+        present = {each.shape_key for each in tree.scan(gpu.key, Selection())[0]}
+        for problem in (parse_shape_key(key) for key in shape_keys if key not in present):
+            drafts = list[Draft]()
+            with suppress(UsageError):  # no family takes it
+                drafts.append(families.draft(problem, gpu))
+            written += _climb(tree, gpu, problem, drafts)
+    return written
 
 
 def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:

@@ -143,7 +143,8 @@ def play_off(held: PlayOff) -> str:
 
 def narrowing(selection: Selection) -> str:
     """A selection as command-line options."""
-    parts = {"shape": selection.shape, "model": selection.model, "iter": selection.iteration, "share": selection.share}
+    named = {"shape": selection.shape, "model": selection.model, "iter": selection.iteration}
+    parts = {**named, "share": selection.share, "set": selection.set}
     return ", ".join(f"--{name} {value}" for name, value in parts.items() if value is not None)
 
 

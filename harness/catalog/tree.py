@@ -74,12 +74,14 @@ N = TypeVar("N", bound=Named)
 
 @dataclass(frozen=True)
 class Selection:
-    """The shape key, model, iteration and share of a run; None takes all."""
+    """The shape key, model, iteration, share and set of a run; None takes all. ``shapes`` are those of the set."""
 
     shape: str | None = None
     model: str | None = None
     iteration: str | None = None
     share: Share | None = None
+    set: str | None = None
+    shapes: frozenset[str] | None = None
 
     def problems(self, found: Iterable[Named]) -> frozenset[str]:
         """The selected shape keys; shares are dealt over what shape and model leave. Raises NothingToDo."""
@@ -94,11 +96,14 @@ class Selection:
         return [each for each in same if self.iteration is None or each.number == self._number]
 
     def _takes_ladder(self, one: Named) -> bool:
-        return one.shape_key == (self.shape or one.shape_key) and one.model == (self.model or one.model)
+        in_set = self.shapes is None or one.shape_key in self.shapes
+        return in_set and one.shape_key == (self.shape or one.shape_key) and one.model == (self.model or one.model)
 
     def may_mean(self, parts: tuple[str, ...]) -> bool:
         """Whether a misnamed file may be one of the selected; ``parts`` are its path below ``srcs/``."""
         if any(wanted is not None and wanted not in parts[:-1] for wanted in (self.shape, self.model)):
+            return False
+        if self.shapes is not None and self.shapes.isdisjoint(parts[:-1]):
             return False
         return self.iteration is None or names.resembles(parts[-1], self._number)
 

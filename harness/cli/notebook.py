@@ -6,9 +6,10 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import ladder_state, leaderboard, tables
+from harness.boards import ladder_state, leaderboard, steps, tables
 from harness.boards.ladder_state import LadderState
 from harness.boards.leaderboard import BoardRow
+from harness.boards.steps import StepBoard
 from harness.catalog.tree import Tree
 from harness.cli.app import app
 from harness.cli.options import BuildOptions, Parent, SelectionOptions, TableFormat
@@ -29,8 +30,11 @@ def show_boards(
     *,
     all: Annotated[bool, Parameter(negative="", help="Show every row of every problem, not only the leaders.")] = False,
     format: TableFormat = "simple",
-) -> Reply[tuple[BoardRow, ...]]:
-    """Print the leader of each problem, or with --shape a whole ladder, from the records; measures nothing."""
+) -> Reply[tuple[BoardRow, ...] | StepBoard]:
+    """Print the leader of each problem, or with --shape a whole ladder, from the records; measures nothing.
+
+    With --set it also says how many times as fast the set's kernels make the step.
+    """
     return leaderboards(chosen.key, chosen, format, whole=all)
 
 
@@ -63,15 +67,19 @@ def new(
 
 def leaderboards(
     key: str, chosen: SelectionOptions, table_format: str = "simple", *, whole: bool = False
-) -> Reply[tuple[BoardRow, ...]]:
+) -> Reply[tuple[BoardRow, ...] | StepBoard]:
     """The boards of a GPU key: the leaders, or ladders if ``whole`` or if one is chosen. Raises UsageError."""
     check_format(table_format)
     boards, complaints = leaderboard.boards(Tree.here(), key, chosen.selection)
     problems = reported(complaints)
-    if not boards:
+    if not boards and not chosen.set:
         raise UsageError(tables.no_iteration(Tree.here(), key, chosen.selection))
     whole = whole or chosen.iter is not None or len({board.problem for board in boards}) == 1
     show = tables.ladders if whole else tables.leaders
+    if chosen.set and (given := chosen.problem_set):
+        step = steps.step_board(chosen.set, given, boards)
+        above = f"{show(boards, table_format)}\n\n" if boards else ""
+        return Reply(step, lambda: f"{above}{steps.told(step)}", problems=problems)
     return Reply(
         tuple(row for board in boards for row in (*board.rows, *board.opponents)),
         lambda: show(boards, table_format),

@@ -7,8 +7,9 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from harness.catalog import gpus
+from harness.catalog.problem_sets import ProblemSet, problem_set
 from harness.catalog.share import Share
-from harness.catalog.tree import Selection
+from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
@@ -36,10 +37,13 @@ class SelectionOptions:
     share: Annotated[
         str | None, Parameter(help="Only this share of the problems: 2/8 is the second of eight equal ones.")
     ] = None
+    set: Annotated[
+        str | None, Parameter(help="Only the problems of a model's step, such as llama3-8b-decode: see problems.toml.")
+    ] = None
     json: Json = False
 
     def __post_init__(self) -> None:
-        """Raise UsageError where the share is none, before a verb does anything."""
+        """Raise UsageError where the share or the set is none, before a verb does anything."""
         _ = self.selection
 
     @property
@@ -49,7 +53,13 @@ class SelectionOptions:
 
     @property
     def selection(self) -> Selection:
-        return Selection(self.shape, self.model, self.iter, Share.parse(self.share) if self.share is not None else None)
+        share = Share.parse(self.share) if self.share is not None else None
+        shapes = frozenset(self.problem_set.calls) if self.problem_set else None
+        return Selection(self.shape, self.model, self.iter, share, self.set, shapes)
+
+    @property
+    def problem_set(self) -> ProblemSet | None:
+        return None if self.set is None else problem_set(Tree.here().root, self.set)
 
     def ladder(self, verb: str, why_no_iter: str) -> tuple[str, str]:
         """Shape key and model of the one ladder that a verb needs. Raises UsageError."""
@@ -60,6 +70,8 @@ class SelectionOptions:
             raise UsageError(f"{verb} {why_no_iter}; leave --iter out")
         if self.share is not None:
             raise UsageError(f"{verb} works on one problem; leave --share out")
+        if self.set is not None:
+            raise UsageError(f"{verb} works on one problem; leave --set out")
         return self.shape, self.model
 
 

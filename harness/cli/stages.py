@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -29,7 +30,7 @@ from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
 from harness.evidence import report, toolchain
 from harness.evidence.report import BuildRow
-from harness.judge.facts.gpu import CPU
+from harness.judge.facts.gpu import CPU, Gpu
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.clock_lock import locked
 from harness.machine.progress import console, reporting
@@ -284,6 +285,8 @@ def _plan(chosen: SelectionOptions, upto: Stage, how: BuildOptions, *, needs_dev
         console.print(f"GPU key {gpu.key}: {name}", markup=False)
     if needs_device and (written := scaffold.starter(tree, gpu)):
         console.print(f"tuning/{gpu.key}/ had no iterations; it now holds a starter ladder of {len(written)} files")
+    if needs_device and chosen.set and chosen.model is None and (begun := _begun(tree, gpu, chosen)):
+        console.print(f"{chosen.set} lacked ladders; {len(begun)} files begin them under tuning/{gpu.key}/")
     iterations, misplaced = tree.scan(gpu.key, chosen.selection)
     if not iterations and not misplaced:
         raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
@@ -298,6 +301,12 @@ def _plan(chosen: SelectionOptions, upto: Stage, how: BuildOptions, *, needs_dev
         again=how.again,
         copies=upto is Stage.BENCH,
     )
+
+
+def _begun(tree: Tree, gpu: Gpu, chosen: SelectionOptions) -> list[Path]:
+    """First ladders of the chosen problems of a set."""
+    calls = chosen.problem_set.calls if chosen.problem_set else ()
+    return scaffold.first_ladders(tree, gpu, [key for key in calls if chosen.shape in (None, key)])
 
 
 def _show_tracebacks(results: Results) -> None:

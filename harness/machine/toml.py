@@ -18,17 +18,18 @@ def decode(path: Path, kind: type[T]) -> T:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {explained(error)}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        found = re.search(r" \(at line (\d+), column \d+\)", said := str(error))
+        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", said := str(error))
         field = re.search(r"unknown field `([^`]+)`", said) or re.search(r"`\$\.(\w+)", said)
-        line = int(found[1]) if found else line_of(path, field[1]) if field else 0
+        last = len(path.read_bytes().splitlines())
+        line = int(found[1] or last) if found else line_of(path, field[1]) if field else 0
         raise wrong(path, line, said.replace(found[0], "") if found else said) from None
 
 
-def line_of(path: Path, key: str) -> int:
-    """The first line that sets a key or begins its table; 0 where none does."""
+def line_of(path: Path, key: str, after: int = 0) -> int:
+    """The first line, after one, that sets a key or begins its table; 0 where none does."""
     form = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\].]""")
     lines = path.read_text(encoding="utf-8").splitlines()
-    return next((number for number, line in enumerate(lines, start=1) if form.match(line)), 0)
+    return next((number for number, line in enumerate(lines, start=1) if number > after and form.match(line)), 0)
 
 
 def wrong(path: Path, line: int, what: str) -> UsageError:

@@ -19,7 +19,15 @@ CODE = re.compile(r"^```.*?^```$|^(?:    .*\n)+", re.DOTALL | re.MULTILINE)
 # What a reader of the documentation makes, or what lies elsewhere.
 ELSEWHERE = {
     *("script.py", "tuning/h200/report.html"),
-    *("operators/rmsnorm.py", "operators/rownorm.py", "operators/matmul.py", "baselines/torch_rms_norm.py"),
+    *(
+        "problems.toml",
+        "operators/rmsnorm.py",
+        "operators/rownorm.py",
+        "operators/matmul.py",
+        "operators/rownorm.py",
+        "baselines/torch_rownorm.py",
+        "baselines/torch_rmsnorm.py",
+    ),
 }
 
 

@@ -1,10 +1,12 @@
 """New iterations and starter ladders: numbered, pinned, accepted by the contract, and never written over a file."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,9 @@ from harness.iteration import Program
 from harness.judge import contract
 from harness.judge.contract import Breach, Terms
 from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.operator import Output
 from harness.judge.facts.problem import parse_shape_key
+from harness.operators import OPERATORS
 from tests.lanes import few
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -346,6 +350,31 @@ def test_a_starter_ladder_is_written_once(tree: Tree) -> None:
     paths[1].write_text("# mine now\n")
     assert scaffold.starter(tree, gpu) == []
     assert paths[1].read_text() == "# mine now\n"
+
+
+def test_problems_without_a_ladder_get_the_library_and_a_family_if_one_takes_them(tree: Tree) -> None:
+    keys = ["matmul_f32fp32_64x64x64", "relumatmul_bf16fp32_64x64x64"]
+    paths = scaffold.first_ladders(tree, gpus.find("cpu"), keys)
+    assert [path.name.partition("_")[0] for path in paths] == ["iter000", "iter001", "iter000"]
+    assert [path.parts[-3] for path in paths] == [keys[0], keys[0], keys[1]]
+    assert scaffold.first_ladders(tree, gpus.find("cpu"), keys) == []
+
+
+def test_a_skeleton_writes_every_output(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks share the axes that all outputs have; an output in an input's memory is that parameter."""
+    operator = replace(
+        OPERATORS["copy"],
+        outputs={"mean": Output("M"), "y": Output("M, N"), "total": Output(inplace="x"), "top": Output("M, 2")},
+        sketch=None,
+    )
+    monkeypatch.setitem(OPERATORS, "copy", operator)
+    source = scaffold.skeleton(
+        parse_shape_key("copy_f32fp32_8x16"), gpus.find("cpu"), "It writes zeros.", "iter000_torch_copy"
+    )
+    assert "with T.Kernel(y_shape[0]) as b0:" in source
+    assert re.findall(r"T\.Tensor\((\w+)_shape", source) == ["x", "mean", "y", "top"]
+    assert re.findall(r"^ +(\w+\[.*) = 0", source, re.MULTILINE) == ["mean[b0]", "y[b0, i]", "x[b0, i]", "top[b0, i]"]
+    compile(source, "skeleton.py", "exec")
 
 
 def test_a_tree_with_one_iteration_gets_no_ladder(tree: Tree) -> None:

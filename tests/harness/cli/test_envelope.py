@@ -53,6 +53,7 @@ def strictly(out: bytes, verb: str) -> Envelope[Any]:
     [
         ("check", *H200, "--iter", "1"),
         ("leaderboard", *H200),
+        ("leaderboard", "--gpu", "h200", "--set", "llama3-8b-decode"),
         ("compare", "last", *H200),
         ("compare", "previous", *H200),
         ("next", *H200, "--model", "tilebench"),
