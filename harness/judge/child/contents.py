@@ -149,14 +149,22 @@ class _Probed:
 
     def __init__(self, arena: Arena, placement: tuple[Set, ...], position: int, shape: Shape, dtype: str) -> None:
         width = DTYPE_BYTES[dtype]
-        self._whole = arena.tensor(0, (arena.size // width,), dtype)
+        whole = arena.tensor(0, (arena.size // width,), dtype)
+        self._whole = whole if whole.is_floating_point() else trials.as_integers(whole)  # reading a bool may change it
         self._starts = torch.tensor([each[position] // width for each in placement], device=arena.device)
         self._size = math.prod(shape)
 
     def unwritten(self, launches: int, dice: torch.Generator) -> torch.Tensor:
-        """0, or NaN if a probed element of any launch is not finite; one read from the device for all."""
+        """0, or NaN if a probed element of any launch is not written; one read from the device for all.
+
+        A byte may be poison and right, but not all that are probed of one launch.
+        """
         picks = torch.randint(self._size, (launches + 1, PROBES), device=self._starts.device, generator=dice)
-        return trials.unwritten(self._whole[self._starts[: launches + 1, None] + picks]).view(1)
+        probed = self._whole[self._starts[: launches + 1, None] + picks]
+        if probed.itemsize > 1:
+            return trials.unwritten(probed).view(1)
+        skipped = (trials.as_integers(probed) == trials.poison_of(probed)).all(dim=1).any()
+        return torch.zeros(1, device=probed.device).masked_fill_(skipped, math.nan)
 
 
 def _gaps(sets: list[list[torch.Tensor]], whole: torch.Tensor) -> list[tuple[int, int]]:

@@ -195,6 +195,28 @@ def test_a_look_at_timed_launches_sees_it_too(change: Callable[[Tensors], object
     assert share is None or share > 1
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "bool", "uint8", "float32"])
+def test_a_skipped_launch_shows_in_an_output_of_any_dtype(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where none of the launches that are looked at is the skipped one."""
+    given = {"x": Input("N", "int32", Integers(2))}
+    wide = Operator(
+        name="wide", dims=("N",), inputs=given, outputs={"y": Output("N", dtype)}, flops=0, reference=lambda x: x
+    )
+    monkeypatch.setitem(OPERATORS, "wide", wide)
+    monkeypatch.setattr(trials, "deviation", lambda *_: torch.zeros(1))
+    problem, dice = parse_shape_key("wide_f32fp32_64"), random.Random(1)
+    arena = create_arena(arena_bytes(problem, 50), cpu=True)
+    placement = place(problem, 50, arena.size, dice)
+    contents = Contents(problem, arena, placement, torch.Generator().manual_seed(1), dice)
+    contents.refresh()
+    for number, (x, y) in enumerate(contents.sets):
+        if number != 33:
+            y.copy_(x)
+    assert contents.look(49, None, []).off is None
+    contents.sets[33][1].copy_(contents.sets[33][0])
+    assert contents.look(49, None, []).off == 0
+
+
 @pytest.mark.parametrize("position", [1, 2, 3])
 def test_an_input_that_is_not_to_be_overwritten_must_stay(position: int) -> None:
     _, _, held = _launch(MIXED, _after(_honest_mixed, lambda t: t[position].zero_()))
