@@ -54,6 +54,7 @@ def measure_itself(
     only: Annotated[
         str | None, Parameter(help="Only adversaries with one of these parts in their name, separated by commas.")
     ] = None,
+    gains: Annotated[bool, Parameter(help="Also measure what a rejected adversary would have gained.")] = True,
     pace: Annotated[bool, Parameter(help="Time the ladder against its scripts run by hand.")] = True,
     sustained: Annotated[
         bool, Parameter(negative="", help="The library against itself at the power limit, not at equal clocks.")
@@ -74,7 +75,7 @@ def measure_itself(
     gpu, device = gpus.resolve(chosen.gpu)
     shape = chosen.shape or (SMALL if gpu.is_cpu else LARGE)
     if adversaries:
-        return _confront(tree, gpu, device, shape, only or "")
+        return _confront(tree, gpu, device, shape, only or "", gains=gains)
     if faults:
         with reporting(1) as reporter:
             caused = selftest.faults.cause(tree, gpu, device, chosen.shape or LARGE, reporter)
@@ -104,13 +105,15 @@ def measure_itself(
     return _reply(data, lambda: table, sound=broken is None or broken.sound)
 
 
-def _confront(tree: Tree, gpu: Gpu, device: Device | None, shape: str, only: str) -> Reply[SelftestData]:
+def _confront(
+    tree: Tree, gpu: Gpu, device: Device | None, shape: str, only: str, *, gains: bool
+) -> Reply[SelftestData]:
     samples = selftest.adversaries.samples(tree.root, cpu=gpu.is_cpu, only=only)
     findings: list[selftest.adversaries.AdversaryFinding] = []
     problems: tuple[str, ...] = ()
     with reporting(len(samples)) as reporter:
         try:
-            findings.extend(selftest.adversaries.confront(tree, gpu, device, shape, samples, reporter))
+            findings.extend(selftest.adversaries.confront(tree, gpu, device, shape, samples, reporter, gains=gains))
         except KeyboardInterrupt:
             left = ",".join(each.path.stem for each in samples[len(findings) :])
             stopped = f"tilebench: stopped; {len(findings)} of {len(samples)} were tried, and nothing is recorded"

@@ -150,6 +150,7 @@ class Referees:
     root: Path
     gpu: Gpu
     baseline: str = ""
+    kind: type[Referee] = Referee
     _referee: Referee | None = None
 
     def seat(self, problem: Problem) -> Referee:
@@ -158,7 +159,7 @@ class Referees:
             return self._referee
         self.leave()
         try:
-            self._referee = Referee(self.root, problem, self.gpu)
+            self._referee = self.kind(self.root, problem, self.gpu)
             seated = self._referee.hear(Seated | Trouble, START_DEADLINE_S)
             if isinstance(seated, Trouble):
                 raise Ended(Cause.REFEREE, seated.reason)

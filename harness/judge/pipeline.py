@@ -22,7 +22,7 @@ from harness.judge.interpreters import Interpreter
 from harness.judge.measuring import measurements
 from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
 from harness.judge.places import NAMED, UserCode, parsed, stacked
-from harness.judge.processes import BaselineProcess, Contestant, Ended, OpponentProcess, Rival, Side
+from harness.judge.processes import BaselineProcess, Contestant, Ended, OpponentProcess, Referee, Rival, Side
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
 from harness.records.base import Cause, Stage
@@ -142,17 +142,7 @@ def verify(candidate: Candidate) -> Candidate:
     """Random, exact, refreshed and corner trials on the device, compared by the referee."""
     candidate.stage = Stage.VERIFY
     assert candidate.contestant is not None, "verify before build"
-    referee = candidate.referees.seat(candidate.iteration.problem)
-    if candidate.baseline is None:
-        _start_baseline(candidate)
-    assert candidate.baseline is not None
-    for each in (candidate.contestant, candidate.baseline):
-        each.resume()
-    try:
-        for side in random.sample((candidate.contestant, candidate.baseline), 2):
-            side.introduce(referee, candidate.settings.launch_deadline_s)
-    except Ended as ended:
-        raise Rejection(Cause.REFEREE, ended.reason) from None
+    referee = meet(candidate)
     answer = ask(candidate, referee, Verify(library=candidate.iteration.number == 0), Verified)
     candidate.verification = answer.trials
     judge_trials(answer.trials)
@@ -160,6 +150,22 @@ def verify(candidate: Candidate) -> Candidate:
         if isinstance(side, Rival) or side is candidate.contestant:
             side.end_children()  # from here on it can start no others
     return candidate
+
+
+def meet(candidate: Candidate) -> Referee:
+    """Start the baseline, and introduce both sides to the referee."""
+    referee = candidate.referees.seat(candidate.iteration.problem)
+    if candidate.baseline is None:
+        _start_baseline(candidate)
+    assert candidate.contestant is not None and candidate.baseline is not None, "meet before build"
+    for each in (candidate.contestant, candidate.baseline):
+        each.resume()
+    try:
+        for side in random.sample((candidate.contestant, candidate.baseline), 2):
+            side.introduce(referee, candidate.settings.launch_deadline_s)
+    except Ended as ended:
+        raise Rejection(Cause.REFEREE, ended.reason) from None
+    return referee
 
 
 def _start_baseline(candidate: Candidate) -> None:

@@ -431,9 +431,11 @@ class Rival(Contestant):
 class Referee(Worker):
     """The trusted process of one problem."""
 
+    body: Callable[..., object] = staticmethod(run_referee)
+
     def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
         self.problem = problem
-        super().__init__("referee", run_referee, (Brief(root, problem, gpu, measuring_core(gpu)),), UNLIMITED_BYTES)
+        super().__init__("referee", self.body, (Brief(root, problem, gpu, measuring_core(gpu)),), UNLIMITED_BYTES)
 
 
 def _choose_folder_of_sockets() -> str:

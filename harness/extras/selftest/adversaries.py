@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.catalog.device_kind import CPU_KIND, GPU_KIND, kind_of
 from harness.catalog.names import name_of
 from harness.catalog.tree import Tree
 from harness.errors import UsageError
+from harness.extras.selftest.believing import believed_ratio
 from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, SampleJudge, sample_judge
 from harness.judge import contract
 from harness.judge.candidate import Rejection, Settings
@@ -21,16 +23,23 @@ from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.machine.table import figure
 from harness.machine.table import table as as_table
+from harness.records.base import Cause
 from harness.records.results import Measurement
 from harness.records.sustained import SustainedMeasurement
 
 WORTHLESS: Final = "worthless"
 PASSED: Final = "passed"
+# The verdicts on samples that answer with blocks; others crash, hang, or cannot be built.
+GAINFUL: Final = (Cause.WRONG_RESULT, Cause.INPUT_CHANGED, Cause.FOREIGN_KERNEL, Cause.NOT_PINNED)
 SETTINGS: Final = Settings(budget_s=1.0, launch_deadline_s=4.0, build_deadline_s=60.0)
 
 
 class AdversaryFinding(msgspec.Struct, frozen=True):
-    """The outcome of one sample. ``contract`` is the complaint of the contract, which this judge does not ask."""
+    """The outcome of one sample. ``contract`` is the complaint of the contract, which this judge does not ask.
+
+    ``gain`` is the sample's ratio over the honest kernel's. Of a rejected sample it is the ratio that was rejected, or
+    that of a few blocks whose results nobody compares; None where it has no such blocks.
+    """
 
     name: str
     trick: int
@@ -43,6 +52,7 @@ class AdversaryFinding(msgspec.Struct, frozen=True):
     ratio_low: float | None
     ratio_high: float | None
     tree_changed: bool
+    gain: float | None = None
 
     @property
     def sound(self) -> bool:
@@ -89,9 +99,19 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
 
 
 def confront(
-    tree: Tree, gpu: Gpu, device: Device | None, shape: str, chosen: list[Sample], reporter: Reporter
+    tree: Tree,
+    gpu: Gpu,
+    device: Device | None,
+    shape: str,
+    chosen: list[Sample],
+    reporter: Reporter,
+    *,
+    gains: bool = True,
 ) -> Iterator[AdversaryFinding]:
-    """Judge each sample in a scratch tree as if it had passed the contract; records nothing."""
+    """Judge each sample in a scratch tree as if it had passed the contract; records nothing.
+
+    Without ``gains`` no sample is measured again to see what it would have gained.
+    """
     with sample_judge(tree, gpu, device, shape, SETTINGS) as judge:
         control = judge.folder / "iter001_honest.py"
         control.write_text("from kernels.honest import program as build\n")
@@ -104,6 +124,10 @@ def confront(
             path = judge.folder / f"{name_of(0 if library else number, sample.path.stem)}.py"
             shutil.copy(sample.path, path)
             finding = _confront(sample, judge, path, fair)
+            ratio = finding.gain
+            if ratio is None and gains and finding.verdict in GAINFUL:
+                ratio = believed_ratio(judge, path)
+            finding = replace(finding, gain=None if ratio is None else round(ratio / honest.ratio, 4))
             if not library:  # all other samples name the library's call as their parent
                 path.unlink()
             reporter.finished(line(finding))
@@ -113,6 +137,7 @@ def confront(
 def line(finding: AdversaryFinding) -> str:
     """The finding in one line."""
     how = "" if finding.ratio is None else f", ratio {finding.ratio:.4f}"
+    how += "" if finding.ratio or finding.gain is None else f", believed {finding.gain:.2f}x as fast as the honest one"
     mark = "sound" if finding.sound else "UNSOUND"
     return f"{mark}  {finding.name}: {finding.verdict}{how}{': ' if finding.reason else ''}{finding.reason}"
 
@@ -126,6 +151,7 @@ def table(findings: list[AdversaryFinding]) -> str:
             "sample": lambda each: each.name,
             "verdict": lambda each: each.verdict,
             "true ratio": lambda each: figure(each.ratio, ".4f"),
+            "gain": lambda each: figure(each.gain, ".2f"),
             "contract": lambda each: "refused" if each.contract else "",
             "reason given": lambda each: each.reason,
             "": lambda each: "" if each.sound else f"UNSOUND: must be {' or '.join(each.expected)}",
@@ -140,9 +166,11 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> Ad
     except contract.Breach as breach:
         refused = str(breach)
     before = _fingerprint(judge.tree.root)
-    outcome: Measurement | SustainedMeasurement | Rejection = judge.judge(path)
+    outcome: Measurement | SustainedMeasurement | Rejection
+    outcome, ratio = judge.confront(path)
     if isinstance(outcome, Measurement) and sample.regime == "sustained":
         outcome = judge.sustained(path, outcome)
+        ratio = outcome.ratio if isinstance(outcome, SustainedMeasurement) else None
     if not isinstance(outcome, Rejection):
         verdict = PASSED if sample.trick == 0 else WORTHLESS if outcome.ratio <= fair else "believed"
         reason = ""
@@ -158,6 +186,7 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> Ad
         contract=refused,
         **{name: getattr(outcome, name, None) for name in ("ratio", "ratio_low", "ratio_high")},
         tree_changed=_fingerprint(judge.tree.root) != before,
+        gain=ratio,
     )
 
 

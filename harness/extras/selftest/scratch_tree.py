@@ -44,14 +44,20 @@ class SampleJudge:
 
     def judge(self, path: Path) -> Measurement | Rejection:
         """Judge a source as if it had passed the contract."""
+        return self.confront(path)[0]
+
+    def confront(self, path: Path) -> tuple[Measurement | Rejection, float | None]:
+        """The same, and the measured ratio, which a rejection may come after."""
+        candidate = self.enter(path)
         try:
-            return measured(self._enter(path))
+            found = measured(candidate)
         except Rejection as rejection:
-            return rejection
+            return rejection, candidate.measurement.ratio if candidate.measurement else None
+        return found, found.ratio
 
     def sustained(self, path: Path, paired: Measurement) -> SustainedMeasurement | Rejection:
         """Judge a source that passed in the sustained regime, in phases short enough for a self-test."""
-        candidate = self._enter(path)
+        candidate = self.enter(path)
         try:
             return sustain(verify(build(candidate)), paired, SHORT_PHASES)
         except Rejection as rejection:
@@ -59,9 +65,9 @@ class SampleJudge:
         finally:
             candidate.leave()
 
-    def _enter(self, path: Path) -> Candidate:
-        iteration = self.tree.parse(path)
-        return Candidate.enter(iteration, self.tree.root, self.gpu, self.device, self.settings, self.referees)
+    def enter(self, path: Path, referees: Referees | None = None) -> Candidate:
+        judges = referees or self.referees
+        return Candidate.enter(self.tree.parse(path), self.tree.root, self.gpu, self.device, self.settings, judges)
 
     def measure(self, path: Path) -> Measurement:
         """Measure an honest source; raises InfrastructureError where the judge rejects it."""

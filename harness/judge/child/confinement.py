@@ -31,7 +31,8 @@ _SCOPES: Final = 0b11  # abstract sockets and signals stay within the process an
 TRUNCATION_REFUSED, SIGNALS_SCOPED = 3, 6
 
 # Calls that escape the process group, the core, the stop or the referee's clock, reach another process, or change its
-# priority: their (x86_64, aarch64) numbers. A timer or a message queue can send the SIGCONT that undoes a stop.
+# priority: their (x86_64, aarch64) numbers. A timer or a message queue can send the SIGCONT that undoes a stop. A key
+# stays in the keyring of all processes of the run.
 _ESCAPES: Final = {
     "setsid": (112, 157),
     "setpgid": (109, 154),
@@ -51,12 +52,15 @@ _ESCAPES: Final = {
     "userfaultfd": (323, 282),
     "perf_event_open": (298, 241),
     "bpf": (321, 280),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
 }
 # Calls that are refused by one argument, with its position and the refused values: F_SETSIG chooses the signal of
-# asynchronous I/O and of leases, PR_SET_PDEATHSIG the signal at a parent's death. AF_INET, AF_INET6 and AF_VSOCK send
-# datagrams without a connect.
+# asynchronous I/O, PR_SET_PDEATHSIG that at a parent's death. F_SETLEASE and F_NOTIFY ask for one about a file, and a
+# lease makes others wait. AF_INET, AF_INET6 and AF_VSOCK send datagrams without a connect.
 _REFUSED_BY_ARGUMENT: Final = {
-    "fcntl": ((72, 25), 1, (10,)),
+    "fcntl": ((72, 25), 1, (10, 1024, 1026)),
     "prctl": ((157, 167), 0, (1,)),
     "socket": ((41, 198), 0, (2, 10, 40)),
 }

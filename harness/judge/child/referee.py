@@ -14,7 +14,7 @@ from typing import Final
 import torch
 
 from harness.errors import described
-from harness.judge.child import trials
+from harness.judge.child import chain, trials
 from harness.judge.child.arena import Arena, arena_bytes, create_arena, place, set_bytes
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
@@ -128,6 +128,10 @@ class _Bench:
             found.append(trial)
             if complaint(trial) is not None:
                 return Verified(tuple(found))
+        for trial in self._chained(side):
+            found.append(trial)
+            if complaint(trial) is not None:
+                return Verified(tuple(found))
         if not order.library:
             inspected = side.inspect()
             wrong = complaint_of_launches(inspected, cpu=self.gpu.is_cpu)
@@ -170,6 +174,25 @@ class _Bench:
             if not contents.guards_held():
                 raise Out(Cause.WRONG_RESULT, f"{name} trial: a launch wrote outside its outputs")
             yield from self._compare(name, contents.look(1, 1, inputs), corners)
+
+    def _chained(self, side: ServedSide) -> Iterator[Trial]:
+        """Launch in a chain, by the clock of the blocks too; none where the operator or the arena does not allow it."""
+        position = chain.link(self.problem)
+        if position is None or self.capacity < chain.SETS - 1:
+            return
+        contents = self._place(chain.SETS)
+        for timer in sorted({self.gpu.plain_timer, self.timer}):
+            side.prepare(chain.linked(contents.placement, position), timer)
+            contents.refresh()
+            _, first, second = (contents.keep_inputs(index) for index in range(chain.SETS))
+            self._synchronize()
+            side.run()
+            if not contents.guards_held():
+                raise Out(Cause.WRONG_RESULT, "chained trial: a launch wrote outside its output")
+            written, read = contents.sets[1][-1].clone(), contents.sets[1][position].clone()
+            yield trials.compare("overwritten", self.problem, written, trials.reference(self.problem, first))
+            second[position] = written
+            yield from chain.compare(self.problem, second, read)
 
     def _compare(self, name: str, look: Look, corners: torch.Tensor | None = None) -> list[Trial]:
         """Compare the outputs of one launch with the reference of the inputs that the referee kept."""

@@ -22,7 +22,7 @@ ON_A_GPU_ONLY = {8}  # a CPU has no streams
 @pytest.fixture(scope="module")
 def findings() -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "selftest", "--adversaries", "--gpu", "cpu", "--json"],
+        [sys.executable, "-m", "harness", "selftest", "--adversaries", "--gpu", "cpu", "--no-gains", "--json"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -59,7 +59,7 @@ def test_what_was_found_is_shown_when_it_is_stopped(capsys: pytest.CaptureFixtur
     outcome = ("hangs", 29, "an idea", ("timeout",), "timeout", "why", None, None, None, None)
     found = AdversaryFinding(*outcome, tree_changed=False)
 
-    def confront(*_: Any) -> Iterator[AdversaryFinding]:
+    def confront(*_: Any, **__: Any) -> Iterator[AdversaryFinding]:
         yield found
         raise KeyboardInterrupt
 
