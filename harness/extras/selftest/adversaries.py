@@ -38,7 +38,7 @@ class AdversaryFinding(msgspec.Struct, frozen=True):
     """The outcome of one sample. ``contract`` is the complaint of the contract, which this judge does not ask.
 
     ``gain`` is the sample's ratio over the honest kernel's. Of a rejected sample it is the ratio that was rejected, or
-    that of a few blocks whose results nobody compares; None where it has no such blocks.
+    that of a few blocks with results that are not compared; None where it has no such blocks.
     """
 
     name: str
