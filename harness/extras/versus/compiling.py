@@ -55,7 +55,7 @@ class VersusBuild(msgspec.Struct, frozen=True):
     """What an environment made of an iteration; ``error`` is the first line of why it made nothing.
 
     ``code_sha256`` is of the machine code with its constants, without names of files and lines. The kernel with the
-    most instructions is first. A call of the library compiles nothing and has no source.
+    most instructions is first.
     """
 
     seconds: float = 0.0

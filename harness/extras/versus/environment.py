@@ -39,6 +39,7 @@ ANSWER_S: Final = 60.0
 QUIET: Final = Quiet()
 FFI: Final = "apache-tvm-ffi"
 FFI_TRIALS: Final = 6
+COMPUTING: Final = ("tilelang", "torch", FFI, "torch-c-dlpack-ext", "triton", "z3-solver", "ml-dtypes", "numpy")
 OLDEST_PYTHON: Final = Version("3.11")  # what the notebook's iterations are written in
 _LAYER: Final = "tilebench-base.pth"
 _STAMP: Final = "complete.json"
@@ -68,7 +69,7 @@ class PythonEnvironment:
 
     ``name`` is what the user called it. ``versions`` has every distribution by its canonical name; ``moved`` has those
     that differ from the running environment, ``(there, here)``, with None for what one of them lacks. ``sha256``
-    changes with the interpreter, with any version, and with any file of TileLang.
+    changes with the interpreter, with the versions of what compiles and computes, and with any file of TileLang.
     """
 
     name: str
@@ -192,8 +193,8 @@ def _layer(tree: Tree, wanted: list[str], reporter: Reporter) -> Path:
 
 
 def _key(wanted: list[str]) -> str:
-    """Hash of the running environment and of all that is laid over it."""
-    here = sorted(f"{each.name}=={each.version}" for each in _here())
+    """Hash of what computes in the running environment, and of all that is laid over it."""
+    here = _computing({str(canonicalize_name(each.name)): each.version for each in _here()})
     wheels = [hashlib.sha256(Path(each).read_bytes()).hexdigest() for each in wanted if each.endswith(".whl")]
     return hashlib.sha256(repr((sys.version, sys.prefix, here, wanted, wheels)).encode()).hexdigest()
 
@@ -284,8 +285,13 @@ def _probed(named: str, python: Path) -> PythonEnvironment:
     here = {str(canonicalize_name(each.name)): each.version for each in reversed(_here())}
     names = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
     moved = {name: (there.get(name), here.get(name)) for name in names}
-    key = repr((str(python), version, sorted(there.items()), files))
+    key = repr((str(python), version, _computing(there), files))
     return PythonEnvironment(named, python, version, there, moved, hashlib.sha256(key.encode()).hexdigest())
+
+
+def _computing(versions: dict[str, str]) -> list[tuple[str, str]]:
+    """Those versions on which a kernel or its time depends: a new tool for lint does not build all anew."""
+    return sorted(each for each in versions.items() if each[0] in COMPUTING or each[0].startswith("nvidia-"))
 
 
 def _here() -> list[metadata.Distribution]:

@@ -134,7 +134,7 @@ def _row(
         verdict = BuildChange.VARIES
     notes = list(_notes(one, other)) if verdict is BuildChange.DIFFERENT else []
     for name, side in (("old", one), ("new", other)):
-        notes += [f"{name}: {printable(side.error)}"] if side.error else []
+        notes += [f"{name}: {printable(side.error, 200)}"] if side.error else []
     for name, samples in (("old", before), ("new", after)):
         if len({each.code_sha256 for each in samples}) > 1:
             notes.append(f"two builds by the {name} environment differ")

@@ -87,7 +87,7 @@ def _serve(order: dict[str, Any]) -> None:
 
 def complaint(error: BaseException) -> str:
     """The first line of an error; of a failed compiler, its first complaint."""
-    said = compiler_complaint(HeardCompiler.said) if isinstance(error, RuntimeError) else None
+    said = compiler_complaint(f"{HeardCompiler.said}\n{error}") if isinstance(error, RuntimeError) else None
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return said or f"{type(error).__name__}: {lines[0] if lines else ''}"[:400]
 
@@ -121,10 +121,10 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
         if made and "cubin" not in made[-1]:  # TileLang has made another error of it
             return made[-1]
         raise
-    if kernel is None:
-        return {"source": ""}
     if not made:
-        raise RuntimeError("TileLang compiled no CUDA for what build() returned")
+        raise RuntimeError(
+            "build() gives no kernel that nvcc has compiled: it compiles when it is called, or calls torch"
+        )
     device = getattr(getattr(kernel, "artifact", None), "device_mod", None)
     functions = device.functions.values() if device is not None else ()
     return {**made[-1], "shared": dict(filter(None, map(_shared, functions)))}
@@ -150,7 +150,7 @@ def _function(path: str) -> Any:
 
 
 def _compiled(tilelang: Any, tvm: Any, build: Any, shape_key: str, target: Any) -> Any:
-    """The compiled kernel, or None where ``build`` gives a call of the library."""
+    """The compiled kernel, or None where ``build`` gives any other function."""
     problem = parse_shape_key(shape_key)
     built = build(problem)
     if type(built).__name__ == "JITImpl":

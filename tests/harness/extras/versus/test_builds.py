@@ -1,0 +1,60 @@
+"""versus on real CUDA kernels, without a GPU: the same TileLang in two environments, and what is kept of it."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from harness.evidence import toolchain
+from tests.harness.checkout import SAMPLES, Checkout, one_line
+from tests.harness.envelopes import answer
+from tests.harness.extras.versus.index import wheel
+
+SHAPE = "matmul_bf16fp32_1024x1024x1024"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        toolchain.find().nvcc is None, reason="there is no nvcc on this machine; make build installs it"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """Two samples, in a tree beside a wheel that makes another environment."""
+    made = Checkout.create(tmp_path_factory.mktemp("versus") / "checkout")
+    made.write("iter000_torch_matmul", (SAMPLES / "good/torch_matmul.py").read_text(), SHAPE, gpu="h200")
+    for number, name in enumerate(("stock", "no_warp_partition"), start=1):
+        made.write(f"iter{number:03d}_{name}", (SAMPLES / f"cuda/{name}.py").read_text(), SHAPE, gpu="h200")
+    yield made
+    made.end()
+
+
+def versus(checkout: Checkout, *words: str) -> subprocess.CompletedProcess[str]:
+    old = checkout.root / "tabulate-0.0.1-py3-none-any.whl"
+    if not old.exists():
+        wheel(checkout.root, "0.0.1")
+    return checkout.run("versus", "--old", str(old), "--build-only", "--gpu", "h200", *words)
+
+
+def test_the_same_tilelang_gives_the_same_code_and_is_built_once(checkout: Checkout) -> None:
+    first = answer(versus(checkout, "--all", "--json").stdout)
+    verdicts = {row["iteration"]: row["verdict"] for row in first["rows"]}
+    assert verdicts == {"iter001_stock": "same", "iter002_no_warp_partition": "fails"}
+    same, fails = first["rows"]
+    assert same["old"]["code_sha256"] == same["new"]["code_sha256"] is not None
+    (kernel,) = same["new"]["kernels"]
+    assert kernel["registers"] > 32
+    assert kernel["shared_bytes"] > 1024
+    assert any("M must be divisible by 16, but got 24" in note for note in fails["notes"])
+    assert first["built"] == 6  # a failure is built twice
+    again = answer(versus(checkout, "--all", "--json").stdout)
+    assert again["built"] == 0
+    assert again["rows"] == first["rows"]
+
+
+def test_a_cpu_has_no_code_to_compare(checkout: Checkout) -> None:
+    done = checkout.run("versus", "--old", ".", "--build-only", "--gpu", "cpu")
+    assert done.returncode == 2
+    assert "compares code for GPUs" in one_line(done.stderr)
