@@ -29,7 +29,7 @@ from harness.judge import contract
 from harness.judge.facts import ptxas
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
-from harness.machine import cores
+from harness.machine import cores, repository
 from harness.machine.files import put, scratch
 from harness.machine.progress import Reporter
 from harness.runs.run_ahead import run_ahead
@@ -197,12 +197,12 @@ class BuildLane:
         """Send an order and wait for its number; empty where the child ended."""
         if self.child is None:
             self.child = subprocess.Popen(
-                [self.environment.python, "-m", worker.__name__],
+                [self.environment.python, "-m", worker.__name__, str(self.compiler.tree.root)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                cwd=self.compiler.tree.root,
+                cwd=repository.code(self.compiler.tree.root),
                 env={**self.environment.variables(self.compiler.tree), "TILELANG_PRINT_ON_COMPILATION": "0"},
             )
         assert self.child.stdin is not None and self.child.stdout is not None

@@ -93,7 +93,7 @@ class PythonEnvironment:
         return self.versions.get("torch", "")
 
     def variables(self, tree: Tree) -> dict[str, str]:
-        """The environment variables of a child that runs here: the tree's code, and a cache of TileLang's own."""
+        """The environment variables of a child that runs here: the harness's code, and a cache of TileLang's own."""
         return {**os.environ, "PYTHONPATH": str(tree.root), "TILELANG_CACHE_DIR": str(self.caches(tree))}
 
     def caches(self, tree: Tree) -> Path:

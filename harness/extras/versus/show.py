@@ -7,9 +7,10 @@ from typing import Final
 
 from harness.extras.versus.environment import PythonEnvironment
 from harness.extras.versus.rows import FIGURES, BuildChange, VersusRow
-from harness.machine.table import footnotes, paragraph, table
+from harness.machine.table import paragraph, table
 
 GITHUB_DIFF_CHARACTERS: Final = 50_000  # a comment takes 65,536
+NumberedRow = tuple[int, VersusRow]
 STEADY: Final = (BuildChange.SAME, BuildChange.VARIES)  # no row is shown for these
 
 
@@ -18,8 +19,9 @@ def text(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvironme
     changed = [row for row in rows if row.verdict not in STEADY]
     parts = [paragraph(each) for each in headline(rows, old, new, arch)]
     if changed:
-        named = table(changed, columns(), right=[*FIGURES], cut={"problem": 20, "iteration": 14})
-        parts += ["", named, "", footnotes((row.iteration, row.notes) for row in changed)]
+        numbered = list(enumerate(changed, start=1))
+        named = table(numbered, columns(), right=["#", *FIGURES], cut={"problem": 20, "iteration": 14})
+        parts += ["", named, "", *notes(numbered)]
     parts += [f"\n{row.problem} {row.iteration}\n{row.diff}" for row in changed if row.diff]
     return "\n".join(parts)
 
@@ -30,16 +32,16 @@ def markdown(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvir
     first, *more = headline(rows, old, new, arch)
     parts = [f"**{first}**", "", *more]
     if changed:
-        parts += ["", table(changed, columns(), "github", right=[*FIGURES])]
+        parts += ["", table(enumerate(changed, start=1), columns(), "github", right=["#", *FIGURES])]
     left = GITHUB_DIFF_CHARACTERS
     for row in changed:
         shown = (row.diff or "")[: max(0, left)]
         left -= len(shown)
         cut = "\n(the rest is cut)" if len(shown) < len(row.diff or "") else ""
         fence = f"\n```diff\n{shown}{cut}\n```\n" if row.diff else ""
-        notes = "".join(f"\n- {note}" for note in row.notes)
+        told = "".join(f"\n- {note}" for note in row.notes)
         name = f"<summary>{row.problem} {row.iteration}: {row.verdict}</summary>"
-        parts += ["", f"<details>{name}\n{notes}\n{fence}\n</details>"]
+        parts += ["", f"<details>{name}\n{told}\n{fence}\n</details>"]
     return "\n".join(parts)
 
 
@@ -65,17 +67,38 @@ def moved(old: PythonEnvironment, new: PythonEnvironment) -> list[str]:
     return [f"Also different: {shown}."] if words else []
 
 
-def columns() -> dict[str, Callable[[VersusRow], object]]:
+def notes(rows: Sequence[NumberedRow]) -> list[str]:
+    """Each note once, after the numbers of its rows."""
+    found: dict[str, list[int]] = {}
+    for number, row in rows:
+        for note in row.notes:
+            found.setdefault(note, []).append(number)
+    return [paragraph(f"{_ranges(numbers)}: {note}", "  ") for note, numbers in found.items()]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """``1-3, 5`` for 1, 2, 3, 5."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def columns() -> dict[str, Callable[[NumberedRow], object]]:
     """A figure that changed is shown as ``old>new``."""
     figures = {title: partial(_figure, name=name) for title, name in FIGURES.items()}
     return {
-        "problem": lambda row: row.problem,
-        "iteration": lambda row: row.iteration,
-        "code": lambda row: row.verdict,
+        "#": lambda numbered: numbered[0],
+        "problem": lambda numbered: numbered[1].problem,
+        "iteration": lambda numbered: numbered[1].iteration,
+        "code": lambda numbered: numbered[1].verdict,
         **figures,
     }
 
 
-def _figure(row: VersusRow, name: str) -> str:
-    before, after = ("" if each is None else str(each) for each in row.figures(name))
+def _figure(numbered: NumberedRow, name: str) -> str:
+    before, after = ("" if each is None else str(each) for each in numbered[1].figures(name))
     return before if before == after else f"{before or '-'}>{after or '-'}"

@@ -1,8 +1,8 @@
 """The contestant's side of a build: imports iterations and compiles them for a GPU that need not be here.
 
-Runs under either interpreter as ``python -m harness.extras.versus.worker``, so it needs nothing but TileLang, of any
-release from 0.1.8 on. Each line on stdin is an order in JSON, and is built in a forked child. Its answer is a file; the
-order's number on stdout says that the child has ended.
+Runs under either interpreter as ``python -m harness.extras.versus.worker REPOSITORY``. It needs nothing but TileLang,
+of any release from 0.1.8 on. Each line on stdin is an order in JSON, and is built in a forked child. Its answer is a
+file; the order's number on stdout says that the child has ended.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from typing import Any
 from harness.errors import compiler_complaint
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.facts.program import Program
+from harness.operators import adopt
 
 
 class KnownSource(BaseException):
@@ -41,6 +42,7 @@ def main() -> None:
     import tilelang
     from tilelang.contrib import nvcc
 
+    adopt(Path(sys.argv[1]))
     tilelang.disable_cache()
     nvcc.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": HeardCompiler})
     answers = os.fdopen(os.dup(1), "w")

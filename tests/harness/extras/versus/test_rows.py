@@ -139,7 +139,14 @@ def test_the_table_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, lines)) <= 80
     assert "168>160" in told
     assert "1 same, 1 different, 1 broken" in told.replace("\n", " ")
+    assert "2: new: AttributeError: module" in told
     assert "apache-tvm-ffi 9.0.1.14 > 9.0.1.15" in told
+
+
+def test_a_note_of_many_rows_is_told_once() -> None:
+    broken, other = changed(build("a"), BROKEN), changed(build("a"), build("b", tensor=1))
+    told = show.notes(list(enumerate([broken, broken, broken, other, broken], start=1)))
+    assert [line.partition(":")[0] for line in told] == ["1-3, 5", "4"]
 
 
 def test_markdown_folds_the_diff() -> None:
