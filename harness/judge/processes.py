@@ -302,7 +302,7 @@ class SideProcess(Worker):
                 raise Ended(
                     Cause.LOAD,
                     f"the {self.role} speaks version {confined.version} of the messages, and this tilebench {VERSION}; "
-                    "run the same tilebench on both sides",
+                    "run one version of tilebench, on both sides",
                 )
             self._working_pid, self.confinement = confined.pid, confined.level
 
