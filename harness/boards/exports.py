@@ -23,7 +23,6 @@ from harness.records.results import Record, worst_error
 FORMATS: Final = ("csv", "json", "parquet")
 
 _Value = str | int | float | bool | None
-_DIMS: Final = tuple(dict.fromkeys(name for operator in OPERATORS.values() for name in operator.dims))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,12 @@ def _plain(value: Any) -> _Value:
     if isinstance(value, tuple):
         return ", ".join(value)
     return value if value is None or isinstance(value, int | float) else str(value)
+
+
+def _dimensions() -> dict[str, tuple[type, str, _Read]]:
+    """A column for each dimension of the operators that are known now."""
+    names = dict.fromkeys(name for operator in OPERATORS.values() for name in operator.dims)
+    return {f"dim_{name}": (int, f"the problem's dimension {name}, if it has one", _dimension(name)) for name in names}
 
 
 # Column -> (type, what it holds, how it is read); docs/reference/export.md is this table.
@@ -131,7 +136,7 @@ COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
     "operator": (str, "the problem's operator", _of_problem("operator")),
     "input_dtype": (str, "dtype of the inputs", _of_problem("input")),
     "output_dtype": (str, "dtype of the output", _of_problem("output")),
-    **{f"dim_{name}": (int, f"the problem's dimension {name}, if it has one", _dimension(name)) for name in _DIMS},
+    **_dimensions(),
     "flops": (int, "floating-point operations of one launch", _of_problem("flops")),
     "bytes": (int, "each input once and the output once", _of_problem("bytes")),
     "board": (int, "0: on the problem's newest board, 1: the one before; empty: on none", lambda each: each.board),
@@ -169,6 +174,11 @@ COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
 }
 
 
+def columns() -> dict[str, tuple[type, str, _Read]]:
+    """COLUMNS, and after them the dimensions that only a repository's own operators have."""
+    return COLUMNS | {name: column for name, column in _dimensions().items() if name not in COLUMNS}
+
+
 def rows(records: Iterable[Record], boards: Iterable[Board] = ()) -> list[dict[str, _Value]]:
     """One row per record, in their order, each with its place on the boards of its GPU."""
     number = Counter[str]()
@@ -177,7 +187,8 @@ def rows(records: Iterable[Record], boards: Iterable[Board] = ()) -> list[dict[s
         shown |= {row.record: (row, number[board.problem]) for row in (*board.rows, *board.opponents)}
         number[board.problem] += 1
     exported = (_Exported(each, parse_shape_key(each.shape_key), *shown.get(each.id, (None, None))) for each in records)
-    return [{name: read(each) for name, (_, _, read) in COLUMNS.items()} for each in exported]
+    given = columns()
+    return [{name: read(each) for name, (_, _, read) in given.items()} for each in exported]
 
 
 def chosen(named: str | None, output: Path | None) -> str:
@@ -214,7 +225,7 @@ def dictionary() -> str:
 
 def _csv(table: list[dict[str, _Value]]) -> bytes:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS)
+    writer = csv.DictWriter(text, columns())
     writer.writeheader()
     writer.writerows(table)
     return text.getvalue().encode()
@@ -232,7 +243,7 @@ def _parquet(table: list[dict[str, _Value]]) -> bytes:
         raise UsageError(f"Parquet needs pyarrow: {pip_install_here('parquet')}") from None
     types: dict[type, Any] = {str: pyarrow.string(), int: pyarrow.int64(), bool: pyarrow.bool_()}
     types[float] = pyarrow.float64()
-    schema = pyarrow.schema([(name, types[kind]) for name, (kind, _, _) in COLUMNS.items()])
+    schema = pyarrow.schema([(name, types[kind]) for name, (kind, _, _) in columns().items()])
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(table, schema=schema), buffer)
     return buffer.getvalue()

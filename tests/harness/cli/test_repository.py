@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from harness.boards import exports
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.app import app, carry_out
@@ -16,6 +18,7 @@ from harness.judge.facts.problem import parse_shape_key
 from harness.operators import OPERATORS, adopt
 from tests.harness.checkout import ROOT
 from tests.harness.envelopes import envelope
+from tests.harness.examples import record
 
 CPU = gpus.find("cpu")
 SHAPE = "mirror_f32fp32_16x32"
@@ -91,6 +94,17 @@ def test_verbs_know_its_operators_baselines_and_families(root: Path, run: Run) -
     assert first["status"] == "passed"
     assert "the docstring is still that of `new`" in second["reason"]
     assert len(run("leaderboard", "--gpu", "cpu")) == 2
+
+
+def test_an_export_has_its_own_dimensions(root: Path) -> None:
+    (root / "operators" / "mirror.py").write_text(
+        "from harness.operators.elementwise import elementwise\n\n"
+        'OPERATOR = elementwise("mirror", ("ROWS", "N"), inputs={"x": "ROWS, N"}, reference=None, signed_sum=None)\n'
+    )
+    Tree.opened(root)
+    (row,) = exports.rows([msgspec.structs.replace(record(), shape_key=SHAPE)])
+    assert (row["dim_ROWS"], row["dim_N"], row["dim_M"]) == (16, 32, None)
+    assert "dim_ROWS" not in exports.COLUMNS
 
 
 def test_another_repository_has_other_operators(root: Path) -> None:
