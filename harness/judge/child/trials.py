@@ -7,6 +7,7 @@ from typing import Final
 import torch
 from msgspec.structs import replace
 
+from harness.judge.facts.dtypes import FLOATS
 from harness.judge.facts.problem import Problem
 from harness.judge.limits import complaint, limits
 from harness.operators import OPERATORS
@@ -93,8 +94,7 @@ def fill_corners(problem: Problem, inputs: list[torch.Tensor], dice: torch.Gener
     None for an operator without such rows of floats.
     """
     operator = OPERATORS[problem.operator]
-    named = enumerate(operator.inputs)
-    positions = [each for each, name in named if name in operator.rows and inputs[each].is_floating_point()]
+    positions = [each for each in problem.row_inputs if inputs[each].is_floating_point()]
     if not positions:
         return None
     first = inputs[positions[0]]
@@ -129,11 +129,12 @@ def references(problem: Problem, inputs: Sequence[torch.Tensor]) -> list[torch.T
     found = [made] if isinstance(made, torch.Tensor) else list(made)
     shapes = [tuple(each.shape) for each in found]
     wanted = [shape for shape, _ in problem.outputs]
-    if problem.rows is not None and inputs:
-        wanted = [(shapes[0][0] if shapes[0] else 0, *shape[1:]) for shape in wanted]
+    if problem.rows is not None:
+        wanted = [(len(inputs[problem.row_inputs[0]]), *shape[1:]) for shape in wanted]
     if shapes != wanted:
         raise ValueError(f"operator {problem.operator}: its reference returns {shapes}, and its outputs are {wanted}")
-    return found
+    pairs = zip(found, problem.outputs, strict=True)
+    return [each.to(wide) if dtype in FLOATS else each for each, (_, dtype) in pairs]
 
 
 def judged(
@@ -276,11 +277,12 @@ def deviation(
     """
     if problem.has_sketch:
         return sketch(problem, inputs, outputs[0], dice)
-    operator, seen = OPERATORS[problem.operator], list(outputs)
+    seen = list(outputs)
     if problem.rows is not None:
         picked = torch.randint(problem.rows, (SKETCHED_ROWS,), device=dice.device, generator=dice)
-        named = zip(operator.inputs, inputs, strict=True)
-        inputs = [_rows(each, picked) if name in operator.rows else each for name, each in named]
+        inputs = [
+            _rows(each, picked) if position in problem.row_inputs else each for position, each in enumerate(inputs)
+        ]
         seen = [_rows(each, picked) for each in outputs]
     expected = _expected(problem, inputs, seen)
     shares = [_share(problem, *each) for each in enumerate(zip(seen, expected, strict=True))]

@@ -157,6 +157,11 @@ class Problem:
         return None if axis is None else int(self._value(axis))
 
     @property
+    def row_inputs(self) -> tuple[int, ...]:
+        """The positions of the inputs with these rows."""
+        return tuple(position for position, name in enumerate(self._operator.inputs) if name in self._operator.rows)
+
+    @property
     def checks(self) -> str:
         """What judges a launch beside the reference of random inputs, and how the launches of a block are judged."""
         exact = "exact trial, " if self._operator.fill_exact is not None else ""

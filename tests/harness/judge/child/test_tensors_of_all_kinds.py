@@ -271,7 +271,21 @@ def test_a_right_first_output_does_not_cover_a_wrong_second_one(key: str) -> Non
     assert len(unwritten) == 1 and share is None
 
 
-def test_a_reference_that_returns_too_little_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OPERATORS, "mixed", replace(MADE[1], reference=lambda x, *_: x))
+@pytest.mark.parametrize(
+    "reference", [lambda x, *_: x, lambda x, *_: (x[:1], x[:1] > 0, x[:1, 0].long(), x[:1])], ids=["too few", "one row"]
+)
+def test_a_reference_that_returns_other_outputs_is_refused(
+    reference: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OPERATORS, "mixed", replace(MADE[1], reference=reference))
     with pytest.raises(ValueError, match="operator mixed: its reference returns"):
         _launch(MIXED, _honest_mixed)
+
+
+def test_a_float_is_compared_as_one_where_the_reference_returns_an_integer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        OPERATORS,
+        "mixed",
+        replace(MADE[1], reference=lambda *given: (_mixed(*given)[0].round().long(), *_mixed(*given)[1:])),
+    )
+    assert [each.split(",")[0] for each in _launch(MIXED, _honest_mixed)[0]] == ["y"]
