@@ -136,10 +136,11 @@ class OwnModules(MetaPathFinder):
     """Finds the adopted repository's modules, after Python has found none that is shipped."""
 
     def __init__(self) -> None:
-        """Begin with the repository of the working directory, for an iteration that is run as a script."""
+        """Begin with the repository of the program, which may be an iteration, or of the working directory."""
         self.root = SHIPPED
         with suppress(UsageError, OSError):
-            self.root = here()
+            above = Path(sys.argv[0]).resolve().parents if sys.argv else ()
+            self.root = next((folder for folder in above if (folder / SETTINGS).is_file()), None) or here()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,6 +1,7 @@
 """A repository of one's own: where it is found, and what it may not name."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,17 @@ def test_outside_one_the_checkout_serves_and_a_package_says_what_to_do(
     monkeypatch.setattr(repository, "SHIPPED", tmp_path / "site-packages")
     with pytest.raises(UsageError, match=f"{tmp_path} is in no repository with kernels; .*tilebench init"):
         repository.here()
+
+
+def test_an_iteration_that_is_run_as_a_script_finds_its_families(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tilebench.toml").touch()
+    (tmp_path / "kernels" / "rows").mkdir(parents=True)
+    (tmp_path / "kernels" / "rows" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "tuning/cpu/tilelang/srcs/shape/me/iter001_rows.py")])
+    found = repository.OwnModules().find_spec("kernels.rows", None)
+    assert found is not None and found.origin == str(tmp_path / "kernels" / "rows" / "__init__.py")
 
 
 @pytest.mark.parametrize(
