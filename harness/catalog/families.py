@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.errors import UsageError
+from harness.judge.facts.dtypes import TOKENS
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import FAMILIES
-from harness.judge.facts.problem import DTYPES, Problem
+from harness.judge.facts.problem import Problem
 from harness.machine.repository import described_at, folders
 
 __all__ = ["Draft", "Families", "Family", "Gpu", "Space", "imported"]
@@ -74,7 +75,7 @@ class Family:
         return f"{problem.input} in operator {problem.operator} on {_place(gpu)}; use {use}"
 
     def _inputs(self, operator: str) -> list[str]:
-        return [DTYPES[token] for token in self.operators.get(operator, ())]
+        return [TOKENS[token] for token in self.operators.get(operator, ())]
 
 
 @dataclass(frozen=True)

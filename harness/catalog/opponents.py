@@ -12,9 +12,10 @@ from typing import Final
 
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration
 from harness.errors import UsageError
+from harness.judge.facts.dtypes import TOKENS
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import BASELINES
-from harness.judge.facts.problem import DTYPES, Problem
+from harness.judge.facts.problem import Problem
 from harness.machine.repository import described_at, folders
 
 FOLDER: Final = f"{BASELINES}/opponents"
@@ -52,7 +53,7 @@ class Opponent:
     path: Path = field(default=Path(), compare=False)
 
     def serves(self, problem: Problem, gpu: Gpu) -> bool:
-        inputs = [DTYPES[token] for token in self.operators.get(problem.operator, ())]
+        inputs = [TOKENS[token] for token in self.operators.get(problem.operator, ())]
         return gpu.arch in self.architectures and problem.input in inputs and self.refuses(problem) is None
 
     @property

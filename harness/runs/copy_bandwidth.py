@@ -9,7 +9,7 @@ from typing import Final
 from harness.authoring import scaffold
 from harness.catalog.tree import Iteration, Tree
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.problem import DTYPE_BYTES, Problem
+from harness.judge.facts.problem import DTYPE_BYTES, DTYPES, OUTPUTS, Problem
 from harness.records.results import Record
 from harness.records.store import read
 from harness.records.throughput import bandwidth_gbs
@@ -19,9 +19,10 @@ ROW: Final = 1024  # elements
 
 
 def companion(problem: Problem) -> Problem:
-    """The copy of as many bytes, rounded to whole rows."""
-    rows = round(problem.bytes / (2 * ROW * DTYPE_BYTES[problem.input]))
-    return Problem(OPERATOR, problem.input, "float32", problem.input, (max(1, rows), ROW))
+    """The copy of as many bytes, rounded to whole rows; of bfloat16 where a key cannot name a copy of the inputs."""
+    dtype = problem.input if problem.input in map(DTYPES.get, OUTPUTS) else "bfloat16"
+    rows = round(problem.bytes / (2 * ROW * DTYPE_BYTES[dtype]))
+    return Problem(OPERATOR, dtype, "float32", dtype, (max(1, rows), ROW))
 
 
 def iterations(tree: Tree, gpu: Gpu, measured: Iterable[Iteration]) -> list[Iteration]:

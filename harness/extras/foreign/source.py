@@ -77,7 +77,7 @@ def examine(script: ParsedScript) -> Iterator[AuditFinding]:
 def _tolerances(script: ParsedScript) -> Iterator[AuditFinding]:
     limit = _LARGEST_TOLERANCE
     if script.promised:
-        limit = MAX_ABS_LIMIT[script.problem.output] if script.problem else max(MAX_ABS_LIMIT.values())
+        limit = MAX_ABS_LIMIT.get(script.problem.output, 0.0) if script.problem else max(MAX_ABS_LIMIT.values())
     for node, name in _bounds(script.module):
         value = _number(node)
         if value is not None and value > limit and (script.promised or name != "threshold"):

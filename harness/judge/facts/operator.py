@@ -54,7 +54,8 @@ class Operator:
     are not each tensor once. ``multiples`` names pairs of dimensions; the first is a multiple of the second.
     ``requires`` are conditions such as ``"K <= N"``. ``dtypes`` are the shape key's tokens for inputs.
 
-    ``rows`` names the inputs with a row for each row of the output, which follows from no other row of them.
+    ``rows`` names the inputs with a row for each row of the output, which follows from no other row of them, nor from
+    its place.
     ``corner_power`` of two is how much smaller and larger than random values such a row may be.
 
     ``reference(*inputs)`` takes torch tensors, floats in one wide dtype, and returns the outputs in order. Scalars and

@@ -53,10 +53,17 @@ def test_what_is_memory_bound(gpu: str, key: str, bound: bool) -> None:
     assert gpus.find(gpu).is_memory_bound(parse_shape_key(key)) == bound
 
 
-@pytest.mark.parametrize("key", [ADD, "linear_bf16fp32_64x8192x8192", "contiguous_f32fp32_320x320", "add_f32fp32_8"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(ADD, "linear_bf16fp32_64x8192x8192", "contiguous_f32fp32_320x320", "add_f32fp32_8"),
+        *("topk_f32fp32_64x1024x8", "linear_e4m3fp32bf16_64x8192x8192"),
+    ],
+)
 def test_the_companion_moves_as_many_bytes_to_a_row(key: str) -> None:
     problem = parse_shape_key(key)
     copied = copy_bandwidth.companion(problem)
+    assert parse_shape_key(copied.shape_key) == copied
     row_bytes = copied.bytes // copied.dims[0]
     assert abs(copied.bytes - problem.bytes) <= row_bytes
 
