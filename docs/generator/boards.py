@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from harness.boards import tables
-from harness.boards.leaderboard import Board, BoardRow, boards
+from harness.boards.board import Board, BoardRow
+from harness.boards.leaderboard import boards
 from harness.boards.rivals import rivalry
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.problem import parse_shape_key

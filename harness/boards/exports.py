@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.board import Board, BoardRow
 from harness.errors import InfrastructureError, UsageError, explained
 from harness.evidence.report import main_kernel
 from harness.judge.facts.problem import Problem, parse_shape_key

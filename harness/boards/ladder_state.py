@@ -8,7 +8,7 @@ import msgspec
 
 from harness.authoring import ideas
 from harness.boards import leaderboard
-from harness.boards.leaderboard import NOT_MEASURED, BoardRow
+from harness.boards.board import NOT_MEASURED, BoardRow
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import builds, contract
 from harness.records.base import Status

@@ -1,20 +1,20 @@
 """The leaderboard: the newest record of each iteration, ranked. It reads files and changes none."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from statistics import median
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
-from harness.catalog import gpus, names
+from harness.boards.board import DISCARD, KEEP, NOT_MEASURED, Board, BoardRow, by_sustained
+from harness.catalog import gpus
 from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import families_sha256, judge_sha256, reading, source_sha256
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.base import Cause, Environment, Regime, RowKind, Stage, Status
+from harness.records.base import Cause, Regime, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
 from harness.records.pairs import PairRecord
@@ -24,181 +24,12 @@ from harness.records.profiles import newest as newest_profile
 from harness.records.results import Measurement, Record, worst_error
 from harness.records.store import read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
-from harness.records.throughput import Throughput, bandwidth_gbs, throughput
+from harness.records.throughput import bandwidth_gbs, throughput
 from harness.runs import copy_bandwidth
 
-NOT_MEASURED: Final = "not measured"
-KEEP: Final = "KEEP"
-DISCARD: Final = "DISCARD"
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
 SustainedRecords = dict[tuple[str, str, str], list[SustainedRecord]]  # by problem, model and name, newest first
 _OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment")
-
-
-class BoardRow(msgspec.Struct, frozen=True):
-    """One iteration on the leaderboard; a figure is None if the iteration has none."""
-
-    gpu: str
-    problem: str
-    iteration: str
-    model: str
-    status: str
-    rank: int | None
-    time_ms: float | None
-    tflops: float | None
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
-    timer: str | None
-    rounds: int | None
-    max_abs_err: float | None
-    rel_err: float | None
-    stale: tuple[str, ...]
-    stable: bool | None
-    decision: str | None
-    bound: str | None
-    idea: str | None
-    config: str | None
-    parent: str | None
-    reason: str | None
-    registers: int | None
-    spill_bytes: int | None
-    warnings: tuple[str, ...] | None
-    source_sha256: str
-    record: str | None
-    environment: Environment | None
-    gbs: float | None = None
-    of_copy: float | None = None  # for a memory-bound problem, its bandwidth over that of a copy of as many bytes
-    behind: float | None = None  # the leader's ratio over its own, if a play-off decided between them
-    sustained_ratio: float | None = None  # alone at the power limit, where the chip reaches it
-    sustained_ratio_low: float | None = None
-    sustained_ratio_high: float | None = None
-    sustained_tflops: float | None = None
-    sustained_sm_mhz: float | None = None
-    sustained_power_w: float | None = None
-    joules_per_launch: float | None = None
-    pj_per_flop: float | None = None
-    of_ceiling: float | None = None  # sustained TFLOPS over what this chip's power limit allows with nothing to move
-    kind: RowKind = RowKind.ITERATION
-    vs_best: float | None = None  # the strongest opponent's time over its own, measured as a pair
-    vs_best_low: float | None = None
-    vs_best_high: float | None = None
-    best_opponent: str | None = None
-    sustained_vs_best: float | None = None  # the same at the power limit, where another opponent may be the strongest
-    sustained_vs_best_low: float | None = None
-    sustained_vs_best_high: float | None = None
-    sustained_best_opponent: str | None = None
-    families_sha256: str | None = None
-    sustained_record: str | None = None
-    sustained_rank: int | None = None  # among the rows with a figure at the power limit
-    sustained_behind: float | None = None  # like ``behind``, by a play-off at the power limit
-
-    @property
-    def is_baseline(self) -> bool:
-        return names.is_library(self.iteration)
-
-    @property
-    def kept_as(self) -> str:
-        """``leader`` of its board, a ``step`` of its ladder, ``opponent``, or nothing."""
-        if self.kind is RowKind.OPPONENT:
-            return self.kind
-        return "leader" if self.rank == 1 else "step" if self.decision == KEEP else ""
-
-    @property
-    def unstable(self) -> bool:
-        """Whether its interval did not become narrow. Never on a CPU: its board states a resolution instead."""
-        return self.stable is False and not gpus.find(self.gpu).is_cpu
-
-    @property
-    def half_width(self) -> float | None:
-        """Half of the 95% interval, relative to the ratio; None without a ratio."""
-        if not self.ratio or self.ratio_low is None or self.ratio_high is None:
-            return None
-        return (self.ratio_high - self.ratio_low) / 2 / self.ratio
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether it is certainly faster than the library. Iteration 0 never is: one interval in twenty misses 1."""
-        return not self.is_baseline and self.ratio_low is not None and self.ratio_low > 1
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """The rows of one problem with the same environment and timer, which may be ranked together.
-
-    ``opponents`` are never ranked among ``rows``; the strongest comes first.
-    """
-
-    gpu: str
-    problem: str
-    environment: Environment | None
-    timer: str | None
-    baseline: str
-    baseline_rate: Throughput | None
-    copy_gbs: float | None  # the copy bandwidth, if the problem is memory-bound
-    rows: tuple[BoardRow, ...]
-    opponents: tuple[BoardRow, ...] = ()
-
-    @property
-    def in_gbs(self) -> bool:
-        return gpus.find(self.gpu).is_memory_bound(parse_shape_key(self.problem))
-
-    @property
-    def leader(self) -> BoardRow | None:
-        """The first row, if anything is ranked."""
-        return self.rows[0] if self.rows and self.rows[0].rank is not None else None
-
-    @property
-    def first_at_limit(self) -> BoardRow | None:
-        """What leads at the power limit: the leader where it shares the first rank there, else the first row of it."""
-        if self.leader is not None and self.leader.sustained_rank == 1:
-            return self.leader
-        return next(iter(self.at_limit), None)
-
-    @property
-    def sustained_leader(self) -> BoardRow | None:
-        """What leads at the power limit in another's place; the leader may have no figure there."""
-        first = self.first_at_limit
-        return None if first == self.leader else first
-
-    @property
-    def at_limit(self) -> list[BoardRow]:
-        """The ranked rows with a sustained figure, the first one first."""
-        rows = [row for row in self.rows if row.sustained_rank is not None]
-        return sorted(rows, key=lambda row: (row.sustained_rank or 0, row.sustained_behind or 1, -_sustained(row)))
-
-    @property
-    def leader_rate(self) -> Throughput | None:
-        """The throughput of the leader."""
-        leader = self.leader
-        if leader is None or leader.time_ms is None:
-            return None
-        return throughput(parse_shape_key(self.problem), gpus.find(self.gpu), leader.time_ms)
-
-    @property
-    def competes(self) -> bool:
-        """False for a lone copy, which only shows how fast memory is."""
-        return not (len(self.rows) == 1 and parse_shape_key(self.problem).operator == copy_bandwidth.OPERATOR)
-
-    @property
-    def resolution(self) -> float | None:
-        """What the ranked rows of a CPU can tell apart: the median of their relative half-widths. None for a GPU.
-
-        A shared CPU seldom reaches the width that makes a row stable on a GPU, so its board says what it does reach.
-        """
-        found = [row.half_width for row in self.rows if row.rank is not None and row.half_width is not None]
-        return median(found) if found and gpus.find(self.gpu).is_cpu else None
-
-    @property
-    def best_opponent(self) -> BoardRow | None:
-        """The opponent with the highest ratio to the library; None if none has passed."""
-        return self.opponents[0] if self.opponents and self.opponents[0].status == Status.PASSED else None
-
-    @property
-    def sustained_best_opponent(self) -> BoardRow | None:
-        """The opponent with the highest ratio to the library at the power limit; None if none was measured there."""
-        rows = [row for row in self.opponents if row.sustained_ratio is not None]
-        return max(rows, key=lambda row: row.sustained_ratio or 0, default=None)
 
 
 @reading()
@@ -354,7 +185,7 @@ def _ranked(rows: list[BoardRow]) -> list[BoardRow]:
 def _ranked_at_limit(board: Board, play_offs: list[PlayOff]) -> Board:
     """Rank the rows with a sustained figure by it; a play-off in that regime orders those of the first rank."""
     rows = [row for row in board.rows if row.sustained_ratio is not None and row.rank is not None]
-    rows.sort(key=lambda row: -_sustained(row))
+    rows.sort(key=lambda row: -by_sustained(row))
     places = ranks((row.sustained_ratio_low or 0.0, row.sustained_ratio_high or 0.0) for row in rows)
     found = {_named(row): (place, None) for row, place in zip(rows, places, strict=True)}
     first = {_named(row): row for row in rows if found[_named(row)] == (1, None)}
@@ -370,10 +201,6 @@ def _ranked_at_limit(board: Board, play_offs: list[PlayOff]) -> Board:
 
 def _named(row: BoardRow) -> tuple[str, str]:
     return row.model, row.iteration
-
-
-def _sustained(row: BoardRow) -> float:
-    return row.sustained_ratio or 0.0
 
 
 def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board
+from harness.boards.board import Board
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Selection
 from harness.judge import fault_attribution

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.board import Board, BoardRow
 from harness.catalog.tree import Selection, Tree
 from harness.judge import contract
 from harness.judge.facts.import_reader import imports_of

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.board import Board, BoardRow
 from harness.records.base import Regime
 
 

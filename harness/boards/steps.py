@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.board import Board, BoardRow
 from harness.catalog.problem_sets import ProblemSet
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.table import figure, interval, paragraph

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.board import Board, BoardRow
+from harness.catalog import gpus
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode, UsageError
@@ -158,18 +159,15 @@ def recorded(
     path = tree.sustained(iteration.gpu, iteration.shape_key, iteration.model)
     hashes = leaderboard.hashes(tree, iteration)
     opposed = opponent_fields(tree, against)
-    return next(
-        (
-            record
-            for record in reversed(read(path, SustainedRecord)[0])
-            if record.iteration == iteration.name
-            and (record.source_sha256, record.families_sha256) == hashes
-            and (record.opponent, record.opponent_sha256, record.opponent_imports_sha256) == tuple(opposed.values())
-            and record.environment.described == environment
-            and record.cause is not Cause.REFEREE
-        ),
-        None,
+    same = (
+        record
+        for record in reversed(read(path, SustainedRecord)[0])
+        if record.iteration == iteration.name
+        and (record.source_sha256, record.families_sha256) == hashes
+        and (record.opponent, record.opponent_sha256, record.opponent_imports_sha256) == tuple(opposed.values())
+        and record.environment.described == environment
     )
+    return fault_attribution.standing(same, gpus.find(iteration.gpu))
 
 
 def opponent_fields(tree: Tree, against: OpponentEntry | None) -> dict[str, str | None]:

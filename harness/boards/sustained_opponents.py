@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from harness.boards import pairs
-from harness.boards.leaderboard import BoardRow
+from harness.boards.board import BoardRow
 from harness.boards.sustained import line, opponent_fields, outcome_of, paired_of, record_of, recorded
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from harness.boards.board import NOT_MEASURED, Board, BoardRow
 from harness.boards.comparison import Change, Comparison
-from harness.boards.leaderboard import NOT_MEASURED, Board, BoardRow
 from harness.boards.rivals import rivalry
 from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree

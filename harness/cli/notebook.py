@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from harness.authoring import scaffold
 from harness.boards import ladder_state, leaderboard, steps, tables
+from harness.boards.board import BoardRow
 from harness.boards.ladder_state import LadderState
-from harness.boards.leaderboard import BoardRow
 from harness.boards.steps import StepBoard
 from harness.catalog.tree import Tree
 from harness.cli.app import app

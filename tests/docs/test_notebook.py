@@ -8,6 +8,7 @@ import pytest
 
 from docs.generator import boards as generator
 from harness.boards import leaderboard
+from harness.boards.board import Board
 from harness.catalog.tree import Selection, Tree
 from tests.harness.checkout import ROOT
 
@@ -28,12 +29,12 @@ def made() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def newest() -> dict[str, leaderboard.Board]:
+def newest() -> dict[str, Board]:
     found, _ = leaderboard.boards(Tree(ROOT), "h200", Selection())
     return {board.problem: board for board in reversed(found)}
 
 
-def test_its_ladders_are_the_boards(made: dict[str, Any], newest: dict[str, leaderboard.Board]) -> None:
+def test_its_ladders_are_the_boards(made: dict[str, Any], newest: dict[str, Board]) -> None:
     fields = ("iteration", "model", "rank", "ratio", "decision", "time_ms", "record")
     ladders: dict[str, list[tuple[Any, ...]]] = {}
     for row in made["board"].to_pylist():
@@ -49,7 +50,7 @@ def test_its_ladders_are_the_boards(made: dict[str, Any], newest: dict[str, lead
     }
 
 
-def test_its_leaders_are_those_of_the_leaderboard(made: dict[str, Any], newest: dict[str, leaderboard.Board]) -> None:
+def test_its_leaders_are_those_of_the_leaderboard(made: dict[str, Any], newest: dict[str, Board]) -> None:
     leaders = {row["shape_key"]: (row["model"], row["iteration"]) for row in made["leaders"].to_pylist()}
     assert leaders == {
         problem: (board.leader.model, board.leader.iteration) for problem, board in newest.items() if board.leader

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from typing import Final
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.board import Board, BoardRow
 from harness.boards.rivals import Rivalry, rivalry
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.boards import leaderboard, tables
-from harness.boards.leaderboard import Board, BoardRow
+from harness.boards.board import Board, BoardRow
 from harness.boards.rivals import rivalry
 from harness.boards.tables import leaderboard as table
 from harness.catalog import gpus

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.boards import leaderboard, play_off, tables
-from harness.boards.leaderboard import BoardRow
+from harness.boards.board import BoardRow
 from harness.boards.play_off import stand
 from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree

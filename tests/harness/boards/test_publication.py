@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from harness.boards import leaderboard
-from harness.boards.leaderboard import BoardRow
+from harness.boards.board import BoardRow
 from harness.boards.publication import Call, Unreadable, publication, read_call
 from harness.catalog.tree import Selection, Tree
 from harness.records import published

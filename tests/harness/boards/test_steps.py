@@ -5,7 +5,7 @@ import math
 import pytest
 
 from harness.boards import leaderboard, steps
-from harness.boards.leaderboard import Board
+from harness.boards.board import Board
 from harness.catalog.problem_sets import ProblemSet
 from harness.catalog.tree import Selection, Tree
 from harness.records.base import Regime

@@ -44,7 +44,7 @@ OPPONENTS += (opponent("absent", wrong, requires=("no-such-package==1.0",), extr
 # A hang is noticed soon, and a test may name the strongest opponent.
 SETTINGS = """
 from dataclasses import replace
-from harness.boards.leaderboard import Board
+from harness.boards.board import Board
 from harness.cli import options
 settings = options.MeasureOptions.settings
 options.MeasureOptions.settings = lambda self, gpu: replace(settings(self, gpu), opponent_deadline_s=25.0)
