@@ -148,7 +148,8 @@ class KernelSearch:
             raise KernelNotFound("it is tuned when it runs")
         tensors: list[str] = list(function.func.tensor_args)  # none for a lazy function
         given = len(self.problem.tensors)
-        if tensors and len(tensors) not in (given, given - 1):  # one that makes its output takes the inputs alone
+        inputs = len(self.problem.inputs)
+        if tensors and len(tensors) not in (given, inputs):  # one that makes its outputs takes the inputs alone
             raise KernelNotFound(f"it takes {len(tensors)} tensors, {self.problem} has {given}")
         arguments = self._arguments(name, function.signature, tensors)
         for tensor, (shape, dtype) in zip(tensors, self.problem.tensors, strict=False):
