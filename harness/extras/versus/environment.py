@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ ANSWER_S: Final = 60.0
 QUIET: Final = Quiet()
 FFI: Final = "apache-tvm-ffi"
 FFI_TRIALS: Final = 6
+Z3: Final = "z3"
 COMPUTING: Final = ("tilelang", "torch", FFI, "torch-c-dlpack-ext", "triton", "z3-solver", "ml-dtypes", "numpy")
 OLDEST_PYTHON: Final = Version("3.11")  # what the notebook's iterations are written in
 _LAYER: Final = "tilebench-base.pth"
@@ -216,6 +218,7 @@ def _install(folder: Path, python: Path, named: str, wanted: list[str]) -> None:
     if done.returncode:
         remove(folder)
         raise UsageError(f"{named} cannot be installed here: {_complaint(done.stderr)}")
+    _put_beside(own)
     compiles = any(re.match("tilelang|torch|apache.tvm.ffi", Path(each).name) for each in wanted)
     if compiles and (complaint := _import_error(python)) and not _mended(python, wanted):
         remove(folder)
@@ -225,6 +228,13 @@ def _install(folder: Path, python: Path, named: str, wanted: list[str]) -> None:
 def _alone() -> dict[str, str]:
     """This process's variables without its own path of packages."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def _put_beside(own: Path) -> None:
+    """Link Z3 into a layer without one: the library of TileLang 0.1.10 and 0.1.11 looks for it in the next folder."""
+    spec = find_spec(Z3)
+    if spec is not None and spec.origin is not None and not (own / Z3).exists():
+        (own / Z3).symlink_to(Path(spec.origin).parent, target_is_directory=True)
 
 
 def _into(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -240,7 +250,7 @@ def _import_error(python: Path) -> str:
 def _mended(python: Path, wanted: list[str]) -> bool:
     """Whether an older TVM FFI makes TileLang import.
 
-    Releases before 0.1.11 take any TVM FFI by their metadata, and do not work with those that came later.
+    Releases up to 0.1.11 take any TVM FFI by their metadata, and do not work with 0.1.12.
     """
     if any(each.startswith(FFI) for each in wanted):
         return False

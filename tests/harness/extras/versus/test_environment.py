@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,17 @@ def test_a_layer_changes_what_was_named_and_nothing_else(layer_tree: Tree, layer
     assert said == ["0.0.1", metadata.version("numpy")]
     assert layer.python.is_relative_to(layer_tree.root / ".cache")
     assert (layer.tilelang, layer.torch) == (metadata.version("tilelang"), metadata.version("torch"))
+
+
+def test_a_layer_has_the_running_z3_beside_it(layer: PythonEnvironment) -> None:
+    code = "import pathlib, tabulate, z3; print(z3.__file__, pathlib.Path(tabulate.__file__).parents[1] / 'z3')"
+    done = subprocess.run([layer.python, "-c", code], capture_output=True, text=True, check=True)
+    file, beside = map(Path, done.stdout.split())
+    assert file.parent == beside
+    spec = find_spec("z3")
+    assert spec is not None
+    assert spec.origin is not None
+    assert file.resolve() == Path(spec.origin).resolve()
 
 
 def test_a_layer_is_built_once(layer_tree: Tree, layer: PythonEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
