@@ -13,7 +13,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.cli.app import app
 from harness.cli.options import GpuKey, Json, MeasureOptions, SelectionOptions, check_seconds
 from harness.cli.reply import Reply, reported
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.versus import show, show_pairs
 from harness.extras.versus.bisect import Clone
 from harness.extras.versus.bisect import between as releases_between
@@ -24,6 +24,7 @@ from harness.extras.versus.measured import ShiftLimits, changed, is_worse, measu
 from harness.extras.versus.pairing import PairedRow
 from harness.extras.versus.rows import BuildQuestion, FailOn, VersusRow, answers, versus
 from harness.judge.facts.gpu import Gpu
+from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
 from harness.machine.table import PLAIN, paragraph
 from harness.runs.opponents import OpponentPlan
@@ -100,7 +101,7 @@ def hold(
     limits, paired_limits = (FailOn.parse(fail_on), None) if build_only else (FailOn(), ShiftLimits.parse(fail_on))
     check_seconds("build-deadline", build_deadline)
     tree = Tree.here()
-    gpu, device = (gpu_of(chosen), None) if build_only else gpus.resolve(chosen.gpu)
+    gpu, device = (gpu_of(chosen), None) if build_only else _measuring(chosen.gpu)
     iterations, problems = chosen_iterations(tree, chosen, everything=all)
     paired: list[PairedRow] = []
     console.print(f"{len(iterations)} iterations of {gpu.key}, each in two environments", markup=False)
@@ -162,7 +163,7 @@ def bisect(
     """Find the first release of TileLang, or commit of a clone, that changes or breaks an iteration."""
     check_seconds("build-deadline", build_deadline)
     tree, chosen = Tree.here(), _row_selected(row, gpu)
-    key, device = gpus.resolve(chosen.gpu) if question == "slower" else (gpu_of(chosen), None)
+    key, device = _measuring(chosen.gpu) if question == "slower" else (gpu_of(chosen), None)
     (iteration, *more), _ = chosen_iterations(tree, chosen, everything=False)
     if more:
         raise UsageError(f"--row {row} names {1 + len(more)} iterations; name one, such as {row}/{iteration.model}/3")
@@ -203,6 +204,14 @@ def _row_selected(row: str, gpu: str) -> SelectionOptions:
     return SelectionOptions(gpu, shape, model, number)
 
 
+def _measuring(key: str) -> tuple[Gpu, Device | None]:
+    """The device of a measurement. Raises InfrastructureError where there is none."""
+    try:
+        return gpus.resolve(key)
+    except InfrastructureError as error:
+        raise InfrastructureError(f"{error}, or compare the compiled code, which needs no GPU") from None
+
+
 def gpu_of(chosen: SelectionOptions) -> Gpu:
     """The GPU to compile for. Raises UsageError for a CPU, of which no machine code is kept."""
     gpu = gpus.find(chosen.key)
@@ -218,8 +227,10 @@ def chosen_iterations(
     found, misplaced = tree.scan(chosen.key, chosen.selection)
     found = [each for each in found if each.number]
     problems = tuple(each.reason for each in misplaced)
-    if not everything and chosen.iter is None:
+    if found and not everything and chosen.iter is None:
         found, problems = _leaders(tree, chosen, found), ()
+        if not found:
+            raise UsageError(f"no problem of {chosen.key} has a leader here yet; run bench first, or take --all")
     if not found:
         raise UsageError(tables.no_iteration(tree, chosen.key, chosen.selection))
     return found, reported(problems)

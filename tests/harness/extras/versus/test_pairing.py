@@ -14,10 +14,14 @@ import pytest
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.errors import UsageError
+from harness.cli import versus as verbs
+from harness.cli.options import SelectionOptions
+from harness.cli.reply import Reply
+from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.scratch_tree import linked_tree
 from harness.extras.versus import show_pairs
 from harness.extras.versus.duel import Contender, Match, identical
+from harness.extras.versus.environment import PythonEnvironment
 from harness.extras.versus.measured import ShiftLimits
 from harness.extras.versus.pairing import LIBRARY, PairedRow, beside_library, library_calls, measure, row
 from harness.extras.versus.shift import Shift, error_of
@@ -230,3 +234,40 @@ def test_the_library_call_of_each_problem_is_one_row(tree: Tree) -> None:
     (call,) = library_calls([iteration, iteration])
     assert (call.number, call.model, call.name) == (0, LIBRARY, "iter000_torch_matmul")
     assert call.problem == parse_shape_key(SHAPE)
+
+
+class Verb:
+    """The verb on a CPU, with environments and rows that are given."""
+
+    def __init__(self, tree: Tree, patch: pytest.MonkeyPatch, rows: list[PairedRow]) -> None:
+        held = {"tilelang": "0.1.14", "torch": "2.13.0"}
+        environments = [
+            PythonEnvironment(name, Path(name), "3.12", held | {"tilelang": name}, {}, name) for name in ("9.1", "9.2")
+        ]
+        patch.setenv("TILEBENCH_ROOT", str(tree.root))
+        patch.setattr(verbs, "pair", lambda *_: environments)
+        patch.setattr(verbs, "measured", lambda *_, **__: rows)
+
+    def __call__(self, **options: Any) -> Reply[verbs.VersusData]:
+        return verbs.hold(SelectionOptions(gpu="cpu"), old="9.1", new="9.2", **options)
+
+
+def test_the_verb_fails_by_what_was_measured(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    slower = PairedRow(SHAPE, "tester", "iter001_tiles_of_16", Shift.SLOWER, False, 0.97, 0.965, 0.975)
+    verb = Verb(tree, monkeypatch, [slower])
+    assert [verb(all=True, fail_on=said).exit_code for said in (None, "slower:1%", "slower:3%")] == [
+        ExitCode.PASSED,
+        ExitCode.REJECTED,
+        ExitCode.PASSED,
+    ]
+    reply = verb(all=True, format="github")
+    assert reply.data.paired == (slower,)
+    assert "| slower" in reply.text() and "[0.9650, 0.9750]" in reply.text()
+    with pytest.raises(UsageError, match="no problem of cpu has a leader here yet; run bench first, or take --all"):
+        verb()
+
+
+def test_without_a_gpu_the_verb_says_what_it_can_do(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "usable", list)
+    with pytest.raises(InfrastructureError, match="has no NVIDIA GPU.*compare the compiled code, which needs no GPU"):
+        verbs.hold(SelectionOptions(gpu="h200"), old="9.1")
