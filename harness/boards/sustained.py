@@ -18,6 +18,7 @@ from harness.judge.pipeline import verify
 from harness.judge.sustaining import SustainedSettings, sustain
 from harness.judge.verdicts import verdict
 from harness.machine.clock_lock import locked_mhz
+from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import Cause, Environment, Status, identity
 from harness.records.environment import describing
@@ -27,6 +28,7 @@ from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.runs.run import TURNS, Plan, alone, built_ahead, prepare
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
+SLICED: Final = "this GPU is sliced by MIG, and its power limit and energy are of all slices together"
 MEMORY_BOUND: Final = "memory-bound, so the power limit does not set its speed"
 
 
@@ -106,16 +108,18 @@ def run(
     return records
 
 
-def no_limit(gpu: Gpu, problem: Problem) -> str | None:
+def no_limit(gpu: Gpu, device: Device | None, problem: Problem) -> str | None:
     """Why a problem has no sustained figure; None where it has one."""
     if gpu.is_cpu:
         return ON_A_CPU
+    if device is not None and device.sliced:
+        return SLICED
     return MEMORY_BOUND if gpu.is_memory_bound(problem) else None
 
 
-def require_limit(gpu: Gpu, problem: Problem) -> None:
+def require_limit(gpu: Gpu, device: Device | None, problem: Problem) -> None:
     """Raise UsageError where a problem has no sustained figure."""
-    reason = no_limit(gpu, problem)
+    reason = no_limit(gpu, device, problem)
     if reason is not None:
         raise UsageError(f"{problem}: {reason}")
 
@@ -129,7 +133,7 @@ def chosen(
     alike = (board for board in boards if board.environment is None or board.environment.locked_mhz == clock)
     newest = {board.problem: board for board in reversed([*alike])}
     for board in newest.values():
-        reason = no_limit(plan.gpu, parse_shape_key(board.problem))
+        reason = no_limit(plan.gpu, plan.device, parse_shape_key(board.problem))
         if reason is not None:
             skipped[board.problem] = reason
         else:
@@ -217,8 +221,9 @@ def line(record: SustainedRecord) -> str:
     parts = [f"{found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]", f"{side.tflops:.1f} TFLOPS"]
     if side.sm_clock_mhz and side.power_w:
         parts.append(f"{side.power_w:.0f} W at {side.sm_clock_mhz:.0f} MHz")
-    if side.pj_per_flop:
-        parts.append(f"{side.pj_per_flop:.3f} pJ per flop")
-    if not found.at_limit:
+        parts.append(f"{side.pj_per_flop:.3f} pJ per flop" if side.pj_per_flop else "energy not counted")
+    if side.sm_clock_mhz is None:
+        parts.append("the driver tells neither clock nor power")
+    elif not found.at_limit:
         parts.append("below the power limit")
     return f"{record.status.value:<9} {name}  sustained {', '.join(parts)}"

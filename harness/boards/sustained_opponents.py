@@ -8,7 +8,7 @@ import msgspec
 
 from harness.boards import pairs
 from harness.boards.board import BoardRow
-from harness.boards.sustained import line, opponent_fields, outcome_of, paired_of, record_of, recorded
+from harness.boards.sustained import line, no_limit, opponent_fields, outcome_of, paired_of, record_of, recorded
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration
 from harness.judge.candidate import Candidate, Referees
@@ -25,10 +25,10 @@ from harness.runs.opponents import OpponentPlan, in_turns
 def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) -> list[SustainedRecord]:
     """Measure the opponents of each problem, and then its leader against the strongest of them.
 
-    The leader is the one at equal clocks. Memory-bound problems are left out.
+    The leader is the one at equal clocks. Problems without a power limit are left out.
     """
     records: list[SustainedRecord] = []
-    problems = [each for each in plan.problems if not plan.gpu.is_memory_bound(each)]
+    problems = [each for each in plan.problems if no_limit(plan.gpu, plan.device, each) is None]
 
     def judge(item: Opposed, referees: Referees) -> SustainedRecord:
         reporter.doing(f"sustained {item.contestant}")

@@ -282,8 +282,7 @@ def _sustained(row: BoardRow) -> str:
     said = [f"sustained {figure(row.sustained_ratio, '.4f')} {bounds}", f"{figure(row.sustained_tflops)} TFLOPS"]
     if row.sustained_power_w and row.sustained_sm_mhz:
         said.append(f"{row.sustained_power_w:.0f} W at {row.sustained_sm_mhz:.0f} MHz")
-    if row.pj_per_flop:
-        said.append(f"{row.pj_per_flop:.3f} pJ per flop")
+        said.append(f"{row.pj_per_flop:.3f} pJ per flop" if row.pj_per_flop else "energy not counted")
     if row.of_ceiling:
         said.append(f"{row.of_ceiling:.0%} of this chip's power ceiling")
     return ", ".join(said)

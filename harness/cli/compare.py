@@ -125,7 +125,7 @@ def play(
     if regime is Regime.PAIRED:
         leaders = _leaders(tree, gpu.key, chosen.selection, top)
     else:
-        sustained.require_limit(gpu, parse_shape_key(chosen.shape))
+        sustained.require_limit(gpu, device, parse_shape_key(chosen.shape))
         paired = _leaders_at_limit(tree, gpu.key, chosen.selection, top)
         how = SustainedSettings() if budget is None else SustainedSettings(budget_s=budget)
         leaders, at_limit = list(paired), AtLimit(how, paired)

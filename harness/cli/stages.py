@@ -150,9 +150,10 @@ def bench(
             held = _sustain(chosen, how, sustained_top, opposed=opposed)
     key = results.records[0].gpu if results.records else chosen.key
     told = _reply(results)
-    if regime == "sustained":
-        for shape_key, reason in held.skipped.items():
-            console.print(f"{shape_key}: no sustained figure: {reason}", markup=False)
+    for reason in dict.fromkeys(held.skipped.values()):
+        keys = [key for key, why in held.skipped.items() if why == reason]
+        name = keys[0] if len(keys) == 1 else f"{len(keys)} problems"
+        console.print(f"{name}: no sustained figure: {reason}", markup=False)
     return replace(
         told,
         data=RunData(tuple(results.records), results.reused, tuple(held.records)),

@@ -121,7 +121,7 @@ def tune(
     options = tilelang.options
     gpu, device = gpus.resolve(chosen.gpu, force=how.force)
     if objective is Regime.SUSTAINED:
-        require_limit(gpu, problem)
+        require_limit(gpu, device, problem)
     tree = Tree.here()
     known = Families.of(tree.root)
     searched = [known.named(each, gpu) for each in family] if family else [known.searched(problem, gpu)]

@@ -43,13 +43,14 @@ _NO_DRIVER: Final = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIV
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU as the driver sees it."""
+    """One GPU as the driver sees it; ``sliced`` by MIG."""
 
     index: int
     name: str
     uuid: str
     driver: str
     power_limit_w: float | None
+    sliced: bool = False
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
@@ -241,16 +242,19 @@ class Monitor(Sampler):
 
 def _device(index: int, driver: str) -> Device:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    try:
-        limit_w: float | None = pynvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000
-    except pynvml.NVMLError:
-        limit_w = None
+    limit_w: float | None = None
+    sliced = False
+    with suppress(pynvml.NVMLError):
+        limit_w = pynvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000
+    with suppress(pynvml.NVMLError):  # a GPU without MIG says so by an error
+        sliced = pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
     return Device(
         index=index,
         name=_text(pynvml.nvmlDeviceGetName(handle)),
         uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
         driver=driver,
         power_limit_w=limit_w,
+        sliced=sliced,
     )
 
 

@@ -6,19 +6,21 @@ import msgspec
 import pytest
 
 from harness.boards import tables
-from harness.boards.sustained import ON_A_CPU, chosen, leading, line
+from harness.boards.sustained import MEMORY_BOUND, ON_A_CPU, SLICED, chosen, leading, line, no_limit
 from harness.boards.sustained_opponents import expected
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.candidate import Settings
 from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.facts.problem import parse_shape_key
+from harness.machine.nvml import Device
 from harness.records.base import Cause, RowKind, Status
 from harness.records.results import Record
 from harness.records.store import append
 from harness.runs.run import Plan
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import Checkout
-from tests.harness.examples import measurement, record, sustained_record
+from tests.harness.examples import measurement, record, sustained, sustained_record
 
 
 @pytest.fixture
@@ -90,6 +92,11 @@ def test_the_leader_and_its_ties_take_part_and_a_cpu_or_memory_has_no_limit(ladd
     plan = Plan(ladder.tree, gpus.find("cpu"), None, (), Settings(1.0))
     assert not list(chosen(plan, Selection(), skipped))
     assert skipped == {SHAPE: ON_A_CPU}
+    h200, large = gpus.find("h200"), parse_shape_key("matmul_bf16fp32_8192x8192x8192")
+    whole = Device(0, "NVIDIA H200", "GPU-1", "580", 700.0)
+    assert no_limit(h200, whole, large) is None
+    assert no_limit(h200, whole, parse_shape_key("add_f32fp32_16777216")) == MEMORY_BOUND
+    assert no_limit(h200, replace(whole, sliced=True), large) == SLICED
 
 
 def test_rows_at_a_locked_clock_do_not_take_part_where_none_is_locked(
@@ -107,6 +114,17 @@ def test_a_line_says_the_figures_or_why_there_are_none() -> None:
     assert line(sustained_record(made, 1.042)).endswith(
         "sustained 1.0420 [1.0389, 1.0451], 680.0 TFLOPS, 700 W at 1500 MHz, 1.020 pJ per flop"
     )
+    known = sustained(1.042)
+
+    def told(**side: object) -> str:
+        contestant = msgspec.structs.replace(known.contestant, **side)
+        measured = msgspec.structs.replace(known, contestant=contestant, at_limit=False)
+        return line(sustained_record(made, 1, measurement=measured))
+
+    uncounted = told(joules_per_launch=None, pj_per_flop=None)
+    assert uncounted.endswith("700 W at 1500 MHz, energy not counted, below the power limit")
+    silent = told(sm_clock_mhz=None, power_w=None, joules_per_launch=None, pj_per_flop=None)
+    assert silent.endswith("680.0 TFLOPS, the driver tells neither clock nor power")
     failed = sustained_record(made, 1, status=Status.REJECTED, cause=Cause.CLOCK, reason="too good", measurement=None)
     assert line(failed).endswith("sustained: too good")
 

@@ -112,3 +112,28 @@ def test_without_a_driver_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     with Monitor(None) as monitor:
         pass
     assert monitor.telemetry() is None
+
+
+@pytest.mark.parametrize("mig", [None, 0, 1])
+def test_a_device_without_a_power_limit_or_sliced_by_mig_says_so(
+    monkeypatch: pytest.MonkeyPatch, mig: int | None
+) -> None:
+    def mode(_: object) -> list[int]:
+        if mig is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return [mig, mig]
+
+    def limit(_: object) -> int:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    answers: dict[str, object] = {
+        "nvmlDeviceGetName": "NVIDIA H200",
+        "nvmlDeviceGetUUID": "GPU-1",
+        "nvmlSystemGetDriverVersion": "580",
+    }
+    answers |= {"nvmlInit": None, "nvmlShutdown": None, "nvmlDeviceGetCount": 1, "nvmlDeviceGetHandleByIndex": 0}
+    for name, value in answers.items():
+        monkeypatch.setattr(pynvml, name, lambda *_, value=value: value)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerManagementLimit", limit)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", mode)
+    assert devices() == [Device(0, "NVIDIA H200", "GPU-1", "580", None, sliced=mig == 1)]
