@@ -74,6 +74,9 @@ class BoardRow(msgspec.Struct, frozen=True):
     sustained_record: str | None = None
     sustained_rank: int | None = None  # among the rows with a figure at the power limit
     sustained_behind: float | None = None  # like ``behind``, by a play-off at the power limit
+    sustained_at_limit: bool | None = None  # whether the power limit lowered the clock
+    ceiling_pj_per_flop: float | None = None  # what the ceiling spends
+    sm_clock_mhz: float | None = None  # at equal clocks
 
     @property
     def is_baseline(self) -> bool:

@@ -1,7 +1,7 @@
 """The state of a ladder: what leads, what was tried, what to try next, and what it has cost."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from harness.authoring import ideas
 from harness.boards import leaderboard
 from harness.boards.board import NOT_MEASURED, BoardRow
+from harness.boards.power import PowerBound
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import builds, contract
 from harness.records.base import Status
@@ -75,7 +76,7 @@ class LadderState(msgspec.Struct, frozen=True):
     ``best`` is the last iteration that the board keeps. ``parent`` is the one to start from: the best, or the fastest
     kernel where the best is the library, or the newest that was not refused. ``attempts`` is how many sources of one
     iteration may fail to compile. Seconds are of the device for measuring and of the compilers for building, over all
-    records.
+    records. ``power`` is of the best, or else of the first at the power limit, where that limit lowers its clock.
     """
 
     gpu: str
@@ -89,6 +90,7 @@ class LadderState(msgspec.Struct, frozen=True):
     attempts: int
     measuring_seconds: float
     building_seconds: float
+    power: PowerBound | None = None
 
 
 def state(tree: Tree, gpu: str, shape: str, model: str, attempts: int) -> tuple[LadderState, list[str]]:
@@ -119,8 +121,15 @@ def state(tree: Tree, gpu: str, shape: str, model: str, attempts: int) -> tuple[
         attempts=attempts,
         measuring_seconds=round(sum(each.measurement.seconds for each in records if each.measurement), 3),
         building_seconds=round(sum(each.build.seconds for each in built if each.build), 3),
+        power=_power(rows, best),
     )
     return found, [*problems, *more]
+
+
+def _power(rows: Mapping[str, BoardRow], best: LadderStep | None) -> PowerBound | None:
+    name = best.iteration if best else None
+    first = sorted(rows.values(), key=lambda row: (row.iteration != name, -(row.sustained_ratio or 0)))
+    return next(filter(None, map(PowerBound.of, first)), None)
 
 
 def _step(iteration: Iteration, row: BoardRow, attempts_left: int) -> LadderStep:
@@ -196,6 +205,8 @@ def page(found: LadderState) -> str:
         limiter = f", {bound.limiter}" if bound.limiter else ""
         age = "" if bound.current else ", of an older source"
         lines.append(f"bound   {bound.bound}{limiter}; profile of {bound.iteration}{age}")
+    if found.power is not None:
+        lines.append(f"power   {found.power.iteration} is {found.power.sentence}; {found.power.clock}")
     lines.append(f"spent   {found.measuring_seconds:.1f} s measuring, {found.building_seconds:.1f} s building")
     if found.ideas:
         lines += ["", f"ideas for tilebench new --from {found.parent} --idea N"]

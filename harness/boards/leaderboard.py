@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,7 +19,7 @@ from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
 from harness.records.pairs import PairRecord
 from harness.records.playoffs import PlayOff, PlayOffEntry
-from harness.records.profiles import ProfileRecord
+from harness.records.profiles import Bound, ProfileRecord
 from harness.records.profiles import newest as newest_profile
 from harness.records.results import Measurement, Record, worst_error
 from harness.records.store import read
@@ -335,7 +335,9 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
         record = newest(row, None)
         if record is None or record.measurement is None:
             return row
-        return msgspec.structs.replace(row, sustained_record=record.id, **sustained_figures(record.measurement))
+        bound = Bound.POWER.value if record.measurement.at_limit else row.bound
+        figures = sustained_figures(record.measurement)
+        return msgspec.structs.replace(row, sustained_record=record.id, bound=bound, **figures)
 
     board = replace(board, rows=tuple(map(alone, board.rows)), opponents=tuple(map(alone, board.opponents)))
     best = board.sustained_best_opponent
@@ -363,7 +365,9 @@ def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
     rows = (
         row
         if row.sustained_tflops is None
-        else msgspec.structs.replace(row, of_ceiling=row.sustained_tflops / found.tflops)
+        else msgspec.structs.replace(
+            row, of_ceiling=row.sustained_tflops / found.tflops, ceiling_pj_per_flop=found.pj_per_flop
+        )
         for row in board.rows
     )
     return replace(board, rows=tuple(rows))
@@ -381,7 +385,7 @@ def _same_code(row: BoardRow, record: SustainedRecord) -> bool:
     )
 
 
-def sustained_figures(found: SustainedMeasurement) -> dict[str, float | None]:
+def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:
     """The figures at the power limit by the names of a row's fields."""
     side = found.contestant
     return {
@@ -393,6 +397,7 @@ def sustained_figures(found: SustainedMeasurement) -> dict[str, float | None]:
         "sustained_power_w": side.power_w,
         "joules_per_launch": side.joules_per_launch,
         "pj_per_flop": side.pj_per_flop,
+        "sustained_at_limit": found.at_limit,
     }
 
 
@@ -437,6 +442,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         families_sha256=record.families_sha256 if record else None,
         record=record.id if record else None,
         kind=(record and record.kind) or RowKind.ITERATION,
+        sm_clock_mhz=measured.telemetry.sm_clock_mhz if measured and measured.telemetry else None,
         **{name: getattr(measured, name, None) for name in _OF_MEASUREMENT},
         **{name: getattr(record, name, None) for name in _OF_RECORD},
     )

@@ -23,6 +23,7 @@ class Bound(StrEnum):
     LATENCY = "latency"
     LAUNCH = "launch"
     MIXED = "mixed"
+    POWER = "power"  # by a record at the power limit, whatever the counters say
 
 
 class Confidence(StrEnum):

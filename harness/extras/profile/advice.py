@@ -384,6 +384,8 @@ def _changed(case: Case, config: dict[str, int]) -> dict[str, int | str | bool]:
 
 def _busiest(case: Case) -> str:
     """The unit that limits, with its share; for a bound without one, the DRAM."""
+    if case.verdict.bound is Bound.POWER:
+        return f"bytes spend energy at the power limit, L2 is at {case.figures.get('l2_pct') or 0:.0f}% of its peak"
     names = {name: figure for figure, name in (COMPUTE_UNITS | MEMORY_LEVELS).items()}
     limiter = case.verdict.limiter or ""
     value = case.figures.get(names[limiter]) if limiter in names else None
@@ -406,5 +408,6 @@ TABLE: Final[dict[Bound, tuple[Suggest, ...]]] = {
     Bound.COMPUTE: (tensor_cores, more_threads, less_overhead, turns, larger_tile, prefetch, multicast, more_stages),
     Bound.LATENCY: (tensor_cores, more_stages, prefetch, more_threads, occupancy, less_overhead, turns, larger_tile),
     Bound.LAUNCH: (smaller_tile, one_wave, more_stages),
+    Bound.POWER: (tensor_cores, larger_tile, wide_wgmma, multicast, locality, less_overhead),
     Bound.MIXED: (tensor_cores, larger_tile, wide_wgmma, locality, less_overhead, turns, prefetch),
 }

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from harness.boards.power import PowerBound
 from harness.extras.profile.figures import STALLS, Figures
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -105,6 +106,13 @@ def find_bottleneck(figures: Figures, problem: Problem, gpu: Gpu, others_us: flo
     limiter = None if bound in (Bound.LATENCY, Bound.LAUNCH) else max(units, key=units.__getitem__)
     complete = active is not None and all(figures.get(name) is not None for name in (*MEMORY_LEVELS, "tensor_pct"))
     return Bottleneck(bound, _confidence(load, bound) if complete else Confidence.LOW, limiter, evidence)
+
+
+def at_the_limit(found: Bottleneck, power: PowerBound) -> Bottleneck:
+    """The power limit as the bound, with what the counters say of the units below it."""
+    units = f"with clocks to spare: {found.bound}-bound{f' by {found.limiter}' if found.limiter else ''}"
+    evidence = (power.sentence, power.clock, *((units,) if found.bound else ()), *found.evidence)
+    return Bottleneck(Bound.POWER, Confidence.HIGH, None, evidence)
 
 
 def decide(load: Load) -> Bound:

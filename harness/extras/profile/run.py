@@ -1,12 +1,13 @@
 """A run of profiles: choose the iterations, verify them first, profile several at a time, append the records."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from typing import Final
 
 from harness.boards import leaderboard
+from harness.boards.power import PowerBound
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.profile.children import Children
@@ -23,7 +24,7 @@ from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import Environment, Stage, Status
 from harness.records.environment import describing
-from harness.records.profiles import ProfileOutcome, ProfileRecord, newest
+from harness.records.profiles import Bound, ProfileOutcome, ProfileRecord, newest
 from harness.records.results import Record
 from harness.records.store import append, read
 from harness.runs.run import Plan, alone, run
@@ -84,9 +85,12 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
     """Profile each iteration that passes its verification; append each record as soon as it is known."""
     environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Profiles()
+    power = powers(plan.tree, plan.gpu.key, plan.iterations)
     waiting = []
     for iteration in plan.iterations:
-        if (known := _reusable(plan, iteration, environment)) is None:
+        known = _reusable(plan, iteration, environment)
+        limited = (iteration.shape_key, iteration.model, iteration.name) in power
+        if known is None or (limited and known.bound is not Bound.POWER):
             waiting.append(iteration)
             continue
         results.records.append(known)
@@ -106,7 +110,7 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
         reporter.finished(line(record))
 
     with files.scratch("profile") as scratch:
-        session = Session(plan.tree, plan.gpu, plan.device, environment, Children(), scratch, plan.deadline_s)
+        session = Session(plan.tree, plan.gpu, plan.device, environment, Children(), scratch, plan.deadline_s, power)
         ready = []
         for iteration, complaint in _verified(plan, waiting, reporter):
             if complaint is None:
@@ -117,6 +121,18 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
             for record in in_lanes(ready, session, ncu, results, reporter):
                 keep(record)
     return results
+
+
+def powers(tree: Tree, gpu: str, iterations: Iterable[Iteration]) -> dict[tuple[str, str, str], PowerBound]:
+    """By problem, model and name, what is recorded of iterations at the power limit, for their present code."""
+    found: dict[tuple[str, str, str], PowerBound] = {}
+    for shape in dict.fromkeys(each.shape_key for each in iterations):
+        boards, _ = leaderboard.boards(tree, gpu, Selection(shape=shape))
+        for row in (row for board in reversed(boards) for row in board.rows):
+            bound = None if {"source", "family"} & set(row.stale) else PowerBound.of(row)
+            if bound is not None:
+                found[row.problem, row.model, row.iteration] = bound
+    return found
 
 
 def _reusable(

@@ -3,8 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -12,12 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from harness.authoring.ideas import parse_config, untried
+from harness.boards.power import PowerBound
 from harness.catalog.families import Families
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.profile import fallback, report
 from harness.extras.profile.advice import advise
-from harness.extras.profile.bottleneck import find_bottleneck
+from harness.extras.profile.bottleneck import at_the_limit, find_bottleneck
 from harness.extras.profile.case import Case
 from harness.extras.profile.children import Children, FinishedProgram
 from harness.extras.profile.figures import Figures, figures
@@ -40,7 +41,10 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What all profiles of one run share. ``scratch`` holds the gate, which lets one launch run at a time."""
+    """What all profiles of one run share. ``scratch`` holds the gate, which lets one launch run at a time.
+
+    ``power`` holds what is recorded at the power limit, by problem, model and name.
+    """
 
     tree: Tree
     gpu: Gpu
@@ -49,6 +53,7 @@ class Session:
     children: Children
     scratch: Path
     deadline_s: float
+    power: Mapping[tuple[str, str, str], PowerBound] = field(default_factory=dict)
 
     def count(self, iteration: Iteration, ncu: Ncu) -> ProfileRecord:
         """Profile one launch with counters. An older report is replaced only if every step succeeds.
@@ -165,6 +170,8 @@ class Session:
         longest = max(kernels, key=lambda kernel: kernel.duration_us)
         others_us = sum(kernel.duration_us for kernel in kernels) - longest.duration_us
         found = find_bottleneck(longest, iteration.problem, self.gpu, others_us)
+        power = self.power.get((iteration.shape_key, iteration.model, iteration.name))
+        found = at_the_limit(found, power) if power else found
         config = parse_config(contract.check(iteration).config)
         case = Case(longest, found, iteration.problem, self.gpu, config)
         ideas = advise(case, Families.of(self.tree.root).examples(self.gpu))

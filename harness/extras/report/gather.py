@@ -20,6 +20,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.records.base import Environment, Regime, Status
 from harness.records.builds import Build, BuildRecord
+from harness.records.ceilings import CeilingRecord
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 from harness.records.results import Measurement, Record, Trial, worst
 from harness.records.store import read
@@ -196,6 +197,7 @@ class Report:
     made_at: str
     shapes: tuple[Shape, ...]
     complaints: tuple[str, ...]
+    ceilings: tuple[CeilingRecord, ...] = ()
     beside: str | None = None
     leaders_beside: Mapping[str, BoardRow] = field(default_factory=dict)
 
@@ -282,6 +284,7 @@ def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None
         shapes=tuple(_Folder(tree, facts, key).shape(of_one) for key, of_one in by_problem.items()),
         # A report travels: it names places in the checkout, not on a disk.
         complaints=tuple(dict.fromkeys(each.replace(f"{tree.root}/", "") for each in [*complaints, *more])),
+        ceilings=tuple(read(tree.ceilings(gpu), CeilingRecord)[0]),
         beside=beside,
         leaders_beside={board.problem: board.leader for board in reversed(others) if board.leader},
     )

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from harness import __version__
 from harness.boards import tables
+from harness.boards.power import PowerBound
 from harness.extras.profile.figures import FIGURES
 from harness.extras.report import figures, palette, plots, rows
 from harness.extras.report.gather import Report, Shape, Sheet, tally
@@ -41,6 +42,7 @@ def render(report: Report) -> str:
     environment.filters |= {name: getattr(figures, name) for name in _FILTERS} | {
         "tally": tally,
         "regimes": tables.regimes,
+        "power_bound": PowerBound.of,
     }
     rooflines = {
         name: found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from harness.extras.report.palette import variable
-from harness.extras.report.roofline import DATASHEET, REACHED
+from harness.extras.report.roofline import DATASHEET, POWER, REACHED
 from harness.extras.report.rows import Rows
 
 Spec = dict[str, Any]
@@ -230,7 +230,11 @@ def roofline() -> Spec:
     axis: Spec = {"labelOverlap": True, "format": ",~g", "tickCount": 5}
     x = _number("intensity", scale=log, title="FLOP per byte of device memory", axis=axis | {"grid": False})
     y = _number("tflops", scale=log | {"padding": 18}, title="TFLOPS", axis=axis)
-    dash = {"field": "kind", "legend": None, "scale": {"domain": [DATASHEET, REACHED], "range": [[1, 0], [5, 4]]}}
+    dash = {
+        "field": "kind",
+        "legend": None,
+        "scale": {"domain": [DATASHEET, REACHED, POWER], "range": [[1, 0], [5, 4], [1, 3]]},
+    }
     counted = {"test": "datum.bytes == 'counted by ncu'", "value": variable("accent")}
     tooltip = _tooltip(
         *(("iteration",), ("model",), ("tflops", "TFLOPS", ".4~g"), ("intensity", "FLOP per byte", ".4~g")),

@@ -7,10 +7,12 @@ from typing import Final
 from harness.catalog import gpus
 from harness.extras.profile.figures import FIGURES
 from harness.extras.report.gather import Report, ReportEntry, Shape, Sheet
+from harness.records.ceilings import newest
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 
 DATASHEET: Final = "datasheet"
 REACHED: Final = "reached here"
+POWER: Final = "power ceiling"
 _MARGIN: Final = 4.0  # the axis ends this factor beyond points and ridges
 
 
@@ -19,7 +21,8 @@ class Roof:
     """A compute limit in TFLOPS of the problem's input dtype, and a memory limit in GB/s.
 
     ``kind`` is DATASHEET for the rates of gpus.toml, or REACHED for the most that any record of this device and dtype
-    shows. ``compute_by`` and ``memory_by`` name the source.
+    shows. It is POWER for what the power limit allows with nothing to move. ``compute_by`` and ``memory_by`` name the
+    source.
     """
 
     kind: str
@@ -78,6 +81,10 @@ def roofline(report: Report, shape: Shape, sheet: Sheet) -> Roofline | None:
     memory = max(_bandwidths(alike), default=None)
     if compute and memory and min(compute[0], memory[0]) > 0:
         roofs.append(Roof(REACHED, compute[0], memory[0], compute[1], memory[1]))
+    ceiling = newest(report.ceilings, dtype, sheet.board.environment)
+    if ceiling and roofs:
+        spent = f"{ceiling.power_w:.0f} W at {ceiling.sm_clock_mhz:.0f} MHz, {ceiling.pj_per_flop:.2f} pJ per flop"
+        roofs.append(Roof(POWER, ceiling.tflops, roofs[0].gbs, spent, roofs[0].memory_by))
     return Roofline(tuple(roofs), points)
 
 

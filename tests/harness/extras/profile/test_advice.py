@@ -2,17 +2,22 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from harness.authoring.ideas import parse_config
+from harness.boards import leaderboard
+from harness.boards.board import BoardRow
+from harness.boards.power import PowerBound
+from harness.catalog.tree import Selection, Tree
 from harness.extras.profile.advice import TABLE, advise
-from harness.extras.profile.bottleneck import find_bottleneck
+from harness.extras.profile.bottleneck import at_the_limit, find_bottleneck
 from harness.extras.profile.case import Case
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.profiles import Bound, Idea
+from harness.records.profiles import Bound, Confidence, Idea
 from tests.harness.checkout import ROOT
 from tests.harness.extras.profile.reports import (
     PERSISTENT,
@@ -52,6 +57,30 @@ def test_a_saturated_tensor_pipe_is_not_told_to_load_further_ahead() -> None:
     tags = {each.tag for each in advise(case(PERSISTENT, PERSISTENT_CONFIG))}
     assert "drain_each_step" in tags, "what the leader of 4096³ did next"
     assert not tags & {"more_stages", "finer_stages", "tensor_cores", "persistent"}
+
+
+def test_a_kernel_at_the_power_limit_is_told_what_saves_energy() -> None:
+    figures = {"sustained_ratio": 1.03, "sustained_tflops": 692.0, "sustained_power_w": 699.6, "pj_per_flop": 1.04}
+    figures |= {"sustained_sm_mhz": 1458.0, "sm_clock_mhz": 1935.0, "of_ceiling": 0.81, "ceiling_pj_per_flop": 0.8}
+    row = msgspec.structs.replace(board_row(), sustained_at_limit=True, **figures)
+    power = PowerBound.of(row)
+    assert power is not None
+    assert power.sentence == "power-bound: 81% of this chip's ceiling; 1.04 pJ per flop, the ceiling spends 0.80"
+    assert power.clock == "700 W hold the SM clock at 1458 MHz instead of 1935: 692 TFLOPS"
+    assert PowerBound.of(msgspec.structs.replace(row, sustained_at_limit=False)) is None
+    counted = case(PERSISTENT, PERSISTENT_CONFIG)
+    verdict = at_the_limit(counted.verdict, power)
+    assert (verdict.bound, verdict.confidence, verdict.limiter) == (Bound.POWER, Confidence.HIGH, None)
+    assert verdict.evidence[:3] == (power.sentence, power.clock, "with clocks to spare: compute-bound by tensor pipe")
+    ideas = advise(replace(counted, verdict=verdict), {"cluster_multicast": "kernels.gemm.warp_specialized"})
+    assert "halves the reads of that operand" in idea("cluster_multicast", ideas).because
+    assert idea("cluster_multicast", ideas).what.endswith("as in kernels.gemm.warp_specialized")
+    assert not {"more_stages", "drain_each_step"} & {each.tag for each in ideas}, "these save no energy"
+
+
+def board_row() -> BoardRow:
+    (board, *_), _ = leaderboard.boards(Tree(ROOT), "h200", Selection(shape="copy_f32fp32_16384x1024"))
+    return board.rows[0]
 
 
 def test_a_short_main_loop_is_told_to_take_turns() -> None:

@@ -113,7 +113,7 @@ def test_the_hmma_metric_decides_nothing() -> None:
 def test_every_load_has_a_bound_and_every_rule_can_decide() -> None:
     steps = range(0, 101, 5)
     decided = {decide(Load(compute, memory, active)) for compute in steps for memory in steps for active in steps}
-    assert decided == {rule.bound for rule in RULES} == set(Bound)
+    assert decided == {rule.bound for rule in RULES} == set(Bound) - {Bound.POWER}  # records decide that one
 
 
 def test_a_moved_threshold_moves_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
