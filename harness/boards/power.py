@@ -6,7 +6,7 @@ from harness.boards.board import BoardRow
 
 
 class PowerBound(msgspec.Struct, frozen=True):
-    """An iteration whose SM clock the power limit lowers.
+    """An iteration with an SM clock that the power limit lowers.
 
     ``free_sm_mhz`` is the clock in short blocks. ``of_ceiling`` and ``ceiling_pj_per_flop`` are None where the chip's
     ceiling is not measured, and figures of energy where the driver does not count it.
