@@ -132,10 +132,10 @@ def test_a_line_says_the_figures_or_why_there_are_none() -> None:
 @pytest.mark.slow
 def test_the_command_says_that_a_cpu_has_no_limit(checkout: Checkout) -> None:
     checkout.ladder((8,))
-    assert checkout.run("bench", "--budget", "0.2").returncode == 0
-    done = checkout.run("bench", "--regime", "sustained")
-    assert done.returncode == 0
-    assert f"no sustained figure: {ON_A_CPU}" in done.stderr
+    for regime in (("--regime", "both", "--budget", "0.2"), ("--regime", "sustained")):
+        done = checkout.run("bench", *regime)
+        assert done.returncode == 0
+        assert done.stderr.count(f"no sustained figure: {ON_A_CPU}") == 1
 
 
 OTHER = """
