@@ -42,7 +42,10 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 class AgreementFinding(msgspec.Struct, frozen=True):
-    """All repeats of one problem."""
+    """All repeats of one problem.
+
+    ``joules_within`` is the largest relative difference between the energies of both sides' launches.
+    """
 
     problem: str
     timer: str
@@ -54,6 +57,7 @@ class AgreementFinding(msgspec.Struct, frozen=True):
     median_verify_s: float
     median_ratio: float
     median_joules_ratio: float | None = None
+    joules_within: float | None = None
 
 
 def repeat(
@@ -96,12 +100,13 @@ def table(findings: list[AgreementFinding]) -> str:
             "interval covers 1": lambda each: f"{each.covered} of {len(each.repeats)}",
             "median ratio": lambda each: f"{each.median_ratio:.5f}",
             "energy": lambda each: figure(each.median_joules_ratio, ".4f"),
+            "energy within": lambda each: figure(each.joules_within, ".2%"),
             "half-width": lambda each: f"{each.median_half_width:.3%}",
             "device s": lambda each: f"{each.median_device_s:.2f}",
             "start s": lambda each: f"{each.median_start_s:.3f}",
             "verify s": lambda each: f"{each.median_verify_s:.2f}",
         },
-        optional=("verify s", "start s", "device s", "timer", "energy", "median ratio"),
+        optional=("verify s", "start s", "device s", "timer", "energy", "energy within", "median ratio"),
     )
 
 
@@ -155,11 +160,13 @@ def _summary(problem: str, timer: str, repeats: list[Repeat]) -> AgreementFindin
         covered=sum(each.covers for each in repeats),
         **medians,
         median_joules_ratio=median(joules) if joules else None,
+        joules_within=max((abs(each - 1) for each in joules), default=None),
     )
 
 
 def _line(finding: AgreementFinding) -> str:
+    energy = "" if finding.joules_within is None else f", joules per launch within {finding.joules_within:.2%}"
     return (
         f"A/A {finding.problem}: {finding.covered} of {len(finding.repeats)} cover 1, "
-        f"half-width {finding.median_half_width:.3%}, {finding.median_device_s:.2f} s"
+        f"half-width {finding.median_half_width:.3%}, {finding.median_device_s:.2f} s{energy}"
     )

@@ -1,0 +1,19 @@
+"""What A/A measurements say in all: how many intervals hold 1, how wide they are, and how far energies differ."""
+
+import pytest
+
+from harness.extras.selftest.agreement import Repeat, _line, _summary, table
+
+
+def repeat(ratio: float, joules_ratio: float | None) -> Repeat:
+    return Repeat(ratio, ratio - 0.004, ratio + 0.004, 9.5, 0.1, 0.2, joules_ratio)
+
+
+def test_energy_is_told_by_its_largest_difference() -> None:
+    found = _summary("matmul", "events", [repeat(1.0, 0.995), repeat(1.002, 1.002), repeat(1.01, 1.0)])
+    assert found.covered == 2 and found.median_half_width == pytest.approx(0.004)
+    assert found.median_joules_ratio == 1.0 and found.joules_within == pytest.approx(0.005)
+    assert _line(found) == "A/A matmul: 2 of 3 cover 1, half-width 0.400%, 9.50 s, joules per launch within 0.50%"
+    assert "energy within" in table([found])
+    uncounted = _summary("matmul", "events", [repeat(1.0, None)])
+    assert uncounted.joules_within is None and _line(uncounted).endswith("9.50 s")
