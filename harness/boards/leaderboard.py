@@ -80,11 +80,11 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     figures = (_of_ceiling(_with_sustained(board, alone), ceilings) for board in opposed)
     ordered = (_decided(board, decided[board.problem]) for board in figures)
     whole = [_kept(_ranked_at_limit(board, decided[board.problem])) for board in ordered]
-    return [board for each in whole if (board := _narrowed(each, selected)).rows], complaints
-
-
-def _narrowed(board: Board, selected: list[Iteration]) -> Board:
     names = {(each.shape_key, each.model, each.name) for each in selected}
+    return [board for each in whole if (board := _narrowed(each, names)).rows], complaints
+
+
+def _narrowed(board: Board, names: set[tuple[str, str, str]]) -> Board:
     rows = tuple(row for row in board.rows if (row.problem, row.model, row.iteration) in names)
     return replace(board, rows=rows)
 

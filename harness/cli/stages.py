@@ -65,7 +65,7 @@ class BuildData(msgspec.Struct, frozen=True):
 @app.command
 def check(chosen: SelectionOptions = SelectionOptions()) -> Reply[RunData]:
     """Check the contract on the sources; imports nothing."""
-    return _reply(_carry_out(chosen, Stage.CONTRACT))
+    return _reply(_carry_out(_plan(chosen, Stage.CONTRACT), chosen))
 
 
 @app.command
@@ -73,7 +73,7 @@ def build(
     chosen: SelectionOptions = SelectionOptions(), how: BuildOptions = BuildOptions(), *, traceback: Traceback = False
 ) -> Reply[BuildData]:
     """Compile iterations for the architecture of their GPU, and show the evidence; needs no GPU."""
-    results = _carry_out(chosen, Stage.BUILD, how, traceback)
+    results = _carry_out(_plan(chosen, Stage.BUILD, how), chosen, traceback)
     rows = tuple(report.row(record) for record in results.records)
     told = _reply(results)
     kept = f"; new code is kept in builds.jsonl under tuning/{rows[0].gpu}/" if len(rows) > results.reused else ""
@@ -104,7 +104,7 @@ def verify(
     """Compare iterations with the reference, in random, exact, refreshed and corner trials; times nothing."""
     if fleet.wanted:
         return _on_many(chosen, Stage.VERIFY, how, fleet, traceback=traceback)
-    return _reply(_carry_out(chosen, Stage.VERIFY, how, traceback))
+    return _reply(_carry_out(_plan(chosen, Stage.VERIFY, how, needs_device=True), chosen, traceback))
 
 
 @app.command
@@ -141,14 +141,15 @@ def bench(
         further = opposed or regime != "paired"
         told = _on_many(chosen, Stage.BENCH, how, fleet, more, further=further, traceback=traceback)
         return replace(told, text=lambda: leaderboards(chosen.key, chosen).text())
-    held = SustainedResults()
-    with _clock(chosen, how, lock_clock):
-        results = _carry_out(chosen, Stage.BENCH, how, traceback) if regime != "sustained" else Results()
-        if opposed and regime != "sustained":
-            _oppose(chosen, how)
+    plan = _plan(chosen, Stage.BENCH, how, needs_device=True)
+    results, held = Results(), SustainedResults()
+    with _clock(plan, lock_clock):
+        if regime != "sustained":
+            results = _carry_out(plan, chosen, traceback)
+            if opposed:
+                _oppose(plan)
         if regime != "paired":
-            held = _sustain(chosen, how, sustained_top, opposed=opposed)
-    key = results.records[0].gpu if results.records else chosen.key
+            held = _sustain(plan, chosen, sustained_top, opposed=opposed)
     told = _reply(results)
     for reason in dict.fromkeys(held.skipped.values()):
         keys = [key for key, why in held.skipped.items() if why == reason]
@@ -157,19 +158,18 @@ def bench(
     return replace(
         told,
         data=RunData(tuple(results.records), results.reused, tuple(held.records)),
-        text=lambda: leaderboards(key, chosen).text(),
+        text=lambda: leaderboards(plan.gpu.key, chosen).text(),
         exit_code=max(told.exit_code, held.exit_code),
     )
 
 
-def _clock(chosen: SelectionOptions, how: MeasureOptions, mhz: int | None) -> AbstractContextManager[None]:
+def _clock(plan: Plan, mhz: int | None) -> AbstractContextManager[None]:
     """Hold the GPU's clock if a figure is given. Raises UsageError where it cannot be held."""
     if mhz is None:
         return nullcontext()
-    _, device = gpus.resolve(chosen.gpu, force=how.force)
-    if device is None:
+    if plan.device is None:
         raise UsageError("--lock-clock holds the clock of a GPU; on a CPU leave it out")
-    return locked(device, mhz)
+    return locked(plan.device, mhz)
 
 
 @app.command
@@ -193,39 +193,32 @@ def watch(
     return Reply(RunData(tuple(records), 0), lambda: f"{len(records)} sources of {draft.name} judged")
 
 
-def _oppose(chosen: SelectionOptions, how: MeasureOptions) -> None:
+def _oppose(bench: Plan) -> None:
     """Measure the opponents of the chosen problems, and each leader against the strongest, with progress on stderr."""
-    plan = _opponent_plan(chosen, how)
+    plan = _opponent_plan(bench)
     with reporting(2 * len(plan.problems)) as reporter:
         measure(plan, reporter)
         pairs.measure(plan, reporter)
 
 
-def _opponent_plan(chosen: SelectionOptions, how: MeasureOptions) -> OpponentPlan:
-    tree = Tree.here()
-    gpu, device = gpus.resolve(chosen.gpu, force=how.force)
-    iterations, _ = tree.scan(gpu.key, chosen.selection)
-    problems = tuple(dict.fromkeys(each.problem for each in iterations))
-    return OpponentPlan(tree, gpu, device, problems, how.settings(gpu), how.again)
+def _opponent_plan(bench: Plan) -> OpponentPlan:
+    problems = tuple(dict.fromkeys(each.problem for each in bench.iterations))
+    return OpponentPlan(bench.tree, bench.gpu, bench.device, problems, bench.settings, bench.again)
 
 
-def _sustain(chosen: SelectionOptions, how: MeasureOptions, top: int, *, opposed: bool) -> SustainedResults:
+def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) -> SustainedResults:
     """Measure leaders and opponents of the chosen problems in the sustained regime, with progress on stderr."""
-    gpu, device = gpus.resolve(chosen.gpu, force=how.force)
-    plan = Plan(Tree.here(), gpu, device, (), how.settings(gpu), again=how.again)
+    plan = replace(bench, iterations=(), misplaced=(), copies=False)
     regime = SustainedSettings()
     with reporting(0) as reporter:
         held = sustained.hold(plan, regime, chosen.selection, reporter, top)
-        if opposed and not gpu.is_cpu:
-            held.records += sustained_opponents.oppose(_opponent_plan(chosen, how), regime, reporter)
+        if opposed and not bench.gpu.is_cpu:
+            held.records += sustained_opponents.oppose(_opponent_plan(bench), regime, reporter)
     return held
 
 
-def _carry_out(
-    chosen: SelectionOptions, upto: Stage, how: BuildOptions = MeasureOptions(), traceback: bool = False
-) -> Results:
-    """Run the chosen iterations up to a stage, with progress on stderr."""
-    plan = _plan(chosen, upto, how, needs_device=upto in (Stage.VERIFY, Stage.BENCH))
+def _carry_out(plan: Plan, chosen: SelectionOptions, traceback: bool = False) -> Results:
+    """Run a plan, with progress on stderr."""
     began = now()
     with reporting(len(plan.iterations)) as reporter:
         results = run(plan, reporter)
@@ -276,7 +269,9 @@ def _on_many(
     return replace(told, data=data, exit_code=max(told.exit_code, held.exit_code))
 
 
-def _plan(chosen: SelectionOptions, upto: Stage, how: BuildOptions, *, needs_device: bool) -> Plan:
+def _plan(
+    chosen: SelectionOptions, upto: Stage, how: BuildOptions = BuildOptions(), *, needs_device: bool = False
+) -> Plan:
     """What is selected, with a starter ladder where the GPU key has none. Raises UsageError where nothing is."""
     tree = Tree.here()
     force = isinstance(how, MeasureOptions) and how.force
