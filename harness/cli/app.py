@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 import cyclopts
 from cyclopts import App
 
 from harness import __version__
+from harness.catalog.tree import Tree
 from harness.cli.reply import Reply, emit
 from harness.errors import ExitCode, UsageError
 from harness.machine.clock_lock import restore_left
@@ -40,6 +41,8 @@ def carry_out(words: Sequence[str]) -> ExitCode:
     def command() -> object:
         for line in restore_left():
             console.print(line, markup=False)
+        with suppress(UsageError):  # a verb that needs a repository says what is wrong with it
+            Tree.here()  # options may name its operators
         try:
             with parsing():
                 answer = app(words, exit_on_error=False, print_error=False, result_action="return_value")

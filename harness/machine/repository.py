@@ -6,7 +6,7 @@ Python finds a repository's own modules inside the shipped packages, by the name
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -138,6 +138,7 @@ class OwnModules(MetaPathFinder):
     def __init__(self) -> None:
         """Begin with the repository of the program, which may be an iteration, or of the working directory."""
         self.root = SHIPPED
+        self._names: list[str] = []
         with suppress(UsageError, OSError):
             above = Path(sys.argv[0]).resolve().parents if sys.argv else ()
             self.root = next((folder for folder in above if (folder / SETTINGS).is_file()), None) or here()
@@ -148,13 +149,13 @@ class OwnModules(MetaPathFinder):
         package = fullname.rpartition(".")[0]
         return PathFinder.find_spec(fullname, [str(self.root / OWN[package])]) if package in OWN else None
 
-    def adopt(self, root: Path) -> None:
-        """Find modules in this repository from now on; those of the one before are forgotten."""
-        for package in OWN:
-            for name in own_modules(self.root, package):
-                for known in [each for each in sys.modules if f"{each}.".startswith(f"{package}.{name}.")]:
-                    del sys.modules[known]
+    def adopt(self, root: Path, names: Mapping[str, Sequence[str]]) -> None:
+        """Find modules in this repository from now on, by package; those of the one before are forgotten."""
+        forgotten = tuple(f"{name}." for name in self._names)
+        for known in [each for each in sys.modules if f"{each}.".startswith(forgotten)]:
+            del sys.modules[known]
         self.root = root
+        self._names = [f"{package}.{name}" for package, found in names.items() for name in found]
 
 
 ADOPTED: Final = OwnModules()

@@ -26,7 +26,7 @@ def adopt(root: Path) -> None:
     state = [root, [(path, path.stat().st_mtime_ns) for path in paths if path.is_file()]]
     if state == _adopted:
         return
-    repository.ADOPTED.adopt(root)
+    repository.ADOPTED.adopt(root, names)
     _adopted[:] = state
     OPERATORS.clear()
     OPERATORS.update(_SHIPPED)

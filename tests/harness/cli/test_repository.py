@@ -90,6 +90,7 @@ def test_verbs_know_its_operators_baselines_and_families(root: Path, run: Run) -
     assert "from kernels.rows import rows" in path.read_text()
     assert (path.parent / "iter000_torch_mirror.py").is_file()
     assert run("next", *LADDER)["parent"] == "iter001_next_idea"
+    assert "those for a CPU are kernels." in run("tune", *LADDER, "--family", "none_such")
     first, second = run("check", *LADDER)["records"]
     assert first["status"] == "passed"
     assert "the docstring is still that of `new`" in second["reason"]
