@@ -190,7 +190,8 @@ class Tree:
         try:
             selection.check()
         except UsageError as error:
-            raise UsageError(f"{error}{meant(selection.shape, self.shapes(gpu))}") from None
+            misspelt = str(error).startswith("shape key")  # not an operator that cannot be read
+            raise UsageError(f"{error}{meant(selection.shape, self.shapes(gpu)) if misspelt else ''}") from None
         present: list[Iteration] = []
         misplaced: list[Misplaced] = []
         base = self.folder(gpu) / "srcs"

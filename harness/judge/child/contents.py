@@ -56,8 +56,9 @@ class Contents:
             size = math.prod(shape)
             width = DTYPE_BYTES[problem.tensors[position][1]]
             least = rules.least_pool_bytes // width if size * width >= LARGE_BYTES else 0
-            step = size if problem.fills[position].whole else STEP
-            steps = windows if step == size else max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
+            whole = problem.fills[position].whole
+            step = size if whole else STEP
+            steps = windows if whole else max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
             pool = trials.random_pool(problem, position, size + steps * step, generator)
             starts = dice.sample(range(steps + 1), windows)
             self._windows.append([_words(pool[start * step : start * step + size]) for start in starts])
