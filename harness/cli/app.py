@@ -75,4 +75,5 @@ def parsing() -> Iterator[None]:
     try:
         yield
     except cyclopts.CycloptsError as error:
-        raise UsageError(" ".join(str(error).split())) from None
+        told, listed, _ = " ".join(str(error).split()).partition(" Available commands:")
+        raise UsageError(f"{told} `tilebench --help` lists them" if listed else told) from None
