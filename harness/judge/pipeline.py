@@ -22,7 +22,16 @@ from harness.judge.interpreters import Interpreter
 from harness.judge.measuring import measurements
 from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
 from harness.judge.places import NAMED, UserCode, parsed, stacked
-from harness.judge.processes import BaselineProcess, Contestant, Ended, OpponentProcess, Referee, Rival, Side
+from harness.judge.processes import (
+    BaselineProcess,
+    Contestant,
+    Ended,
+    OpponentProcess,
+    Referee,
+    Rival,
+    Side,
+    await_ended,
+)
 from harness.judge.referee_client import ask, judge_trials, last_words
 from harness.machine.nvml import strangers
 from harness.records.base import Cause, Stage
@@ -153,7 +162,8 @@ def verify(candidate: Candidate) -> Candidate:
 
 
 def meet(candidate: Candidate) -> Referee:
-    """Start the baseline, and introduce both sides to the referee."""
+    """Start the baseline, and introduce both sides to the referee, once the sides before them are gone."""
+    await_ended()
     referee = candidate.referees.seat(candidate.iteration.problem)
     if candidate.baseline is None:
         _start_baseline(candidate)

@@ -54,6 +54,7 @@ _OWN_DESCRIPTORS: Final = Path("/proc/self/fd")
 LEFT_SEMAPHORES: Final = "ignore:resource_tracker:UserWarning"
 Side = Literal["baseline", "contestant"]
 _starting: Final = threading.Lock()
+_ended: Final[dict[int, float]] = {}  # leaders of ended groups that are not known to be empty, and when they ended
 _context: Final = multiprocessing.get_context("forkserver")
 
 
@@ -113,6 +114,31 @@ def end_forkserver() -> None:
     for server in server_pids():
         with contextlib.suppress(ProcessLookupError):
             os.kill(server, signal.SIGKILL)
+
+
+def await_ended() -> None:
+    """Wait until no process of an earlier measurement lives. Raises InfrastructureError if one does not end."""
+    leaders = dict(_ended)
+    until = time.monotonic() + END_DEADLINE_S
+    while left := _of_groups(leaders):
+        if time.monotonic() > until:
+            pids = ", ".join(map(str, left))
+            raise InfrastructureError(f"process {pids} of an earlier measurement does not end; end it, then run again")
+        time.sleep(POLL_S)
+    for leader in leaders:
+        _ended.pop(leader, None)
+
+
+def _of_groups(leaders: dict[int, float]) -> list[int]:
+    """The living processes of these groups that are older than the end of their leader, as PIDs come again."""
+    found = []
+    for pid in psutil.pids() if leaders else ():
+        with contextlib.suppress(OSError, psutil.Error):
+            ended = leaders.get(os.getpgid(pid))
+            process = psutil.Process(pid)
+            if ended and process.create_time() < ended and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+    return found
 
 
 class _Popen(popen_forkserver.Popen):
@@ -235,6 +261,7 @@ class Worker:
         self.process.join(END_DEADLINE_S)
         self.process.kill()
         self.channel.close()
+        _ended[self.pid] = time.time()
 
     def end_children(self) -> None:
         """Kill every process that this one started, orphans too: none can leave the group."""

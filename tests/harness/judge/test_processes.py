@@ -3,10 +3,14 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from harness.errors import ExitCode
-from harness.judge.processes import Contestant
+import pytest
+
+from harness.errors import ExitCode, InfrastructureError
+from harness.judge import processes
+from harness.judge.processes import Contestant, await_ended
 from tests.harness.checkout import ROOT
 
 KILLED_WITH_A_LOCK = """
@@ -157,3 +161,21 @@ def test_a_second_end_closes_no_file_of_another_thread(tmp_path: Path) -> None:
         ended._tidy()
         file.write("still open")
     assert (tmp_path / "of_another_thread").read_text() == "still open"
+
+
+def test_no_measurement_begins_beside_a_process_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "END_DEADLINE_S", 0.0)
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    younger = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        processes._ended.update({left.pid: time.time() + 60, younger.pid: 1.0})
+        with pytest.raises(InfrastructureError, match=f"process {left.pid} of an earlier measurement does not end"):
+            await_ended()
+        left.kill()
+        left.wait()
+        await_ended()
+        assert not {left.pid, younger.pid} & processes._ended.keys()
+    finally:
+        for each in (left, younger):
+            each.kill()
+            each.wait()

@@ -71,3 +71,10 @@ def test_what_was_found_is_shown_when_it_is_stopped(capsys: pytest.CaptureFixtur
     assert ["29", "hangs", "timeout"] in [row.split()[:3] for row in told.out.splitlines()]
     assert "for the rest: --only hangs\n" in told.err
     assert "stopped; 1 of 2 were tried" in told.err
+
+
+def test_a_line_says_what_a_rejected_trick_would_have_gained() -> None:
+    outcome = ("shortens_k", 22, "an idea", ("wrong_result",), "wrong_result", "why", None, None, None, None)
+    assert adversaries.line(AdversaryFinding(*outcome, tree_changed=False)) == "sound  shortens_k: wrong_result: why"
+    gainful = AdversaryFinding(*outcome, tree_changed=False, gain=1.5)
+    assert "wrong_result, believed 1.50x as fast as the honest one: why" in adversaries.line(gainful)
