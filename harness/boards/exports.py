@@ -166,6 +166,7 @@ COLUMNS: Final[dict[str, tuple[type, str, _Read]]] = {
     "sustained_power_w": (float, "power of the board there, W", _of_row("sustained_power_w")),
     "joules_per_launch": (float, "energy of one launch there, J", _of_row("joules_per_launch")),
     "pj_per_flop": (float, "that over the flops of a launch, pJ", _of_row("pj_per_flop")),
+    "of_ceiling": (float, "sustained_tflops over the chip's power ceiling", _of_row("of_ceiling")),
     "sustained_behind": (float, "like behind, by a play-off at the power limit", _of_row("sustained_behind")),
     "sustained_vs_best": (float, "vs_best at the power limit", _of_row("sustained_vs_best")),
     "sustained_vs_best_low": (float, "lower end of its 95% interval", _of_row("sustained_vs_best_low")),
