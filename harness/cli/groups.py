@@ -8,7 +8,7 @@ from harness.cli.app import app
 
 GROUPS: Final = {
     "Judge iterations": ("check", "build", "verify", "bench", "watch", "play-off", "reproduce", "foreign"),
-    "Tune: the next iteration": ("next", "new", "profile", "tune", "tuning"),
+    "Write and tune": ("init", "new-operator", "new", "next", "profile", "tune", "tuning"),
     "Read records; nothing is measured": ("leaderboard", "compare", "report", "export", "gather", "publish", "audit"),
     "The machine and the harness": (
         "doctor",
@@ -20,7 +20,6 @@ GROUPS: Final = {
         "image",
         "run-in-docker",
     ),
-    "A repository of your own": ("init", "new-operator"),
 }
 
 

@@ -65,13 +65,13 @@ class Duel:
         made = cls(match, iteration, swapped, _candidate(match.plan, iteration, referees))
         made.candidate.builders = builders
         try:
-            made._build()
+            made.build()
         except BaseException:
             made.candidate.leave()
             raise
         return made
 
-    def _build(self) -> None:
+    def build(self) -> None:
         candidate, built = self.candidate, dict[Side, Built]()
         places: list[tuple[Side, Contender]] = [("baseline", self.places[0]), ("contestant", self.places[1])]
         for side, contender in random.sample(places, 2):

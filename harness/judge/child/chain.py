@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import torch
-from msgspec.structs import replace
 
 from harness.judge.child import trials
 from harness.judge.child.arena import Set
@@ -43,4 +42,4 @@ def compare(problem: Problem, inputs: Sequence[torch.Tensor], read: torch.Tensor
     expected = trials.reference(problem, inputs)
     if bool(torch.isfinite(expected).all()):
         rows, wanted = (each.reshape(-1, read.shape[-1]) for each in (read, expected))
-        yield replace(trials._compare_scaled("", problem, rows, wanted), name="chained")
+        yield trials.compare_scaled("chained", problem, rows, wanted)

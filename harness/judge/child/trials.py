@@ -236,18 +236,18 @@ def compare_corners(
     An output without a row for each of ``which`` is compared as one row.
     """
     if math.prod(output.shape[:-1]) != len(which) and output.numel() != len(which):
-        return _compare_scaled("all rows", problem, output.reshape(1, -1), expected.reshape(1, -1), position)
+        return compare_scaled("corners (all rows)", problem, output.reshape(1, -1), expected.reshape(1, -1), position)
     found = []
     for number, corner in enumerate(CORNERS):
         chosen = which == number
         if bool(chosen.any()):
             rows, wanted = (each.reshape(len(which), -1)[chosen] for each in (output, expected))
-            found.append(_compare_scaled(corner, problem, rows, wanted, position))
+            found.append(compare_scaled(f"corners ({corner})", problem, rows, wanted, position))
     return next(filter(complaint, found), max(found, key=lambda trial: trial.rel_err or 0.0))
 
 
-def _compare_scaled(
-    corner: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor, position: int = 0
+def compare_scaled(
+    name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor, position: int = 0
 ) -> Trial:
     """``compare`` for rows, shape [rows, columns], of another size than the output's scale; errors are scaled to it."""
     bounds = limits(problem, position)
@@ -260,7 +260,7 @@ def _compare_scaled(
     ) * problem.scale_of(position)
     rel = float(error.double().square().mean().sqrt() / size)
     return Trial(
-        f"corners ({corner})",
+        name,
         _finite(max_abs),
         _finite(rel),
         CORNER_SLACK * bounds.max_abs,

@@ -37,7 +37,7 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_verb_is_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
     verbs = [verb for verb in app if not verb.startswith("-") and app[verb].show]
-    assert len(GROUPS) == 5
+    assert len(GROUPS) == 4
     assert sorted(each for group in GROUPS.values() for each in group) == sorted(verbs)
     carry_out(["--help"])
     printed = capsys.readouterr().out
