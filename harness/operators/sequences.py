@@ -1,0 +1,32 @@
+"""Attention within sequences of any length: some rows of it, keys that are far apart, and a sketch's sizes."""
+
+import math
+from typing import Any, Final
+
+SKETCHED_ROWS: Final = 64
+APART: Final = 8.0  # size of the entries of a key in the exact trial
+
+
+def attend(q: Any, k: Any, v: Any, seen: Any = None) -> Any:
+    """Attention of Q[R,D] to the keys K[N,D] and values V[N,W] of a head where ``seen``, [R,N], is true, or to all."""
+    scores = q @ k.T / math.sqrt(q.shape[-1])
+    if seen is not None:
+        scores.masked_fill_(~seen, -math.inf)
+    return scores.softmax(dim=-1) @ v
+
+
+def codes(numbers: Any, depth: int, tokens: int) -> Any:
+    """Keys of tokens, [N, depth]: binary codes of their numbers in +APART and -APART, repeated over the depth.
+
+    Two of 16,384 differ in at least 9 entries of 128, so scores differ by 2 · 9 · APART² / sqrt(128) = 102. Beside a
+    weight of 1 all others vanish, and the output is one row of the values.
+    """
+    import torch
+
+    columns = torch.arange(depth, device=numbers.device) % max(1, (tokens - 1).bit_length())
+    return (((numbers[:, None] >> columns) & 1) * 2 - 1) * APART
+
+
+def levelled(rows: Any, keys: Any) -> Any:
+    """Rows of the size of their values: a mean of n values with weights of random scores is sqrt(e / n) as large."""
+    return rows * (keys / math.e).clamp_min(1.0).sqrt()[:, None]
