@@ -4,5 +4,5 @@ import torch
 
 
 def groupedlinear(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """C[M,N] = X[M,K] · W[E,N,K]ᵀ, where W is that of the expert whose rows end at S[E]."""
+    """C[M,N] = X[M,K] · W[E,N,K]ᵀ, with W of the expert; its rows end at S[E]."""
     return torch.nn.functional.grouped_mm(x, w.transpose(1, 2), offs=ends)
