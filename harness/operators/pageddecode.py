@@ -52,7 +52,7 @@ def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tupl
 
 
 def _fill_exact(inputs: Sequence[Any], dice: Any) -> None:
-    """Let each query mean one token: every second head one of the last page, the others any."""
+    """Let each query mean one token: of four heads one the last, one another of the last page, the others any."""
     import torch
 
     q, k, v, table, lengths = inputs
@@ -63,7 +63,8 @@ def _fill_exact(inputs: Sequence[Any], dice: Any) -> None:
     for b, length in enumerate(lengths.tolist()):
         anywhere = torch.randint(1 << 30, (heads,), device=q.device, generator=dice)
         meant = anywhere % length
-        meant[::2] = length - 1 - anywhere[::2] % ((length - 1) % size + 1)
+        meant[::4] = length - 1
+        meant[2::4] = length - 1 - anywhere[2::4] % ((length - 1) % size + 1)
         for g in range(k.shape[2]):
             # Each head renames the positions, so that another head's keys select other tokens.
             name = int(torch.randint(1 << max(1, (tokens - 1).bit_length()), (1,), device=q.device, generator=dice))

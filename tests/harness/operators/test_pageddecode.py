@@ -75,7 +75,9 @@ def test_the_library_and_an_honest_kernel_pass(key: str) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("key", KEYS)
 def test_a_kernel_that_reads_too_little_is_found(key: str, mistake: str) -> None:
-    assert wrong(key, MISTAKES[mistake]) >= {"random", "exact", "timed"}
+    found = [wrong(key, MISTAKES[mistake], seed=seed) for seed in range(3)]
+    assert all(found)
+    assert set.union(*found) >= {"exact", "timed"}
 
 
 @pytest.mark.parametrize("mistake", BEYOND)

@@ -25,6 +25,8 @@ def kernel(
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, starts: torch.Tensor, o: torch.Tensor) -> None:
         shared = q.shape[1] // k.shape[1]
         for begin, end in pairwise(starts.tolist()):
+            if begin == end:
+                continue
             first = 0 if across else begin
             rows, keys = torch.arange(begin, end)[:, None], torch.arange(first, end)
             seen = (keys <= rows + moved) | torch.tensor(not causal)
