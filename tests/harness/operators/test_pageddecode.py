@@ -10,7 +10,7 @@ import baselines
 from harness.judge.facts.problem import parse_shape_key
 from tests.harness.operators.launches import Launch, wrong
 
-KEYS = ["pageddecode_bf16fp32_4x4x2x64x8x16", "pageddecode_f32fp32_3x2x1x32x4x16"]
+KEYS = ["pageddecode_bf16fp32_4x4x2x64x8x16", "pageddecode_f32fp32_8x2x1x32x4x16"]
 Lengths = Callable[[torch.Tensor, int], torch.Tensor]
 
 
