@@ -37,7 +37,7 @@ OPERATOR = Operator(
     inputs={
         "x": Input("M, K", fill=Normal(products.SCALE)),
         "w": Input("E, N, K", fill=Normal(products.SCALE)),
-        "ends": Input("E", "int32", Offsets("M", "M", ends=True)),
+        "ends": Input("E", "int32", Offsets("M", ends=True)),
     },
     outputs={"c": Output("M, N", terms="K")},
     flops="2 * M * N * K",

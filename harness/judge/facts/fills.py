@@ -22,9 +22,9 @@ class Fill:
     takes: ClassVar[frozenset[str]] = frozenset(LARGEST)
 
     @property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[str, ...]:
         """The expressions that it depends on."""
-        return tuple(size for each in fields(self) if isinstance(size := getattr(self, each.name), str | float))
+        return tuple(size for each in fields(self) if isinstance(size := getattr(self, each.name), str))
 
     def unmet(self, shape: Shape, dtype: str, values: Values) -> str | None:
         """Why this cannot fill a tensor; None if it can."""
