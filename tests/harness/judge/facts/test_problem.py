@@ -1,5 +1,7 @@
 """A shape key is parsed in one place, says exactly what it means, and names its wrong part."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +21,13 @@ from harness.operators import OPERATORS
 
 
 def whole(sized: tuple[str, tuple[int, ...]]) -> tuple[str, tuple[int, ...]]:
-    """The same, each dimension that is to be a multiple of another one made so."""
+    """The same, with sizes that the operator takes: no more of a part than the whole has, and multiples."""
     name, sizes = sized
     dims = dict(zip(OPERATORS[name].dims, sizes, strict=True))
+    if "K % 128 == 0" in OPERATORS[name].requires:
+        dims["K"] = max(dims["K"] // 128, 1) * 128
+    if name == "varlenattention":  # B sequences of at most L tokens
+        dims["N"] = min(dims["N"], dims["B"] * dims["L"])
     if "K <= N" in OPERATORS[name].requires:
         dims["N"], dims["K"] = max(dims["N"], dims["K"]), min(dims["N"], dims["K"])
     for first, second in OPERATORS[name].multiples:
@@ -29,10 +35,16 @@ def whole(sized: tuple[str, tuple[int, ...]]) -> tuple[str, tuple[int, ...]]:
     return name, tuple(dims.values())
 
 
+def largest(name: str) -> int:
+    """Of a dimension; products of two are indices where an input holds those."""
+    indexed = any(each.fill.whole for each in OPERATORS[name].inputs.values())
+    return math.isqrt(MAX_DIMENSION) if indexed else MAX_DIMENSION
+
+
 sized = (
     st.sampled_from(sorted(OPERATORS))
     .flatmap(
-        lambda name: st.tuples(st.just(name), st.tuples(*[st.integers(1, MAX_DIMENSION)] * len(OPERATORS[name].dims)))
+        lambda name: st.tuples(st.just(name), st.tuples(*[st.integers(1, largest(name))] * len(OPERATORS[name].dims)))
     )
     .map(whole)
 )
