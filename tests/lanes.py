@@ -24,6 +24,7 @@ MEASURE: Final = (
     "tests/harness/boards/test_reproduce.py",
     "tests/harness/boards/test_sustained.py",
     "tests/harness/cli/test_bad_input.py",
+    "tests/harness/cli/test_repository.py",
     "tests/harness/extras/foreign/test_bench.py",
     "tests/harness/extras/overhead/test_overhead.py",
     "tests/harness/extras/profile/",

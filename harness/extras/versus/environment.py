@@ -306,7 +306,8 @@ def _computing(versions: dict[str, str]) -> list[tuple[str, str]]:
 
 def _here() -> list[metadata.Distribution]:
     """Of several of one name Python takes the first; some left over from an update have no name."""
-    return [each for each in metadata.distributions() if each.name]
+    own = [each for each in sys.path if not each.endswith("_vendor")]  # which setuptools adds where it is imported
+    return [each for each in metadata.distributions(path=own) if each.name]
 
 
 @contextmanager

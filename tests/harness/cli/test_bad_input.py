@@ -150,8 +150,9 @@ def test_a_bad_iteration_has_its_outcome_and_a_reason_in_one_line(
 def test_a_good_iteration_between_them_passes(outcomes: dict[str, Any], name: str) -> None:
     found = outcomes[name]
     assert found["status"] == "passed", found["reason"]
-    random, exact, refreshed, corners, timed = (trial["name"] for trial in found["verification"])
+    random, exact, refreshed, corners, *chain, timed = (trial["name"] for trial in found["verification"])
     assert (random, exact, refreshed, timed) == ("random", "exact", "refreshed", "timed")
+    assert chain == ["overwritten", "chained"]
     assert corners.startswith("corners (")
     assert found["measurement"]["launches"] * found["measurement"]["rounds"] >= 50
 

@@ -200,8 +200,8 @@ def test_verify_and_then_bench_of_a_new_iteration(copied: Checkout) -> None:
     (record,) = copied.json("verify", "--iter", "3")["records"]
     assert (record["status"], record["stage"], record["measurement"]) == ("passed", "verify", None)
     assert record["confinement"] in list(Confinement)
-    *names, corners = (trial["name"] for trial in record["verification"])
-    assert names == ["random", "exact", "refreshed"]
+    *names, corners, overwritten, chained = (trial["name"] for trial in record["verification"])
+    assert (*names, overwritten, chained) == ("random", "exact", "refreshed", "overwritten", "chained")
     assert corners.startswith("corners (")
     (record,) = copied.json("bench", "--iter", "3", *BUDGET)["records"]
     assert record["stage"] == "bench"
