@@ -14,6 +14,7 @@ from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
 GUARD: Final = trials.POISON
 GUARD_BYTES: Final = 512
+_WORD_BYTES: Final = 4
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
 SKETCHED_SETS: Final = 4  # of a block, one of them the lead-in's
 WHOLE_SETS: Final = 2  # where each costs a reference
@@ -93,7 +94,7 @@ class Contents:
 
     def guards_held(self) -> bool:
         """Whether every byte between the tensors is still what ``refresh`` wrote there."""
-        return not any(bool((self._whole[start:end] != GUARD).any()) for start, end in self._gaps)
+        return all(_is_guard(self._whole[start:end]) for start, end in self._gaps)
 
     def originals(self, index: int) -> list[torch.Tensor]:
         """The values that a set's inputs were filled with, from memory that no side can reach."""
@@ -166,6 +167,16 @@ class _Probed:
             return trials.unwritten(probed).view(1)
         skipped = (trials.as_integers(probed) == trials.poison_of(probed)).all(dim=1).any()
         return torch.zeros(1, device=probed.device).masked_fill_(skipped, math.nan)
+
+
+def _is_guard(memory: torch.Tensor) -> bool:
+    """Whether each byte is GUARD; in words of four, of which a CPU reads 20 times as many a second as of one."""
+    head = min(-memory.storage_offset() % _WORD_BYTES, len(memory))
+    tail = len(memory) - (len(memory) - head) % _WORD_BYTES
+    if any(bool((each != GUARD).any()) for each in (memory[:head], memory[tail:])):
+        return False
+    word = torch.full((_WORD_BYTES,), GUARD, dtype=torch.uint8).view(torch.int32).item()
+    return head == tail or all(int(each) == word for each in memory[head:tail].view(torch.int32).aminmax())
 
 
 def _gaps(sets: list[list[torch.Tensor]], whole: torch.Tensor) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ import torch
 
 from harness.judge.child import trials
 from harness.judge.child.arena import arena_bytes, create_arena, place
-from harness.judge.child.contents import Contents
+from harness.judge.child.contents import GUARD, Contents
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import sketch_limit
 
@@ -197,6 +197,19 @@ def test_a_byte_beside_a_tensor_is_guarded() -> None:
     made._whole[start] = 0
     assert not made.guards_held()
     assert made._overwritten().isnan().all()
+
+
+@pytest.mark.parametrize("key", ["matmul_bf16fp32_7x5x3", "matmul_f32fp32_1x1x1"])  # their ends are at odd bytes too
+def test_each_byte_of_a_gap_is_guarded(key: str) -> None:
+    made = contents(key)
+    made.refresh()
+    for start, end in made._gaps:
+        for byte in {*range(start, min(start + 9, end)), *range(max(end - 9, start), end), (start + end) // 2}:
+            for value in (0, GUARD - 1):
+                made._whole[byte] = value
+                assert not made.guards_held()
+            made._whole[byte] = GUARD
+    assert made.guards_held()
 
 
 def test_guards_are_the_bytes_of_no_tensor() -> None:
