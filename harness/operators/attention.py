@@ -4,17 +4,14 @@ Q[B,H,S,D], K[B,G,S,D], V[B,G,S,W] -> O[B,H,S,W]. B is the batch, H the heads, G
 heads share one), S the tokens. D is the depth of Q and K, W the width of V.
 """
 
-import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from harness.judge.facts.fills import Normal
 from harness.judge.facts.operator import OUTPUT_SCALE, Input, Operator, Output, Times
 from harness.operators.products import signs_of
-
-SKETCHED_ROWS: Final = 64
-APART: Final = 8.0  # size of the entries of a key in the exact trial
+from harness.operators.sequences import CORNER_POWER, EXACT_IN, SKETCHED_ROWS, attend, codes
 
 
 def _inputs(*, causal: bool) -> dict[str, Input]:
@@ -28,14 +25,11 @@ def _inputs(*, causal: bool) -> dict[str, Input]:
     return {"q": Input("B, H, S, D"), "k": Input("B, G, S, D"), "v": Input("B, G, S, W", fill=Normal(scale))}
 
 
-def _attend(q: Any, k: Any, v: Any, last_seen: Any) -> Any:
-    """Attention of some queries to the keys of a head; ``last_seen`` is each row's last key, None for all."""
+def _hidden(rows: Any, tokens: int) -> Any:
+    """The keys that a causal mask hides from each row of queries, [rows, tokens]."""
     import torch
 
-    scores = q @ k.T / math.sqrt(q.shape[-1])
-    if last_seen is not None:
-        scores.masked_fill_(torch.arange(len(k), device=q.device) > last_seen[:, None], -math.inf)
-    return scores.softmax(dim=-1) @ v
+    return torch.arange(tokens, device=rows.device) > rows[:, None]
 
 
 def _reference(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
@@ -44,11 +38,11 @@ def _reference(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 
     batch, heads, tokens, _ = q.shape
     shared = heads // k.shape[1]
-    rows = torch.arange(tokens, device=q.device) if causal else None
+    hidden = _hidden(torch.arange(tokens, device=q.device), tokens) if causal else None
     result = q.new_empty(batch, heads, tokens, v.shape[-1])
     for b in range(batch):
         for h in range(heads):
-            result[b, h] = _attend(q[b, h], k[b, h // shared], v[b, h // shared], rows)
+            result[b, h] = attend(q[b, h], k[b, h // shared], v[b, h // shared], hidden)
     return result
 
 
@@ -62,8 +56,8 @@ def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times, *, caus
     b, h = (int(torch.randint(size, (1,), device=q.device, generator=dice)) for size in (batch, heads))
     rows = torch.randint(tokens, (SKETCHED_ROWS,), device=q.device, generator=dice)
     signs = signs_of(output, dice).float()
-    seen = rows if causal else None
-    expected = _attend(q[b, h, rows].float(), k[b, h // shared].float(), v[b, h // shared].float(), seen)
+    hidden = _hidden(rows, tokens) if causal else None
+    expected = attend(q[b, h, rows].float(), k[b, h // shared].float(), v[b, h // shared].float(), hidden)
     written = times(output.view(-1, output.shape[-1]), signs) * 0  # NaN where the output is
     return torch.cat((times(output[b, h, rows], signs), written)), torch.cat((expected @ signs, written * 0))
 
@@ -71,9 +65,8 @@ def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times, *, caus
 def _fill_exact(inputs: Sequence[Any], dice: Any, *, causal: bool) -> None:
     """Give each query the large key of one visible token: its weight is 1, and all others underflow to 0.
 
-    The output is then that token's row of V, small integers, bit for bit, so a wrong index, mask or head shows. Keys
-    are binary codes of their position in +APART and -APART, repeated over D. For 16,384 tokens and D = 128 any two
-    differ in at least 9 entries. So scores differ by 2 · 9 · APART² / sqrt(D) = 102, and exp(-102) vanishes beside 1.
+    The output is then that token's row of V, small integers, bit for bit, so a wrong index, mask or head shows. The
+    keys are ``codes`` of their positions.
     """
     import torch
 
@@ -82,20 +75,15 @@ def _fill_exact(inputs: Sequence[Any], dice: Any, *, causal: bool) -> None:
     shared = heads // k.shape[1]
     positions = torch.arange(tokens, device=q.device)
     bits = max(1, (tokens - 1).bit_length())
-    columns = torch.arange(depth, device=q.device) % bits
-
-    def code(numbers: Any) -> Any:
-        return (((numbers[:, None] >> columns) & 1) * 2 - 1) * APART
-
     for b in range(batch):
         for g in range(k.shape[1]):
             # Each head renames the positions, so that another head's keys select other tokens.
             name = int(torch.randint(1 << bits, (1,), device=q.device, generator=dice))
-            k[b, g] = code(positions ^ name)
+            k[b, g] = codes(positions ^ name, depth, tokens)
             for h in range(g * shared, (g + 1) * shared):
                 meant = torch.randint(1 << 30, (tokens,), device=q.device, generator=dice)
                 meant %= (positions + 1) if causal else tokens
-                q[b, h] = code(meant ^ name)
+                q[b, h] = codes(meant ^ name, depth, tokens)
     v.copy_(torch.randint(-2, 3, v.shape, device=v.device, generator=dice, dtype=torch.int8))
 
 
@@ -110,8 +98,8 @@ def operator(name: str, *, causal: bool) -> Operator:
         multiples=(("H", "G"),),
         # Two products of every query with every key; by convention a causal mask halves the count.
         flops=f"2 * B * H * S * S * (D + W) // {2 if causal else 1}",
-        exact_in="bfloat16",  # multiplying by the scale rounds, so a weight of exp2(x - x) is 1 to about 1e-4
-        corner_power=3,  # larger scores make their rounding errors show in the weights
+        exact_in=EXACT_IN,
+        corner_power=CORNER_POWER,
         reference=partial(_reference, causal=causal),
         rows=("q",),
         fill_exact=partial(_fill_exact, causal=causal),

@@ -10,7 +10,7 @@ from typing import Any, Final
 from harness.judge.facts.fills import Lengths, Normal, PageTable
 from harness.judge.facts.operator import OUTPUT_SCALE, Input, Operator, Output, Times
 from harness.operators.products import signs_of
-from harness.operators.sequences import attend, codes, levelled
+from harness.operators.sequences import CORNER_POWER, EXACT_IN, attend, codes, levelled
 
 SKETCHED_SEQUENCES: Final = 4
 CACHE: Final = "B * T, S, G, D"
@@ -101,8 +101,8 @@ OPERATOR = Operator(
     # Of lengths of half of the most, which is their mean; bytes are in 16 bits.
     flops="2 * B * H * D * T * S",
     bytes="2 * B * (T * S * G * D + 2 * H * D)",
-    exact_in="bfloat16",  # multiplying by the scale rounds, so a weight of exp2(x - x) is 1 to about 1e-4
-    corner_power=3,  # larger scores make their rounding errors show in the weights
+    exact_in=EXACT_IN,
+    corner_power=CORNER_POWER,
     reference=_reference,
     rows=("q",),
     fill_exact=_fill_exact,

@@ -1,17 +1,19 @@
-"""Attention within sequences of any length: some rows of it, keys that are far apart, and a sketch's sizes."""
+"""What the attentions share: some rows of them, keys that are far apart, and a sketch's sizes."""
 
 import math
 from typing import Any, Final
 
 SKETCHED_ROWS: Final = 64
 APART: Final = 8.0  # size of the entries of a key in the exact trial
+EXACT_IN: Final = "bfloat16"  # multiplying by the scale rounds, so a weight of exp2(x - x) is 1 to about 1e-4
+CORNER_POWER: Final = 3  # larger scores make their rounding errors show in the weights
 
 
-def attend(q: Any, k: Any, v: Any, seen: Any = None) -> Any:
-    """Attention of Q[R,D] to the keys K[N,D] and values V[N,W] of a head where ``seen``, [R,N], is true, or to all."""
+def attend(q: Any, k: Any, v: Any, hidden: Any = None) -> Any:
+    """Attention of Q[R,D] to the keys K[N,D] and values V[N,W] of a head but where ``hidden``, [R,N], is true."""
     scores = q @ k.T / math.sqrt(q.shape[-1])
-    if seen is not None:
-        scores.masked_fill_(~seen, -math.inf)
+    if hidden is not None:
+        scores.masked_fill_(hidden, -math.inf)
     return scores.softmax(dim=-1) @ v
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from harness.judge.facts.fills import Normal, Offsets
 from harness.judge.facts.operator import OUTPUT_SCALE, Input, Operator, Output, Times
 from harness.operators.products import signs_of
-from harness.operators.sequences import SKETCHED_ROWS, attend, codes, levelled
+from harness.operators.sequences import CORNER_POWER, EXACT_IN, SKETCHED_ROWS, attend, codes, levelled
 
 
 def _reference(q: Any, k: Any, v: Any, starts: Any) -> Any:
@@ -20,10 +20,10 @@ def _reference(q: Any, k: Any, v: Any, starts: Any) -> Any:
 
     result, shared = torch.empty_like(q), q.shape[1] // k.shape[1]
     for start, end in pairwise(starts.tolist()):
-        seen = torch.ones(end - start, end - start, dtype=torch.bool, device=q.device).tril_()
+        hidden = torch.ones(end - start, end - start, dtype=torch.bool, device=q.device).triu_(1)
         for h in range(q.shape[1]):
             rows = (q[start:end, h], k[start:end, h // shared], v[start:end, h // shared])
-            result[start:end, h] = attend(*rows, seen)
+            result[start:end, h] = attend(*rows, hidden)
     return result
 
 
@@ -39,9 +39,9 @@ def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tupl
     ends = torch.searchsorted(starts.long(), rows, right=True)
     first = starts.long()[ends - 1]
     keys = torch.arange(tokens, device=q.device)
-    seen = (keys >= first[:, None]) & (keys <= rows[:, None])
+    hidden = (keys < first[:, None]) | (keys > rows[:, None])
     signs, count = signs_of(output, dice).float(), rows - first + 1
-    expected = levelled(attend(q[rows, h].float(), k[:, g].float(), v[:, g].float(), seen), count)
+    expected = levelled(attend(q[rows, h].float(), k[:, g].float(), v[:, g].float(), hidden), count)
     written = times(output.view(-1, output.shape[-1]), signs) * 0  # NaN where the output is
     found = levelled(output[rows, h].float(), count) @ signs
     return torch.cat((found, written)), torch.cat((expected @ signs, written * 0))
@@ -83,8 +83,8 @@ OPERATOR = Operator(
     multiples=(("H", "G"),),
     # Half of two products of every query with every key, of sequences of one length: other lengths have more.
     flops="2 * H * D * N * N // B",
-    exact_in="bfloat16",  # multiplying by the scale rounds, so a weight of exp2(x - x) is 1 to about 1e-4
-    corner_power=3,  # larger scores make their rounding errors show in the weights
+    exact_in=EXACT_IN,
+    corner_power=CORNER_POWER,
     reference=_reference,
     rows=("q",),
     fill_exact=_fill_exact,
