@@ -1,6 +1,5 @@
 """Several outputs, integers, truth values, lengths, pages and inputs that are overwritten: wrong ones are found."""
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,16 +9,13 @@ import torch
 
 import baselines
 from harness.judge.child import trials
-from harness.judge.child.arena import arena_bytes, create_arena, place
-from harness.judge.child.contents import Contents
 from harness.judge.facts.fills import Integers, Lengths, Mask, PageTable, Words
 from harness.judge.facts.operator import Input, Operator, Output
 from harness.judge.facts.problem import parse_shape_key
-from harness.judge.limits import complaint, sketch_limit
 from harness.operators import OPERATORS
+from tests.harness.operators.launches import Launch, placed, tried
 
 Tensors = list[torch.Tensor]
-Launch = Callable[..., None]
 
 
 def _past(lengths: torch.Tensor, most: int) -> torch.Tensor:
@@ -90,27 +86,6 @@ def _operators(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(OPERATORS, each.name, each)
 
 
-def _launch(key: str, launch: Launch, name: str = "random") -> tuple[list[str], float | None, bool]:
-    """The complaints of a trial, what a look at all launches finds, and whether inputs and guards held."""
-    problem, dice = parse_shape_key(key), random.Random(1)
-    arena = create_arena(arena_bytes(problem, 4), cpu=True)
-    placement = place(problem, 4, arena.size, dice)
-    contents = Contents(problem, arena, placement, torch.Generator().manual_seed(1), dice)
-    contents.refresh()
-    corners = None
-    if name == trials.EXACT:
-        assert contents.fill_exact()
-    if name == "corners":
-        corners = contents.fill_corners(1)
-    inputs = contents.keep_inputs(1)
-    for tensors in contents.sets:
-        launch(*tensors)
-    look = contents.look(3, 1, inputs)
-    found = trials.judged(name, problem, look.inputs, look.outputs, corners)
-    share = None if look.off is None else look.off / sketch_limit(problem)
-    return [*filter(None, map(complaint, found))], share, look.inputs_held and contents.guards_held()
-
-
 def _honest_decode(q: Any, pages: Any, table: Any, lengths: Any, o: Any) -> None:
     for each in range(len(q)):
         rows = pages[table[each].long()].flatten(0, 1)[: lengths[each]]
@@ -151,7 +126,7 @@ def _last_page_skipped(q: Any, pages: Any, table: Any, lengths: Any, o: Any) -> 
 
 @pytest.mark.parametrize(("key", "launch"), [(DECODE, _honest_decode), (MIXED, _honest_mixed)])
 def test_an_honest_launch_is_right(key: str, launch: Launch) -> None:
-    found, share, held = _launch(key, launch)
+    found, share, held = tried(key, launch)
     assert found == []
     assert share is not None and share <= 1
     assert held
@@ -159,7 +134,7 @@ def test_an_honest_launch_is_right(key: str, launch: Launch) -> None:
 
 @pytest.mark.parametrize("launch", [_one_row_more, _all_rows, _last_page_skipped])
 def test_a_launch_that_looks_beyond_a_length_or_not_so_far_is_wrong(launch: Launch) -> None:
-    found, share, _ = _launch(DECODE, launch)
+    found, share, _ = tried(DECODE, launch)
     assert found
     assert share is None or share > 1
 
@@ -176,7 +151,7 @@ def test_a_launch_that_looks_beyond_a_length_or_not_so_far_is_wrong(launch: Laun
     ],
 )
 def test_one_wrong_output_of_several_is_named(change: Callable[[Tensors], object], says: str) -> None:
-    found, _, held = _launch(MIXED, _after(_honest_mixed, change))
+    found, _, held = tried(MIXED, _after(_honest_mixed, change))
     assert len(found) == 1 and found[0].startswith(says)
     assert held
 
@@ -191,7 +166,7 @@ def test_one_wrong_output_of_several_is_named(change: Callable[[Tensors], object
     ],
 )
 def test_a_look_at_timed_launches_sees_it_too(change: Callable[[Tensors], object]) -> None:
-    _, share, _ = _launch(MIXED, _after(_honest_mixed, change))
+    _, share, _ = tried(MIXED, _after(_honest_mixed, change))
     assert share is None or share > 1
 
 
@@ -204,10 +179,7 @@ def test_a_skipped_launch_shows_in_an_output_of_any_dtype(dtype: str, monkeypatc
     )
     monkeypatch.setitem(OPERATORS, "wide", wide)
     monkeypatch.setattr(trials, "deviation", lambda *_: torch.zeros(1))
-    problem, dice = parse_shape_key("wide_f32fp32_64"), random.Random(1)
-    arena = create_arena(arena_bytes(problem, 50), cpu=True)
-    placement = place(problem, 50, arena.size, dice)
-    contents = Contents(problem, arena, placement, torch.Generator().manual_seed(1), dice)
+    contents = placed("wide_f32fp32_64", sets=50)
     contents.refresh()
     for number, (x, y) in enumerate(contents.sets):
         if number != 33:
@@ -219,7 +191,7 @@ def test_a_skipped_launch_shows_in_an_output_of_any_dtype(dtype: str, monkeypatc
 
 @pytest.mark.parametrize("position", [1, 2, 3])
 def test_an_input_that_is_not_to_be_overwritten_must_stay(position: int) -> None:
-    _, _, held = _launch(MIXED, _after(_honest_mixed, lambda t: t[position].zero_()))
+    _, _, held = tried(MIXED, _after(_honest_mixed, lambda t: t[position].zero_()))
     assert not held
 
 
@@ -243,7 +215,7 @@ TOPK = "topk_f32fp32_48x64x8"
     ids=["others", "out of range", "below range", "far out of range", "one tie for all", "out of order"],
 )
 def test_wrong_positions_of_right_values_are_wrong(trial: str, change: Callable[[Tensors], object]) -> None:
-    found, _, _ = _launch(TOPK, _library(TOPK, change), trial)
+    found, _, _ = tried(TOPK, _library(TOPK, change), trial)
     assert found and found[0].startswith(f"indices, {trial} trial: ")
 
 
@@ -254,7 +226,7 @@ def test_any_position_of_equal_values_is_right(trial: str) -> None:
         values.copy_(found.values[:, :8])
         indices.copy_(63 - found.indices[:, :8])
 
-    assert _launch(TOPK, backwards, trial)[0] == []
+    assert tried(TOPK, backwards, trial)[0] == []
 
 
 SEVERAL = ("rmsnorm_f32fp32_48x64", "crossentropy_f32fp32_48x64", TOPK)
@@ -262,12 +234,12 @@ SEVERAL = ("rmsnorm_f32fp32_48x64", "crossentropy_f32fp32_48x64", TOPK)
 
 @pytest.mark.parametrize("key", SEVERAL)
 def test_a_right_first_output_does_not_cover_a_wrong_second_one(key: str) -> None:
-    honest, share, held = _launch(key, _library(key))
+    honest, share, held = tried(key, _library(key))
     assert honest == [] and share is not None and share <= 1 and held
-    found, share, _ = _launch(key, _library(key, lambda t: t[-1].view(-1)[:7].add_(1)))
+    found, share, _ = tried(key, _library(key, lambda t: t[-1].view(-1)[:7].add_(1)))
     (_, second) = parse_shape_key(key).output_names
     assert [each.startswith(f"{second}, random trial: ") for each in found] == [True]
-    unwritten, share, _ = _launch(key, _library(key, lambda t: trials.poison([t[-1]])))
+    unwritten, share, _ = tried(key, _library(key, lambda t: trials.poison([t[-1]])))
     assert len(unwritten) == 1 and share is None
 
 
@@ -279,7 +251,7 @@ def test_a_reference_that_returns_other_outputs_is_refused(
 ) -> None:
     monkeypatch.setitem(OPERATORS, "mixed", replace(MADE[1], reference=reference))
     with pytest.raises(ValueError, match="operator mixed: its reference returns"):
-        _launch(MIXED, _honest_mixed)
+        tried(MIXED, _honest_mixed)
 
 
 def test_a_float_is_compared_as_one_where_the_reference_returns_an_integer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,4 +260,4 @@ def test_a_float_is_compared_as_one_where_the_reference_returns_an_integer(monke
         "mixed",
         replace(MADE[1], reference=lambda *given: (_mixed(*given)[0].round().long(), *_mixed(*given)[1:])),
     )
-    assert [each.split(",")[0] for each in _launch(MIXED, _honest_mixed)[0]] == ["y"]
+    assert [each.split(",")[0] for each in tried(MIXED, _honest_mixed)[0]] == ["y"]
