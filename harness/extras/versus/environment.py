@@ -4,8 +4,8 @@
     subprocess.run([old.python, script], env=old.variables(tree))
 
 An environment is built as a layer: a virtual environment that holds the named packages, and what they need in another
-version, before all packages of the running environment. So everything else is as it is pinned, torch is not copied, and
-``moved`` says what differs. It lies under ``.cache/environments/`` and is built once.
+version, before all packages of the running environment. So everything else is as it is pinned, and torch is not copied.
+It lies under ``.cache/environments/`` and is built once.
 """
 
 import fcntl
@@ -69,8 +69,7 @@ print(json.dumps([platform.python_version(), held, found, digest.hexdigest()]))
 class PythonEnvironment:
     """An interpreter and what it holds.
 
-    ``name`` is what the user called it. ``versions`` has every distribution by its canonical name; ``moved`` has those
-    that differ from the running environment, ``(there, here)``, with None for what one of them lacks. ``sha256``
+    ``name`` is what the user called it. ``versions`` has every distribution by its canonical name. ``sha256``
     changes with the interpreter, with the versions of what compiles and computes, and with any file of TileLang.
     """
 
@@ -78,7 +77,6 @@ class PythonEnvironment:
     python: Path
     python_version: str
     versions: dict[str, str] = field(repr=False, compare=False)
-    moved: dict[str, tuple[str | None, str | None]] = field(compare=False)
     sha256: str
 
     @property
@@ -292,11 +290,8 @@ def _probed(named: str, python: Path) -> PythonEnvironment:
         if not found[package]:
             raise UsageError(f"{named}: {python} has no {package}; install it there, or name another environment")
     there = {str(canonicalize_name(name)): str(version) for name, version in held.items()}
-    here = {str(canonicalize_name(each.name)): each.version for each in reversed(_here())}
-    names = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
-    moved = {name: (there.get(name), here.get(name)) for name in names}
     key = repr((str(python), version, _computing(there), files))
-    return PythonEnvironment(named, python, version, there, moved, hashlib.sha256(key.encode()).hexdigest())
+    return PythonEnvironment(named, python, version, there, hashlib.sha256(key.encode()).hexdigest())
 
 
 def _computing(versions: dict[str, str]) -> list[tuple[str, str]]:

@@ -242,7 +242,7 @@ class Verb:
     def __init__(self, tree: Tree, patch: pytest.MonkeyPatch, rows: list[PairedRow]) -> None:
         held = {"tilelang": "0.1.14", "torch": "2.13.0"}
         environments = [
-            PythonEnvironment(name, Path(name), "3.12", held | {"tilelang": name}, {}, name) for name in ("9.1", "9.2")
+            PythonEnvironment(name, Path(name), "3.12", held | {"tilelang": name}, name) for name in ("9.1", "9.2")
         ]
         patch.setenv("TILEBENCH_ROOT", str(tree.root))
         patch.setattr(verbs, "pair", lambda *_: environments)

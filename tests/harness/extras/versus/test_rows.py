@@ -24,7 +24,7 @@ SHAPE = "causalattention_bf16fp32_16x16x16x1024x128x128"
 
 def env(release: str) -> PythonEnvironment:
     held = {"tilelang": release, "torch": "2.13.0", "apache-tvm-ffi": f"9.{release}"}
-    return PythonEnvironment(release, Path("/p", release), "3.11.7", held, {}, release)
+    return PythonEnvironment(release, Path("/p", release), "3.11.7", held, release)
 
 
 OLD, NEW = env("0.1.14"), env("0.1.15")
