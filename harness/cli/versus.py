@@ -144,12 +144,10 @@ def bisect(
     *,
     old: Annotated[str, Parameter(help="The older release, such as 0.1.9, or a revision of the clone.")],
     new: Annotated[str, Parameter(help="The newer one.")],
-    row: Annotated[
-        str, Parameter(help="A problem's shape key, whose leader is asked about, or SHAPE/MODEL/ITERATION.")
-    ],
+    row: Annotated[str, Parameter(help="A problem's shape key, for its leader, or SHAPE/MODEL/ITERATION.")],
     question: Annotated[
         Question,
-        Parameter(help="The first whose code differs, that does not compile, that spills more, or that is slower."),
+        Parameter(help="The first with other code, that does not compile, that spills more, or that is slower."),
     ] = "different",
     clone: Annotated[Path | None, Parameter(help="A clone of TileLang: bisect its commits.")] = None,
     build_command: Annotated[

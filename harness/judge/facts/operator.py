@@ -140,7 +140,7 @@ class Operator:
             if output.inplace and output.inplace not in self.inputs:
                 yield f"output '{name}': '{output.inplace}' is no input; inputs are {', '.join(self.inputs)}"
             elif not output.inplace and not output.shape:
-                yield f"output '{name}' has neither a shape nor an input whose memory it takes"
+                yield f"output '{name}' has neither a shape nor an input to overwrite"
             elif (dtype := self.written(output).dtype) in NARROW_FLOATS:
                 yield f"output '{name}': no limit tells a wrong {dtype} from a rounded one"
         named = [(name, each.dtype) for name, each in self.inputs.items()]
