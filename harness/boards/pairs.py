@@ -81,7 +81,7 @@ def present(plan: OpponentPlan, problem: Problem) -> Board | None:
             board
             for board in boards
             if board.environment is not None
-            and board.timer == plan.gpu.timer(problem)
+            and board.timer == plan.gpu.timer
             and board.environment.rank_key == plan.environment(problem).rank_key
         ),
         None,

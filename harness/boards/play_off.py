@@ -65,7 +65,7 @@ def hold(
     if len(leaders) < 2:
         raise UsageError("a play-off needs two leaders; here one iteration leads alone")
     ratios: dict[Iteration, list[float]] = {each: [] for each in leaders}
-    timer = gpu.timer(leaders[0].problem)
+    timer = gpu.timer
     with alone(tree, gpu, device):
         start_forkserver(gpu, device)
         referees = Referees(tree.root, gpu)

@@ -86,7 +86,7 @@ def _measurement(
     time_ms = median(block.contestant_ms for block in blocks)
     baseline_ms = median(block.baseline_ms for block in blocks)
     measurement = Measurement(
-        timer=candidate.gpu.timer(problem),
+        timer=candidate.gpu.timer,
         baseline=candidate.baseline_name,
         ratio=found.ratio,
         ratio_low=found.low,

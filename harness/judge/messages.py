@@ -90,10 +90,12 @@ class Inspect(Message, frozen=True):
 class Ready(Message, frozen=True):
     """All calls are bound; with the timer ``graph``, captured.
 
-    ``libraries`` are the versions of CUDA's libraries in the process, once it has launched.
+    ``libraries`` are the versions of CUDA's libraries in the process, once it has launched. ``overlap`` is the
+    complaint about captured calls that do not wait for each other.
     """
 
     libraries: dict[str, str] = {}
+    overlap: str = ""
 
 
 class Ran(Message, frozen=True):

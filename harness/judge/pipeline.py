@@ -73,11 +73,15 @@ def build(candidate: Candidate) -> Candidate:
         return candidate
     built = _built(candidate)
     candidate.build = _evidence(candidate, built, known)
-    pinned = contract.levers(parsed(candidate.iteration.path)) or {}
-    _reject(Cause.NOT_PINNED, built.unpinned or other_threads(built.compilation, pinned.get("threads")))
+    _refuse_unpinned(candidate, built)
     if built.tensors is not None:
         _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
     return candidate
+
+
+def _refuse_unpinned(candidate: Candidate, built: Built) -> None:
+    pinned = contract.levers(parsed(candidate.iteration.path)) or {}
+    _reject(Cause.NOT_PINNED, built.unpinned or other_threads(built.compilation, pinned.get("threads")))
 
 
 def _built(candidate: Candidate) -> Built:
@@ -121,6 +125,7 @@ def rival(candidate: Candidate, interpreter: Interpreter, side: Side) -> Built:
     else:
         candidate.contestant = process
     built = _answer(process, candidate.settings.build_deadline_s)
+    _refuse_unpinned(candidate, built)
     if built.compilation is not None and not candidate.gpu.is_cpu:
         _reject(Cause.DOES_NOT_FIT, does_not_fit(built.compilation, candidate.gpu.arch))
     if built.tensors is not None:

@@ -117,7 +117,7 @@ def _measurement(
     reasons = tuple(dict.fromkeys(reason for chip in chips for reason in chip.throttle))
     return SustainedMeasurement(
         baseline=candidate.baseline_name,
-        timer=candidate.gpu.timer(problem),
+        timer=candidate.gpu.timer,
         ratio=found.ratio,
         ratio_low=found.low,
         ratio_high=found.high,

@@ -59,6 +59,7 @@ class Cause(StrEnum):
     INPUT_CHANGED = "input_changed"
     FOREIGN_KERNEL = "foreign_kernel"
     NOT_PINNED = "not_pinned"  # a kernel was made with other levers than CONFIG says
+    OVERLAP = "overlap"  # a launch does not wait for the launch before it
     CLOCK = "clock"
     SABOTAGE = "sabotage"
     ROOFLINE = "roofline"

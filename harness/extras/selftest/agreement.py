@@ -85,7 +85,7 @@ def repeat(
                 repeats.append(_once(candidate, measure))
         finally:
             referees.leave()
-        findings.append(_summary(iteration.shape_key, gpu.timer(iteration.problem), repeats))
+        findings.append(_summary(iteration.shape_key, gpu.timer, repeats))
         reporter.finished(_line(findings[-1]))
     return findings
 

@@ -92,7 +92,7 @@ class Stopwatch:
     def time(self, order: TimeCandidate) -> StopwatchAnswer:
         """One block by the judge's clock, after launches that are not counted."""
         try:
-            timer = self.gpu.timer(self.problem)
+            timer = self.gpu.timer
             clock, launches = self._clock(order.number, timer)
             if timer == "graph":  # the first launch of a graph includes its upload to the device
                 clock.run()

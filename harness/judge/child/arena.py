@@ -15,6 +15,7 @@ import torch
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
 Shape = tuple[int, ...]
+Span = tuple[int, int]  # byte offsets of its begin and its end
 Set = tuple[int, ...]  # byte offsets of one set's inputs and, last, its output
 
 LARGE_BYTES: Final = 1 << 20
@@ -46,18 +47,26 @@ def arena_bytes(problem: Problem, sets: int) -> int:
     return -(-size // PAGE) * PAGE
 
 
-def place(problem: Problem, sets: int, size: int, dice: random.Random) -> tuple[Set, ...]:
-    """Draw a placement: all tensors of all sets in random order with random gaps, inside ``size`` bytes."""
+def draw_span(problem: Problem, sets: int, size: int, dice: random.Random) -> Span:
+    """Somewhere in an arena of ``size`` bytes, as much as this many sets need: what is filled is paid for."""
+    length = min(size, arena_bytes(problem, sets))
+    start = dice.randrange(0, size - length + 1, granule(problem))
+    return start, start + length
+
+
+def place(problem: Problem, sets: int, span: Span, dice: random.Random) -> tuple[Set, ...]:
+    """Draw a placement: all tensors of all sets in random order with random gaps, inside a span of the arena."""
+    start, end = span
     unit = granule(problem)
     lengths = [-(-math.prod(shape) * DTYPE_BYTES[dtype] // unit) for shape, dtype in problem.tensors]
     order = [(each, tensor) for each in range(sets) for tensor in range(len(lengths))]
     dice.shuffle(order)
-    free = size // unit - sets * sum(lengths)
+    free = (end - start) // unit - sets * sum(lengths)
     cuts = sorted(dice.randint(0, free) for _ in order)
     offsets: list[list[int]] = [[0] * len(lengths) for _ in range(sets)]
     used = 0
     for (each, tensor), cut in zip(order, cuts, strict=True):
-        offsets[each][tensor] = (used + cut) * unit
+        offsets[each][tensor] = start + (used + cut) * unit
         used += lengths[tensor]
     return tuple(tuple(each) for each in offsets)
 
@@ -148,7 +157,7 @@ class CudaArena(Arena):
 
     def tensor(self, offset: int, shape: Shape, dtype: str) -> torch.Tensor:
         kind = getattr(torch, dtype)
-        span = _Span(self.pointer + offset, math.prod(shape) * kind.itemsize)
+        span = _DeviceMemory(self.pointer + offset, math.prod(shape) * kind.itemsize)
         return torch.as_tensor(span, device=self.device).view(kind).view(shape)
 
 
@@ -161,7 +170,7 @@ def receive_arena(connection: Connection, *, cpu: bool) -> Arena:
     return HostArena.receive(connection, size) if cpu else CudaArena.receive(connection, size)
 
 
-class _Span:
+class _DeviceMemory:
     """Raw device memory in the form that ``torch.as_tensor`` takes without a copy."""
 
     def __init__(self, pointer: int, size: int) -> None:

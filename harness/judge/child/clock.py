@@ -9,6 +9,9 @@ from typing import Final, Protocol
 
 import torch
 
+from harness.judge.child.launches import graph_order
+from harness.judge.child.order import complaint_of_order
+
 Call = Callable[[], None]
 
 _now: Final = time.perf_counter
@@ -17,17 +20,28 @@ _Event: Final = torch.cuda.Event
 _record: Final = torch.cuda.Event.record
 _wait: Final = torch.cuda.Event.synchronize
 _elapsed_ms: Final = torch.cuda.Event.elapsed_time
+_Graph: Final = torch.cuda.CUDAGraph
+_instantiate: Final = torch.cuda.CUDAGraph.instantiate
 _replay: Final = torch.cuda.CUDAGraph.replay
+_order: Final = graph_order
+_complaint: Final = complaint_of_order
 
 
 class Clock(Protocol):
-    """Holds the calls of a block. ``run`` returns the ms of so many repetitions once the device is idle."""
+    """Holds the calls of a block. ``run`` returns the ms of so many repetitions once the device is idle.
+
+    ``overlap`` is the complaint about calls that do not wait for each other; empty where none was seen.
+    """
+
+    overlap: str
 
     def run(self, repetitions: int = 1) -> float: ...
 
 
 class HostClock:
     """The host's monotonic clock, for calls that return when their work is done."""
+
+    overlap = ""
 
     def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
         self.lead_in, self.calls = lead_in, calls
@@ -44,6 +58,8 @@ class HostClock:
 class EventClock:
     """Device events around the calls; the lead-in keeps the device busy while the host queues the first call."""
 
+    overlap = ""
+
     def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
         self.lead_in, self.calls = lead_in, calls
         self.start, self.end = _new_event(), _new_event()
@@ -59,7 +75,7 @@ class EventClock:
 
 
 class GraphClock:
-    """All calls captured once in a CUDA graph, so the time excludes the host's cost of a launch."""
+    """All calls captured once in a CUDA graph: no host code runs in a block, and the graph shows the calls' order."""
 
     def __init__(self, lead_in: Call, calls: Sequence[Call]) -> None:
         self.lead_in = lead_in
@@ -68,10 +84,12 @@ class GraphClock:
         with torch.cuda.stream(stream):
             lead_in()  # the set-up of a first call must not be captured
         _synchronize()
-        self.graph = torch.cuda.CUDAGraph()
+        self.graph = _Graph(keep_graph=True)
         with torch.cuda.graph(self.graph, stream=stream):
             for call in calls:
                 call()
+        self.overlap = _complaint(*_order(self.graph.raw_cuda_graph()), len(calls))
+        _instantiate(self.graph)
         _synchronize()
 
     def run(self, repetitions: int = 1) -> float:

@@ -8,7 +8,7 @@ from typing import Final
 import torch
 
 from harness.judge.child import trials
-from harness.judge.child.arena import LARGE_BYTES, Arena, Set, Shape
+from harness.judge.child.arena import LARGE_BYTES, Arena, Set, Shape, Span
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
@@ -25,7 +25,7 @@ MAX_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 
 
 class Contents:
-    """Fills the sets of one placement.
+    """Fills the sets of one placement, and the rest of a span of the arena.
 
     Each input has a private pool of random values, at least a quarter longer than the input. On a GPU the pool is
     larger than the L2, so that no copy of it stays there. A set's input is a window of the pool. Choosing other windows
@@ -39,6 +39,7 @@ class Contents:
         problem: Problem,
         arena: Arena,
         placement: tuple[Set, ...],
+        span: Span,
         generator: torch.Generator,
         dice: random.Random,
     ) -> None:
@@ -46,7 +47,7 @@ class Contents:
         self.sets = arena.sets(problem, placement)
         self._dice = dice
         self._generator = generator
-        self._whole = arena.tensor(0, (arena.size,), "uint8")
+        self._whole = arena.tensor(span[0], (span[1] - span[0],), "uint8")
         self._problem = problem
         self._windows: list[list[torch.Tensor]] = []  # per input; the windows in use come first
         self._targets: list[list[torch.Tensor]] = []
@@ -78,7 +79,7 @@ class Contents:
         ]
 
     def refresh(self) -> None:
-        """New inputs in every set; all outputs, and all bytes between the tensors, become poison."""
+        """New inputs in every set; all outputs, and all other bytes of the span, become poison."""
         self._whole.fill_(GUARD)
         trials.poison([each for one in self.sets for each in one[self._inputs :] if not each.is_floating_point()])
         for windows, targets in zip(self._windows, self._targets, strict=True):

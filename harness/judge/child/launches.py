@@ -9,6 +9,7 @@ import tilelang
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from harness.judge.child.order import Edge
 from harness.judge.facts.compilation import kernel_names
 from harness.judge.messages import Inspected
 
@@ -124,6 +125,19 @@ def _nodes(graph: Any) -> list[str]:
         elif kind != kinds.CU_GRAPH_NODE_TYPE_EMPTY:
             names.append(kind.name)
     return names
+
+
+def graph_order(graph: Any) -> tuple[int, list[Edge]]:
+    """The number of nodes of a captured CUDA graph, and its edges."""
+    from cuda.bindings import driver
+
+    get_edges = getattr(driver, "cuGraphGetEdges_v2", driver.cuGraphGetEdges)  # the first knows dependent launches
+    _, _, count = _checked(driver.cuGraphGetNodes(graph, 0))
+    _, nodes, _ = _checked(driver.cuGraphGetNodes(graph, count))
+    number = {int(node): place for place, node in enumerate(nodes[:count])}
+    *_, count = _checked(get_edges(graph, 0))
+    _, earlier, later, *_ = _checked(get_edges(graph, count))
+    return len(number), [(number[int(b)], number[int(a)]) for a, b in zip(earlier[:count], later[:count], strict=True)]
 
 
 def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ import torch
 
 from harness.errors import described
 from harness.judge.child import chain, trials
-from harness.judge.child.arena import Arena, arena_bytes, create_arena, place, set_bytes
+from harness.judge.child.arena import Arena, Span, arena_bytes, create_arena, draw_span, place, set_bytes
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.contents import Contents, Look
@@ -75,7 +75,7 @@ class _Bench:
 
         self.baseline = baselines.library(problem).name
         self.problem, self.gpu = problem, gpu
-        self.timer = gpu.timer(problem)
+        self.timer = gpu.timer
         self.rules = rules_of(gpu)
         self.dice = random.Random(os.urandom(16))
         self.sides: dict[str, ServedSide] = {}
@@ -360,16 +360,18 @@ class _Bench:
 
     def _draw(self) -> Contents:
         """A new placement, with both sides bound to it."""
-        contents = self._place(max(side.launches for side in self.sides.values()) + 1)
+        sets = max(side.launches for side in self.sides.values()) + 1
+        contents = self._place(sets, draw_span(self.problem, sets, self.arena.size, self.dice))
         contents.refresh()
         self._synchronize()
         for side in self.sides.values():
             side.prepare(contents.placement[: side.launches + 1], self.timer)
         return contents
 
-    def _place(self, sets: int) -> Contents:
-        placement = place(self.problem, sets, self.arena.size, self.dice)
-        return Contents(self.problem, self.arena, placement, self.generator, self.dice)
+    def _place(self, sets: int, span: Span | None = None) -> Contents:
+        span = span or (0, self.arena.size)
+        placement = place(self.problem, sets, span, self.dice)
+        return Contents(self.problem, self.arena, placement, span, self.generator, self.dice)
 
     def _synchronize(self) -> None:
         if not self.gpu.is_cpu:

@@ -51,7 +51,7 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
                 calls = [partial(launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
                 clock = CLOCKS[order.timer](calls[0], calls[1:])
                 libraries = libraries or (loaded() if ran else {})
-                answer = Ready(libraries)
+                answer = Ready(libraries, clock.overlap)
             elif isinstance(order, Inspect):
                 answer = replace(inspect(calls, cpu=brief.gpu.is_cpu), unpinned=kernel.unpinned())
             else:

@@ -68,6 +68,8 @@ class ServedSide:
     def prepare(self, sets: tuple[Set, ...], timer: str, *, writes: bool = False) -> None:
         ready: Ready = self._ask(Prepare(sets, timer, writes), Ready)
         self.libraries = ready.libraries
+        if ready.overlap and self.name == "contestant":
+            raise Out(Cause.OVERLAP, ready.overlap)
 
     def inspect(self) -> Inspected:
         answer: Inspected = self._ask(Inspect(), Inspected)

@@ -1,4 +1,4 @@
-"""One GPU key's facts, and what follows from them for a problem: the roofline and the timer."""
+"""One GPU key's facts, and what follows from them for a problem: the roofline and the timers."""
 
 from typing import Final
 
@@ -7,7 +7,6 @@ import msgspec
 from harness.judge.facts.problem import Problem
 
 CPU: Final = "cpu"
-GRAPH_BELOW_MS: Final = 0.05  # a launch costs the host about 20 µs: below this a timer would time the host
 
 
 class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,8 +64,7 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The clock that needs no preparation; it times launches that no record holds."""
         return "host" if self.is_cpu else "events"
 
-    def timer(self, problem: Problem) -> str:
-        """The clock for this problem, the same for each of its iterations, so that all of them can be ranked."""
-        if self.is_cpu or self.floor_ms(problem) >= GRAPH_BELOW_MS:
-            return self.plain_timer
-        return "graph"
+    @property
+    def timer(self) -> str:
+        """The clock of the blocks. It shows how launches wait for each other, and none of a contestant's code runs."""
+        return self.plain_timer if self.is_cpu else "graph"

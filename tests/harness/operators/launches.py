@@ -42,8 +42,8 @@ def placed(key: str, *, sets: int = SETS, seed: int = 1) -> Contents:
     """An arena with sets of a problem's tensors, and all that is drawn from a seed."""
     problem, dice = parse_shape_key(key), random.Random(seed)
     arena = create_arena(arena_bytes(problem, sets), cpu=True)
-    placement = place(problem, sets, arena.size, dice)
-    return Contents(problem, arena, placement, torch.Generator().manual_seed(seed), dice)
+    placement = place(problem, sets, (0, arena.size), dice)
+    return Contents(problem, arena, placement, (0, arena.size), torch.Generator().manual_seed(seed), dice)
 
 
 def complaints(key: str, launch: Launch, *, seed: int = 1) -> dict[str, list[str]]:

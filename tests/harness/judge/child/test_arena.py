@@ -17,6 +17,7 @@ from harness.judge.child.arena import (
     HostArena,
     arena_bytes,
     create_arena,
+    draw_span,
     granule,
     place,
     receive_arena,
@@ -47,7 +48,7 @@ def spans(problem: Problem, placement: tuple[tuple[int, ...], ...]) -> list[tupl
 @given(problems, st.integers(1, 40), st.integers(0, 1 << 32))
 def test_placements_never_overlap_and_stay_in_bounds(problem: Problem, sets: int, seed: int) -> None:
     size = arena_bytes(problem, sets)
-    placement = place(problem, sets, size, random.Random(seed))
+    placement = place(problem, sets, (0, size), random.Random(seed))
     assert len(placement) == sets
     found = spans(problem, placement)
     assert found[0][0] >= 0
@@ -59,7 +60,7 @@ def test_placements_never_overlap_and_stay_in_bounds(problem: Problem, sets: int
 @given(problems, st.integers(1, 40), st.integers(1, 40))
 def test_a_larger_arena_takes_fewer_sets_too(problem: Problem, sets: int, fewer: int) -> None:
     size = arena_bytes(problem, max(sets, fewer))
-    found = spans(problem, place(problem, min(sets, fewer), size, random.Random(0)))
+    found = spans(problem, place(problem, min(sets, fewer), (0, size), random.Random(0)))
     assert found[-1][1] <= size
 
 
@@ -77,7 +78,7 @@ def test_a_set_takes_its_tensors_and_less_than_a_granule_more_for_each(problem: 
 @pytest.mark.parametrize("problem", [SMALL, LARGE], ids=str)
 def test_a_placement_is_drawn_anew(problem: Problem, sets: int) -> None:
     dice = random.Random(0)
-    drawn = [place(problem, sets, arena_bytes(problem, sets), dice) for _ in range(50)]
+    drawn = [place(problem, sets, (0, arena_bytes(problem, sets)), dice) for _ in range(50)]
     assert len(set(drawn)) >= 49
     orders = {tuple(sorted(range(3), key=offsets[0].__getitem__)) for offsets in drawn}
     assert len(orders) == 6  # every order of A, B and C
@@ -85,7 +86,7 @@ def test_a_placement_is_drawn_anew(problem: Problem, sets: int) -> None:
 
 def test_tensors_are_where_they_were_placed() -> None:
     arena = create_arena(arena_bytes(SMALL, 3), cpu=True)
-    placement = place(SMALL, 3, arena.size, random.Random(0))
+    placement = place(SMALL, 3, (0, arena.size), random.Random(0))
     sets = arena.sets(SMALL, placement)
     whole = arena.tensor(0, (arena.size,), "uint8")
     for offsets, tensors in zip(placement, sets, strict=True):
@@ -129,3 +130,13 @@ def test_both_sides_see_the_same_memory() -> None:
     assert ours.poll(60)
     assert tensor.tolist() == [42] * 4
     other.join()
+
+
+@given(st.integers(1, 6), st.integers(0, 2**32))
+def test_a_span_lies_in_the_arena_and_holds_its_sets(sets: int, seed: int) -> None:
+    dice = random.Random(seed)
+    size = arena_bytes(SMALL, 6)
+    start, end = draw_span(SMALL, sets, size, dice)
+    assert 0 <= start < end <= size
+    placement = place(SMALL, sets, (start, end), dice)
+    assert all(start <= first and last <= end for first, last in spans(SMALL, placement))

@@ -27,8 +27,8 @@ def contents(key: str = KEYS[0], seed: int = 0, sets: int = SETS) -> Contents:
     problem = parse_shape_key(key)
     arena = create_arena(arena_bytes(problem, sets), cpu=True)
     dice = random.Random(seed)
-    placement = place(problem, sets, arena.size, dice)
-    return Contents(problem, arena, placement, torch.Generator().manual_seed(seed), dice)
+    placement = place(problem, sets, (0, arena.size), dice)
+    return Contents(problem, arena, placement, (0, arena.size), torch.Generator().manual_seed(seed), dice)
 
 
 def inputs(made: Contents) -> list[torch.Tensor]:
