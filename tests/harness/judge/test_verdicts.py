@@ -11,7 +11,7 @@ from harness.records.base import Cause, Status
 def test_a_cause_is_a_rejection_or_a_failure(cause: Cause) -> None:
     judged = {
         "contract", "wrong_problem", "wrong_result", "input_changed", "foreign_kernel", "clock", "sabotage", "roofline",
-        "source_changed", "not_pinned",
+        "source_changed", "not_pinned", "overlap",
     }  # fmt: skip
     failed = {
         "load",
