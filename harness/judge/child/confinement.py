@@ -92,6 +92,11 @@ def confine(writable: tuple[Path, ...]) -> None:
         _seccomp([*_denied(_ESCAPES), *_refused_by_argument(_column(machine))])
 
 
+def no_locks() -> None:
+    """Allow no lock of a file from now on: to open it for reading is enough, and a stopped process keeps its locks."""
+    _seccomp(_denied({"flock": (73, 32)}))
+
+
 def no_more_processes() -> None:
     """Allow no new process from now on: the CPU clock of this process would not count it."""
     machine = _machine()

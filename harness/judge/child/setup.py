@@ -17,7 +17,7 @@ import torch
 
 from harness.judge.child import namespaces
 from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Brief
-from harness.judge.child.confinement import confine, level
+from harness.judge.child.confinement import confine, level, no_locks
 from harness.judge.messages import VERSION, Confined
 from harness.operators import adopt
 
@@ -58,6 +58,8 @@ def set_up_side(brief: Brief) -> Confined:
 def set_up_contestant(brief: Brief) -> Confined:
     """The set-up for untrusted code: its own folder, its output in a file, no cache that another wrote."""
     confined = set_up_side(brief)
+    if not brief.opponent:  # the compilers of some opponents lock their caches
+        no_locks()
     work_in(brief.scratch)
     _tell_stack(brief.scratch / STACK_FILE)
     for variable in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):

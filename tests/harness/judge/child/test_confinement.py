@@ -21,7 +21,7 @@ def confined(tmp_path: Path, body: str) -> str:
     program = f"""
 import os, signal, socket, subprocess, sys, threading
 from pathlib import Path
-from harness.judge.child.confinement import confine, no_more_processes
+from harness.judge.child.confinement import confine, no_locks, no_more_processes
 
 scratch = Path({str(tmp_path)!r}) / "scratch"
 scratch.mkdir()
@@ -166,3 +166,18 @@ def test_32_bit_calls_are_no_way_around_it(tmp_path: Path) -> None:
     told = "if answer:\n    print('child' if answer > 0 else 'refused')"
     said = confined(tmp_path, f"no_more_processes()\n{call}\n{told}")
     assert said == "refused\n"
+
+
+@needs_seccomp
+def test_an_iteration_locks_no_file(tmp_path: Path) -> None:
+    said = confined(
+        tmp_path,
+        """
+        import fcntl
+        with outside.open() as records:
+            attempt(lambda: fcntl.flock(records, fcntl.LOCK_SH))
+            no_locks()
+            attempt(lambda: fcntl.flock(records, fcntl.LOCK_EX))
+        """,
+    )
+    assert said.split() == ["done", "PermissionError"]
