@@ -1,6 +1,7 @@
 """``groupedlinear``: X[M,K] · W[E,N,K]ᵀ -> C[M,N], rows of X in order of their expert; expert e's end at S[e].
 
-Expert e multiplies the rows from S[e-1] up to, not including, S[e]. The counts are uneven, and some are 0.
+Expert e multiplies the rows from S[e-1] up to, not including, S[e]. An expert has at most M / spread rows, rounded up.
+With spread = 1 the counts are uneven, and some are 0; with spread = E they are equal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,11 +34,12 @@ def _of_inputs(inputs: Sequence[Any], signs: Any, times: Times) -> Any:
 OPERATOR = Operator(
     name="groupedlinear",
     dims=("M", "N", "K", "E"),
+    scalars={"spread": 1},
     dtypes=("bf16", "fp16", "f32"),
     inputs={
         "x": Input("M, K", fill=Normal(products.SCALE)),
         "w": Input("E, N, K", fill=Normal(products.SCALE)),
-        "ends": Input("E", "int32", Offsets("M", ends=True)),
+        "ends": Input("E", "int32", Offsets("M", "ceildiv(M, spread)", ends=True)),
     },
     outputs={"c": Output("M, N", terms="K")},
     flops="2 * M * N * K",

@@ -1,13 +1,26 @@
 """The GEMM families lower for sm_90a, without a GPU, to the instructions they promise."""
 
+import itertools
 import re
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from harness.iteration import Program
 from harness.judge.facts.problem import parse_shape_key
-from kernels.gemm import block_scaled, ping_pong, pipelined, split_k, stationary, stream_k, warp_specialized
+from kernels.gemm import (
+    block_scaled,
+    grouped,
+    int4_weights,
+    ping_pong,
+    pipelined,
+    split_k,
+    stationary,
+    stream_k,
+    warp_specialized,
+)
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
@@ -20,6 +33,8 @@ LINEAR = "linear_fp16fp32_512x512x256"
 FP8 = "linear_e4m3fp32bf16_512x512x256"
 SCALED = "scaledlinear_e4m3fp32bf16_512x576x1024"
 BLOCKS = "blockscaledlinear_e4m3fp32bf16_512x576x1024"
+GROUPED = "groupedlinear_bf16fp32_384x320x128x6"
+INT4 = "int4linear_bf16fp32_16x256x512"
 RAGGED = "matmul_bf16fp32_520x504x200"
 TILE = dict(block_M=128, block_N=128, block_K=64, num_stages=3)
 
@@ -317,3 +332,83 @@ def test_impossible_arguments_are_named(
 def test_block_scaled_names_impossible_arguments(key: str, change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(block_scaled, key, **{"block_M": 128, "block_N": 128, "num_stages": 4, **change})
+
+
+WALK = """
+#include <cstdint>
+#include <cstdio>
+struct {{ int x; }} blockIdx;
+int main() {{
+  int cursor[6], along, own, across, ends[] = {{{ends}}};
+  for (blockIdx.x = 0; blockIdx.x < {blocks}; ++blockIdx.x) {{
+{walk}
+    std::printf("%d %d %d\\n", cursor[0], cursor[4], cursor[5]);
+{closing}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("rows_first", [True, False])
+def test_grouped_walks_over_the_tiles_of_every_expert_once(rows_first: bool, tmp_path: Path) -> None:
+    """Run the producer's walk from the generated text: experts without rows come first, in the middle and last."""
+    source = cuda(build(grouped, GROUPED, **TILE, num_sms=5, rows_first=rows_first))
+    walk = source[source.index("cursor[0] = 0;") : source.index("for (int k = 0;")]
+    closing = "}" * (walk.count("{") - walk.count("}"))
+    ends = [0, 130, 131, 131, 384, 384]
+    text = WALK.format(ends=", ".join(map(str, ends)), blocks=5, walk=walk, closing=closing)
+    (tmp_path / "walk.cpp").write_text(text)
+    subprocess.run(["g++", "walk.cpp", "-o", "walk"], cwd=tmp_path, check=True)
+    done = subprocess.run(["./walk"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
+    expected = [
+        (expert, row, column)
+        for expert, (start, end) in enumerate(itertools.pairwise([0, *ends]))
+        for row in range(start, end, 128)
+        for column in range(3)
+    ]
+    assert sorted(tuple(map(int, line.split())) for line in done.stdout.splitlines()) == expected
+
+
+def test_grouped_stores_no_row_of_the_next_expert() -> None:
+    source = cuda(build(grouped, GROUPED, **TILE, skip_idle=True))
+    assert "tma_store(" in source
+    assert source.count("wgmma_ss") == 2
+    before = source.split("*(uint4*)(C ")[:-1]
+    assert len(before) == 4  # two halves of a tile in two buffers each, where it has rows of the next expert
+    assert all("< cursor[2])" in each[-3000:] for each in before)
+
+
+def test_int4_weights_are_unpacked_into_the_operand_of_wgmma() -> None:
+    source = cuda(build(int4_weights, INT4, block_M=16, num_stages=4, consumer_groups=2))
+    assert source.count("unpack(") == source.count("wgmma_rs") == 2
+    assert "empty[0].init(4)" in source  # each warp of the group that reads the stage
+    assert "scale_rows" not in source
+    clustered = cuda(
+        build(int4_weights, INT4, block_M=16, num_stages=4, consumer_groups=1, scaled="weights", cluster=2)
+    )
+    assert "tma_load_multicast" in clustered
+    assert "empty[0].init(8)" in clustered
+    assert "scale_rows" in clustered
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "change", "message"),
+    [
+        (grouped, LINEAR, {}, "is not groupedlinear"),
+        (grouped, GROUPED.replace("bf16", "f32"), {}, "float32 inputs are not supported"),
+        (grouped, GROUPED, dict(turns=True, skip_idle=True), "skip_idle is for groups that share a tile"),
+        (grouped, GROUPED, dict(epilogue="none"), "is not 'tma' or 'direct'"),
+        (int4_weights, LINEAR, {}, "is not int4linear"),
+        (int4_weights, INT4.replace("bf16", "fp16"), {}, "only bfloat16"),
+        (int4_weights, INT4.replace("x256x", "x96x"), {}, "N=96 is not a multiple of 64"),
+        (int4_weights, INT4, dict(cluster=3), "cluster=3"),
+        (int4_weights, INT4, dict(scaled="both"), "is not 'sums' or 'weights'"),
+        (int4_weights, INT4, dict(num_stages=64), "bytes of shared memory"),
+    ],
+)
+def test_grouped_and_int4_weights_name_impossible_arguments(
+    family: Callable[..., Program], key: str, change: dict[str, object], message: str
+) -> None:
+    tile = TILE if family is grouped else dict(block_M=16, num_stages=4)
+    with pytest.raises(ValueError, match=message):
+        build(family, key, **{**tile, **change})

@@ -170,6 +170,8 @@ def test_no_description_is_in_a_hash(checkout: Checkout, folder: str) -> None:
         ("h200", "matmul_bf16fp32_64x64x64", "gemm.pipelined", "gemm.warp_specialized"),
         ("h100", "scaledlinear_e4m3fp32bf16_64x64x64", "gemm.warp_specialized", "gemm.warp_specialized"),
         ("h200", "blockscaledlinear_e4m3fp32bf16_64x64x64", "gemm.block_scaled", "gemm.block_scaled"),
+        ("h200", "groupedlinear_bf16fp32_64x64x64x4", "gemm.grouped", "gemm.grouped"),
+        ("h200", "int4linear_bf16fp32_16x64x128", "gemm.int4_weights", "gemm.int4_weights"),
         ("h200", "attention_fp16fp32_1x2x1x512x64x64", "flash_attention.forward", "flash_attention.forward"),
     ],
 )

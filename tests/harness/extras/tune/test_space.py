@@ -70,6 +70,8 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
             (H200, parse_shape_key("scaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.warp_specialized"),
             (H200, parse_shape_key("blockscaledlinear_e4m3fp32bf16_8192x8192x8192"), "kernels.gemm.block_scaled"),
             (H200, parse_shape_key("linear_bf16fp32_64x8192x8192"), "kernels.gemm.split_k"),
+            (H200, parse_shape_key("groupedlinear_bf16fp32_8192x4096x7168x32"), "kernels.gemm.grouped"),
+            (H200, parse_shape_key("int4linear_bf16fp32_16x8192x8192"), "kernels.gemm.int4_weights"),
             (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.flash_attention.forward"),
         ],
         (CPU, SMALL, "kernels.cpu.register_blocked"),

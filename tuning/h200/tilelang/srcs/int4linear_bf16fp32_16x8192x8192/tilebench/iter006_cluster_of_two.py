@@ -1,0 +1,29 @@
+"""Two blocks share each load of X: its reads from L2 are as many bytes as the packed weights."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import int4_weights
+
+PARENT = "iter005_three_groups"
+CONFIG = dict(
+    block_M=16,
+    num_stages=24,
+    consumer_groups=3,
+    scaled="sums",
+    cluster=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return int4_weights(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

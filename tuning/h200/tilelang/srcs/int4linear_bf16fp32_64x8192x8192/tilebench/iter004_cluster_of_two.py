@@ -1,0 +1,29 @@
+"""Two blocks share each load of X, of which every block reads all: 64 rows of packed weights are only 4 KiB beside it."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import int4_weights
+
+PARENT = "iter003_taking_turns"
+CONFIG = dict(
+    block_M=64,
+    num_stages=9,
+    consumer_groups=3,
+    scaled="weights",
+    cluster=2,
+)
+
+
+def build(problem: Problem) -> Program:
+    return int4_weights(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
