@@ -15,6 +15,7 @@ from harness.authoring import commands
 from harness.authoring.ideas import suggested
 from harness.catalog import gpus, names
 from harness.catalog.families import Draft, Families
+from harness.catalog.fitting import require_fit
 from harness.catalog.names import LAST_NUMBER
 from harness.catalog.tree import Iteration, Selection, Tree, check_model
 from harness.errors import UsageError
@@ -73,6 +74,7 @@ def new(
     UsageError.
     """
     gpu, problem = gpus.find(gpu_key), parse_shape_key(shape)
+    require_fit([(shape, problem)], gpu, None)
     check_model(model)
     if tag is not None and re.fullmatch(names.TAG, tag, re.ASCII) is None:
         raise UsageError(f"tag '{tag}' does not match {names.TAG}; name the idea in it, as in four_stages")

@@ -6,6 +6,7 @@ from cyclopts import Parameter
 
 from harness.boards import tables
 from harness.catalog import gpus
+from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli.app import app
 from harness.cli.options import MeasureOptions, SelectionOptions, check_seconds
@@ -40,6 +41,7 @@ def profile(
         iterations = leaders(tree, gpu, chosen.selection)
     else:
         iterations, problems = _named(tree, gpu, chosen.selection)
+    require_fit(((tree.short(each.path), each.problem) for each in iterations), gpu, device)
     plan = ProfilePlan(
         tree=tree,
         gpu=gpu,

@@ -13,6 +13,7 @@ from harness.authoring import scaffold
 from harness.boards import leaderboard, pairs, sustained, sustained_opponents, tables
 from harness.boards.sustained import SustainedResults
 from harness.catalog import gpus
+from harness.catalog.fitting import require_fit
 from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.cli.app import app
@@ -31,8 +32,10 @@ from harness.errors import ExitCode, UsageError
 from harness.evidence import report, toolchain
 from harness.evidence.report import BuildRow
 from harness.judge.facts.gpu import CPU, Gpu
+from harness.judge.facts.problem import parse_shape_key
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.clock_lock import locked
+from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
 from harness.records.base import Stage, Status, now
 from harness.records.results import Record
@@ -281,11 +284,13 @@ def _plan(
         console.print(f"GPU key {gpu.key}: {name}", markup=False)
     if needs_device and (written := scaffold.starter(tree, gpu)):
         console.print(f"tuning/{gpu.key}/ had no iterations; it now holds a starter ladder of {len(written)} files")
-    if needs_device and chosen.set and chosen.model is None and (begun := _begun(tree, gpu, chosen)):
+    if needs_device and chosen.set and chosen.model is None and (begun := _begun(tree, gpu, device, chosen)):
         console.print(f"{chosen.set} lacked ladders; {len(begun)} files begin them under tuning/{gpu.key}/")
     iterations, misplaced = tree.scan(gpu.key, chosen.selection)
     if not iterations and not misplaced:
         raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
+    if upto is not Stage.CONTRACT:
+        require_fit(((tree.short(each.path), each.problem) for each in iterations), gpu, device)
     return Plan(
         tree=tree,
         gpu=gpu,
@@ -299,10 +304,12 @@ def _plan(
     )
 
 
-def _begun(tree: Tree, gpu: Gpu, chosen: SelectionOptions) -> list[Path]:
+def _begun(tree: Tree, gpu: Gpu, device: Device | None, chosen: SelectionOptions) -> list[Path]:
     """First ladders of the chosen problems of a set."""
     calls = chosen.problem_set.calls if chosen.problem_set else ()
-    return scaffold.first_ladders(tree, gpu, [key for key in calls if chosen.shape in (None, key)])
+    keys = [key for key in calls if chosen.shape in (None, key)]
+    require_fit(((f"set {chosen.set}: {key}", parse_shape_key(key)) for key in keys), gpu, device)
+    return scaffold.first_ladders(tree, gpu, keys)
 
 
 def _show_tracebacks(results: Results) -> None:

@@ -11,6 +11,7 @@ from harness.authoring import scaffold
 from harness.boards.sustained import require_limit
 from harness.catalog import gpus
 from harness.catalog.families import Families
+from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Tree, check_model
 from harness.cli.app import app
 from harness.cli.options import MeasureOptions, Parent, SelectionOptions, TableFormat, check_least, check_seconds
@@ -120,6 +121,7 @@ def tune(
         raise UsageError("--objective sustained is the race's last rung; --engine tilelang has none")
     options = tilelang.options
     gpu, device = gpus.resolve(chosen.gpu, force=how.force)
+    require_fit([(shape, problem)], gpu, device)
     if objective is Regime.SUSTAINED:
         require_limit(gpu, device, problem)
     tree = Tree.here()

@@ -118,12 +118,21 @@ def compute_processes(device: Device) -> list[int]:
 
 def used_bytes(device: Device) -> int:
     """Device memory in use, by any process; 0 if the driver does not tell."""
+    return _memory(device, "used")
+
+
+def total_bytes(device: Device) -> int:
+    """Memory of the device; 0 if the driver does not tell."""
+    return _memory(device, "total")
+
+
+def _memory(device: Device, which: str) -> int:
     with session() as alive:
         if not alive:
             return 0
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(device.index)
-            return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+            return int(getattr(pynvml.nvmlDeviceGetMemoryInfo(handle), which))
         except pynvml.NVMLError:
             return 0
 

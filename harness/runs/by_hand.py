@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness.catalog import gpus
+from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Tree
 from harness.errors import ExitCode
 from harness.judge.candidate import Settings
@@ -30,6 +31,7 @@ def _measure(path: Path, upto: Stage) -> Record:
     tree = Tree.of(path)
     iteration = tree.parse(path)
     gpu, device = gpus.resolve(iteration.gpu)
+    require_fit([(tree.short(path), iteration.problem)], gpu, device)
     return run(Plan(tree, gpu, device, (iteration,), Settings.of(gpu), upto=upto, again=True), Quiet()).records[0]
 
 
