@@ -11,7 +11,7 @@ from harness.judge.facts.problem import Problem
 from harness.machine import memory, nvml
 from harness.machine.nvml import Device
 
-# The first compute capability, times ten, whose tensor cores take a dtype (CUDA C++ Programming Guide).
+# The first compute capability, times ten, with tensor cores that take a dtype (CUDA C++ Programming Guide).
 _LEAST: Final = {"bfloat16": 80, **dict.fromkeys(sorted(NARROW_FLOATS), 89)}
 SETS: Final = 2.5  # a verification places two sets of the tensors in an arena that is a quarter larger
 POOLS: Final = 2.25  # and holds the inputs once more, and in a pool that is a quarter larger
