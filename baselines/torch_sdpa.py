@@ -32,18 +32,19 @@ class _Attention:
         return scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=q.shape[1] != k.shape[1])
 
     def _fastest(self, *tensors: torch.Tensor) -> SDPBackend:
-        def seconds(backend: SDPBackend) -> float:
+        def taken(backend: SDPBackend) -> float:
             try:
                 with sdpa_kernel(backend), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # they say at length why a backend does not take these shapes
-                    return _seconds(lambda: self._attend(*tensors))
+                    return seconds(lambda: self._attend(*tensors))
             except RuntimeError:  # not for these shapes
                 return float("inf")
 
-        return min(BACKENDS, key=seconds)
+        return min(BACKENDS, key=taken)
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def seconds(call: Callable[[], object]) -> float:
+    """The shortest of a few runs on the GPU."""
     best = float("inf")
     for _ in range(TRIES):
         torch.cuda.synchronize()

@@ -30,32 +30,30 @@ def _of_sequence(b: int, q: Any, k: Any, v: Any, table: Any, lengths: Any) -> An
     return torch.cat([attend(rows, keys[:, g], values[:, g]) for g, rows in enumerate(groups)])
 
 
-def _reference(q: Any, *others: Any) -> Any:
+def reference(q: Any, *others: Any) -> Any:
     import torch
 
     return torch.stack([_of_sequence(b, q, *others) for b in range(len(q))])
 
 
-def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
+def sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tuple[Any, Any]:
     """Compute the longest, the shortest and random sequences again, and read the whole output."""
     import torch
 
     q, k, v, table, lengths = inputs
     drawn = torch.randint(len(q), (SKETCHED_SEQUENCES,), device=q.device, generator=dice)
     chosen = [int(lengths.argmax()), int(lengths.argmin()), *drawn.tolist()]
-    signs, heads = signs_of(output, dice).float(), q.shape[1]
+    signs = signs_of(output, dice).float()
     expected = torch.cat([_of_sequence(b, q.float(), k, v, table, lengths) for b in chosen])
-    keys = lengths[chosen].repeat_interleave(heads)
-    found = levelled(output[chosen].flatten(0, 1).float(), keys) @ signs
+    found = levelled(output[chosen].flatten(0, 1).float(), expected) @ signs
     written = times(output.view(-1, output.shape[-1]), signs) * 0  # NaN where the output is
-    return torch.cat((found, written)), torch.cat((levelled(expected, keys) @ signs, written * 0))
+    return torch.cat((found, written)), torch.cat((levelled(expected, expected) @ signs, written * 0))
 
 
-def _fill_exact(inputs: Sequence[Any], dice: Any) -> None:
+def mean_tokens(q: Any, k: Any, table: Any, lengths: Any, dice: Any) -> None:
     """Let each query mean one token: of four heads one the last, one another of the last page, the others any."""
     import torch
 
-    q, k, v, table, lengths = inputs
     heads, depth, size = q.shape[1], q.shape[2], k.shape[1]
     tokens = table.shape[1] * size
     shared = heads // k.shape[2]
@@ -71,17 +69,24 @@ def _fill_exact(inputs: Sequence[Any], dice: Any) -> None:
             k[table[b].long(), :, g] = codes(positions ^ name, depth, tokens).to(k.dtype).view(-1, size, depth)
             of_group = slice(g * shared, (g + 1) * shared)
             q[b, of_group] = codes(meant[of_group] ^ name, depth, tokens).to(q.dtype)
+
+
+def _fill_exact(inputs: Sequence[Any], dice: Any) -> None:
+    import torch
+
+    q, k, v, table, lengths = inputs
+    mean_tokens(q, k, table, lengths, dice)
     v.copy_(torch.randint(-2, 3, v.shape, device=v.device, generator=dice, dtype=torch.int8))
 
 
-def _unread(q: Any, k: Any, v: Any, table: Any, lengths: Any) -> dict[str, Any]:
-    """What lies beyond a length, in the last page and in those after it."""
+def beyond(pages: Any, table: Any, lengths: Any) -> Any:
+    """What lies beyond a length, in the last page and in those after it: a mask of the cache's tokens."""
     import torch
 
-    beyond = torch.arange(table.shape[1] * k.shape[1], device=k.device) >= lengths[:, None]
-    hidden = torch.ones(k.shape[:2], dtype=torch.bool, device=k.device)
-    hidden[table.long().flatten()] = beyond.view(-1, k.shape[1])
-    return {"k": hidden, "v": hidden}
+    later = torch.arange(table.shape[1] * pages.shape[1], device=pages.device) >= lengths[:, None]
+    hidden = torch.ones(pages.shape[:2], dtype=torch.bool, device=pages.device)
+    hidden[table.long().flatten()] = later.view(-1, pages.shape[1])
+    return hidden
 
 
 OPERATOR = Operator(
@@ -103,9 +108,9 @@ OPERATOR = Operator(
     bytes="2 * B * (T * S * G * D + 2 * H * D)",
     exact_in=EXACT_IN,
     corner_power=CORNER_POWER,
-    reference=_reference,
+    reference=reference,
     rows=("q",),
     fill_exact=_fill_exact,
-    sketch=_sketch,
-    unread=_unread,
+    sketch=sketch,
+    unread=lambda q, k, v, table, lengths: dict.fromkeys(("k", "v"), beyond(k, table, lengths)),
 )

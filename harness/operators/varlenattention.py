@@ -40,11 +40,11 @@ def _sketch(inputs: Sequence[Any], output: Any, dice: Any, times: Times) -> tupl
     first = starts.long()[ends - 1]
     keys = torch.arange(tokens, device=q.device)
     hidden = (keys < first[:, None]) | (keys > rows[:, None])
-    signs, count = signs_of(output, dice).float(), rows - first + 1
-    expected = levelled(attend(q[rows, h].float(), k[:, g].float(), v[:, g].float(), hidden), count)
+    signs = signs_of(output, dice).float()
+    expected = attend(q[rows, h].float(), k[:, g].float(), v[:, g].float(), hidden)
     written = times(output.view(-1, output.shape[-1]), signs) * 0  # NaN where the output is
-    found = levelled(output[rows, h].float(), count) @ signs
-    return torch.cat((found, written)), torch.cat((expected @ signs, written * 0))
+    found = levelled(output[rows, h].float(), expected) @ signs
+    return torch.cat((found, written)), torch.cat((levelled(expected, expected) @ signs, written * 0))
 
 
 def _fill_exact(inputs: Sequence[Any], dice: Any) -> None:

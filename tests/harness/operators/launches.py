@@ -10,6 +10,7 @@ from harness.judge.child.arena import arena_bytes, create_arena, place
 from harness.judge.child.contents import Contents
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.limits import complaint, sketch_limit
+from harness.operators import OPERATORS
 
 Launch = Callable[..., None]
 SETS = 4
@@ -50,7 +51,8 @@ def complaints(key: str, launch: Launch, *, seed: int = 1) -> dict[str, list[str
     """What each trial complains of, and under ``held`` and ``timed`` what is found beside the trials."""
     contents = placed(key, seed=seed)
     found: dict[str, list[str]] = {"held": [], "timed": []}
-    for trial in ("random", trials.EXACT, "corners"):
+    exact = (trials.EXACT,) if OPERATORS[parse_shape_key(key).operator].fill_exact else ()
+    for trial in ("random", *exact, "corners"):
         found[trial], share, held = tried(key, launch, trial, contents)
         if not held:
             found["held"].append(trial)
