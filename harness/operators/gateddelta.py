@@ -1,7 +1,8 @@
 """``gateddelta``: linear attention by the gated delta rule: the output of each token, and the state after the last.
 
-Q, K[B,S,H,K], V[B,S,H,V], decay G and rate R[B,S,H] -> O[B,S,H,V] and the state T[B,H,K,V]. Each token makes
-T = exp(-G) T, then T = T + K (R (V - Kᵀ T)), and O = Qᵀ T ("Gated Delta Networks", Yang et al., 2024).
+Q, K[B,S,H,K], V[B,S,H,V], decay G and rate R[B,S,H] -> O[B,S,H,V] and the state T[B,H,K,V]. A token first makes
+T = exp(-G) T. Then it adds K (R (V - Kᵀ T)) to T, and its output is Qᵀ T. Source: Yang et al., "Gated Delta
+Networks", 2024.
 """
 
 from collections.abc import Sequence
