@@ -129,6 +129,12 @@ class Board:
         return gpus.find(self.gpu).is_memory_bound(parse_shape_key(self.problem))
 
     @property
+    def chips(self) -> int:
+        """How many GPUs measured its ranked rows; 0 for a CPU."""
+        found = (row.environment for row in self.rows if row.rank is not None)
+        return len({each.device_uuid for each in found if each is not None} - {""})
+
+    @property
     def leader(self) -> BoardRow | None:
         """The first row, if anything is ranked."""
         return self.rows[0] if self.rows and self.rows[0].rank is not None else None

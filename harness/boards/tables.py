@@ -231,6 +231,8 @@ def _environment(board: Board) -> str:
     if board.environment is None:
         return "not measured yet"
     parts = [_where(board)]
+    if board.chips:
+        parts.append(f"measured on {board.chips} chip{'s' if board.chips > 1 else ''}")
     if board.baseline_rate:
         parts.append(f"ratio to {board.baseline} at {board.baseline_rate}")
     if board.copy_gbs is not None:

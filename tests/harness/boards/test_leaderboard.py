@@ -326,6 +326,16 @@ def test_a_cpu_states_its_resolution_and_a_gpu_marks_what_is_unstable(ladder: La
     assert "all: unstable" in table(on_gpu)
 
 
+def test_a_board_says_on_how_many_chips_its_rows_were_measured(ladder: Ladder) -> None:
+    ladder.measured(1, 1.0, 1.1)
+    assert "chip" not in table(ladder.boards()[0])  # a CPU is none
+    for number, chip in ((1, "GPU-a"), (2, "GPU-a"), (3, "GPU-b")):
+        ladder.measured(number, 1.0, 1.1, environment=ladder.elsewhere(device_uuid=chip))
+        (board,) = ladder.boards()
+        assert f"measured on {board.chips} chip" in " ".join(table(board).split())
+        assert board.chips == (2 if chip == "GPU-b" else 1)
+
+
 def test_the_leaders_are_one_line_a_problem_and_say_what_stands_behind_them(ladder: Ladder) -> None:
     ladder.measured(0, 0.99, 1.01)
     ladder.made(1, measurement=measurement(1.40, 1.42))

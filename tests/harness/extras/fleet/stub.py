@@ -1,12 +1,14 @@
 """Stands in the place of the judge: it records each iteration of a problem that is not recorded yet, and judges none.
 
 Its arguments are those of ``bench``. ``PACE_S`` says how long one iteration takes, ``REFUSES`` an exit code that it
-ends with before the iteration ``AT``, or at once.
+ends with before the iteration ``AT``, or at once. ``LEDGER`` is a file that gets the id of each record that is on the
+disk.
 """
 
 import os
 import sys
 import time
+from pathlib import Path
 
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
@@ -42,6 +44,8 @@ def main() -> None:
             environment=environment(each.problem.operator),
         )
         append(tree.records(gpu.key, each.shape_key, each.model), made)
+        with Path(os.environ.get("LEDGER", os.devnull)).open("a") as ledger:
+            ledger.write(f"{made.id}\n")
         print(f"recorded {each}", file=sys.stderr, flush=True)
 
 

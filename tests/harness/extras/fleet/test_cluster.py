@@ -1,17 +1,22 @@
 """A fleet on a Ray cluster of three hosts, each with simulated GPUs: one command, one notebook, each ladder once."""
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.errors import ExitCode
@@ -48,7 +53,18 @@ class Hosts:
         self._start("--head", *ports, "--include-dashboard=false", f"--temp-dir={self.folder}")
 
     def add(self, seats: int = 1) -> subprocess.Popen[bytes]:
+        """A host whose seats have the environment of this moment: that of a driver does not reach them."""
         return self._start(f"--address={self.address}", f'--resources={{"tilebench_cpu": {seats}}}')
+
+    def raylets(self) -> list[psutil.Process]:
+        """Those of the hosts that were added."""
+        found = [each for each in self.notebook.processes() if each.name() == "raylet"]
+        return [each for each in found if each.ppid() != self.started[0].pid]
+
+    def replace_lost(self) -> None:
+        for host in [each for each in self.started if each.poll() is not None]:
+            self.started.remove(host)
+            self.add()
 
     def lose(self, host: subprocess.Popen[bytes]) -> None:
         os.killpg(host.pid, signal.SIGKILL)
@@ -56,7 +72,7 @@ class Hosts:
 
     def _start(self, *options: str) -> subprocess.Popen[bytes]:
         ray = Path(sys.executable).with_name("ray")
-        log = self.folder.with_name(f"{self.folder.name}-{len(self.started)}.log")
+        log = self.folder.with_name(f"{time.monotonic_ns()}.log")
         with log.open("wb") as said:
             made = subprocess.Popen(
                 [ray, "start", "--num-cpus=0", f"--object-store-memory={80 << 20}", "--block", *options],
@@ -96,12 +112,15 @@ def whole(notebook: Notebook, steps: int) -> bool:
 
 
 @pytest.mark.parametrize("way", ["address", "client"])
-def test_three_hosts_share_one_notebook(notebook: Notebook, hosts: Hosts, way: str) -> None:
+def test_three_hosts_share_one_notebook(
+    notebook: Notebook, hosts: Hosts, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PACE_S", "0.3")
     for shape in SHAPES:
         notebook.ladder(shape, 3)
     for seats in (1, 2, 1):
         hosts.add(seats)
-    code, said = notebook.run(RAY_ADDRESS=getattr(hosts, way), PACE_S="0.3")
+    code, said = notebook.run(RAY_ADDRESS=getattr(hosts, way))
     assert code == ExitCode.PASSED, said
     assert notebook.printed == "24 0\n"
     assert whole(notebook, 3)
@@ -109,16 +128,74 @@ def test_three_hosts_share_one_notebook(notebook: Notebook, hosts: Hosts, way: s
     assert until(lambda: not notebook.seats() and not notebook.stubs(), 10)
 
 
-def test_a_lost_host_costs_no_record(notebook: Notebook, hosts: Hosts) -> None:
+def test_a_lost_host_costs_no_record(notebook: Notebook, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACE_S", "0.7")
     for shape in SHAPES[:4]:
         notebook.ladder(shape, 5)
     lost, _ = hosts.add(), hosts.add()
-    driver = notebook.start(RAY_ADDRESS=hosts.address, PACE_S="0.7")
+    driver = notebook.start(RAY_ADDRESS=hosts.address)
     assert until(lambda: len(notebook.records()) >= 3, 60)
     hosts.lose(lost)
     assert driver.wait(240) == ExitCode.PASSED, notebook.said
     assert "was lost with" in notebook.said
     assert whole(notebook, 5)
+
+
+@pytest.mark.skipif("KILLS" not in os.environ, reason="it takes minutes: KILLS=100 says how many")
+def test_killed_at_random_moments_a_cluster_loses_and_doubles_nothing(
+    notebook: Notebook, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver, a worker, a subprocess or a raylet is killed; runs follow each other until there were ``KILLS``."""
+    for shape in SHAPES[:6]:
+        notebook.ladder(shape, 6)
+    ledger = notebook.root / "ledger.txt"
+    monkeypatch.setenv("LEDGER", str(ledger))
+    monkeypatch.setenv("PACE_S", "0.5")
+    for _ in range(3):
+        hosts.add()
+    driver: subprocess.Popen[bytes] | None = None
+    killed: Counter[str] = Counter()
+    while killed.total() < int(os.environ["KILLS"]):
+        if driver is None or driver.poll() is not None:
+            hosts.replace_lost()
+            accounted(notebook, ledger)
+            way = random.choice([hosts.address, hosts.client])
+            driver = notebook.start(RAY_ADDRESS=way)
+        time.sleep(random.uniform(0, 8))
+        kind = random.choice(["driver", "worker", "subprocess", "raylet"])
+        victims = {
+            "driver": lambda started=driver: [] if started.poll() is not None else [psutil.Process(started.pid)],
+            "worker": notebook.seats,
+            "subprocess": notebook.stubs,
+            "raylet": hosts.raylets,
+        }[kind]()
+        for victim in random.sample(victims, min(1, len(victims))):
+            with suppress(psutil.NoSuchProcess):
+                victim.kill()
+                killed[kind] += 1
+                print(f"{killed.total()} {kind}", file=sys.stderr, flush=True)
+        if kind == "raylet":
+            until(lambda: any(each.poll() is not None for each in hosts.started), 10)
+            hosts.replace_lost()
+    assert driver is not None
+    driver.wait(240)
+    code, said = notebook.run(RAY_ADDRESS=hosts.address)
+    assert code == ExitCode.PASSED, said
+    assert {shape for shape, _ in notebook.names()} == set(SHAPES[:6])
+    assert notebook.left() == []
+    accounted(notebook, ledger)
+    assert until(lambda: not notebook.seats() and not notebook.stubs(), 10)
+
+
+def accounted(notebook: Notebook, ledger: Path) -> None:
+    """No record is twice in the notebook; once a run has ended well, each that was made is there, and it is emptied."""
+    ids = [each.id for each in notebook.records()]
+    assert len(ids) == len(set(ids))
+    if len(set(notebook.names())) == 36 and notebook.left() == []:
+        assert set(ledger.read_text().split()) <= set(ids)
+        ledger.unlink()
+        for path in notebook.tree.all_records("cpu"):
+            path.unlink()
 
 
 def test_a_cluster_without_gpus_is_refused(notebook: Notebook, hosts: Hosts) -> None:
