@@ -96,11 +96,11 @@ opponents-%: $(RUNTIME)
 verify: $(RUNTIME) $(FLEET) ## Prove the iterations right, without timing them
 	@$(RUN) verify $(CHOICE) $(MANY)
 
-profile: $(RUNTIME) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
-	@$(RUN) profile $(CHOICE)
+profile: $(RUNTIME) $(FLEET) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
+	@$(RUN) profile $(CHOICE) $(MANY)
 
-tune: $(RUNTIME) ## Search a family's space for SHAPE= under MODEL= and pin the winner as the next iteration
-	@$(RUN) tune $(CHOICE)
+tune: $(RUNTIME) $(FLEET) ## Search a family's space for SHAPE= under MODEL= and pin the winner as the next iteration
+	@$(RUN) tune $(CHOICE) $(MANY)
 
 build: toolchain ## Compile for GPU=h200, show registers and more, append to builds.jsonl under tuning/; needs no GPU
 	@$(RUN) build $(CHOICE)

@@ -1,7 +1,7 @@
 """Options that verbs share: what to work on, how to compile, how to measure."""
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -111,13 +111,6 @@ class MeasureOptions(BuildOptions):
         budget_s = Settings.of(gpu, self.budget).budget_s
         return replace(super().settings(gpu), budget_s=budget_s, launch_deadline_s=self.deadline)
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The command line of these options."""
-        given = {each.name.replace("_", "-"): getattr(self, each.name) for each in fields(self)}
-        changed = {name: value for name, value in given.items() if value not in (None, False)}
-        return tuple(f"--{name}" if value is True else f"--{name}={value}" for name, value in changed.items())
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -131,6 +124,9 @@ class FleetOptions:
         str | None,
         Parameter(help="A Ray cluster, such as ray://head:10001, with all its GPUs; --gpus all takes RAY_ADDRESS too."),
     ] = None
+    slow_gpus: Annotated[
+        bool, Parameter(negative="", help="Use GPUs too that heat slows down, or that are 5% slower than the others.")
+    ] = False
 
     @property
     def wanted(self) -> bool:

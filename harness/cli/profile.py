@@ -8,21 +8,24 @@ from harness.boards import tables
 from harness.catalog import gpus
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Iteration, Selection, Tree
+from harness.cli import many
 from harness.cli.app import app
-from harness.cli.options import MeasureOptions, SelectionOptions, check_seconds
+from harness.cli.options import FleetOptions, MeasureOptions, SelectionOptions, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.profile import words
-from harness.extras.profile.run import ProfilePlan, leaders
+from harness.extras.profile.run import ProfilePlan, Profiles, leaders, recorded
 from harness.extras.profile.run import profile as profile_iterations
 from harness.judge.facts.gpu import CPU, Gpu
 from harness.machine.progress import reporting
+from harness.records.base import Stage
 from harness.records.profiles import ProfileRecord
 
 
 @app.command
 def profile(
     chosen: SelectionOptions = SelectionOptions(),
+    fleet: FleetOptions = FleetOptions(),
     *,
     counters: Annotated[bool, Parameter(help="Read counters with ncu; else names and durations only.")] = True,
     force: Annotated[bool, Parameter(negative="", help="Use a key that is not this GPU's.")] = False,
@@ -32,7 +35,10 @@ def profile(
     """Profile iterations with ncu, by default the leader of each problem: what bounds it, and what to try next."""
     check_seconds("deadline", deadline)
     tree = Tree.here()
-    gpu, device = gpus.resolve(chosen.gpu, force=force)
+    if fleet.wanted:
+        gpu, device = many.gpu_of(chosen, fleet, force=force), None
+    else:
+        gpu, device = gpus.resolve(chosen.gpu, force=force)
     if gpu.is_cpu:
         why = "a CPU has none that ncu reads" if chosen.gpu == CPU else "this machine has no NVIDIA GPU"
         raise InfrastructureError(f"profile reads a GPU's counters, and {why}; run it where the GPU is, as GPU=h200")
@@ -42,6 +48,12 @@ def profile(
     else:
         iterations, problems = _named(tree, gpu, chosen.selection)
     require_fit(((tree.short(each.path), each.problem) for each in iterations), gpu, device)
+    if fleet.wanted:
+        given = {"model": chosen.model, "iter": chosen.iter, "counters": counters, "deadline": deadline}
+        words = many.as_words(given | ({"again": True} if again else {}))
+        many.run_errands(fleet, gpu, "profile", words, (each.problem for each in iterations), Stage.BENCH)
+        results = Profiles(list(recorded(tree, iterations)))
+        return _reply(results, problems)
     plan = ProfilePlan(
         tree=tree,
         gpu=gpu,
@@ -56,6 +68,10 @@ def profile(
         results = profile_iterations(plan, reporter)
     if results.remedy is not None:
         problems += reported([f"tilebench: {results.remedy}"])
+    return _reply(results, problems)
+
+
+def _reply(results: Profiles, problems: tuple[str, ...]) -> Reply[list[ProfileRecord]]:
     found = results.records
     return Reply(found, lambda: "\n\n".join(map(words.verdict, found)), results.exit_code, problems)
 

@@ -16,6 +16,7 @@ from harness.catalog import gpus
 from harness.catalog.fitting import require_fit
 from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
+from harness.cli import many
 from harness.cli.app import app
 from harness.cli.notebook import leaderboards
 from harness.cli.options import (
@@ -73,10 +74,21 @@ def check(chosen: SelectionOptions = SelectionOptions()) -> Reply[RunData]:
 
 @app.command
 def build(
-    chosen: SelectionOptions = SelectionOptions(), how: BuildOptions = BuildOptions(), *, traceback: Traceback = False
+    chosen: SelectionOptions = SelectionOptions(),
+    how: BuildOptions = BuildOptions(),
+    fleet: FleetOptions = FleetOptions(),
+    *,
+    traceback: Traceback = False,
 ) -> Reply[BuildData]:
     """Compile iterations for the architecture of their GPU, and show the evidence; needs no GPU."""
-    results = _carry_out(_plan(chosen, Stage.BUILD, how), chosen, traceback)
+    if fleet.wanted and fleet.address is None:
+        raise UsageError("build uses all cores of this host already; --cluster adds those of other hosts")
+    plan = _plan(chosen, Stage.BUILD, how)
+    if fleet.wanted:
+        words = many.as_words({"model": chosen.model, "iter": chosen.iter} | many.changed(how))
+        many.run_errands(fleet, plan.gpu, "build", words, (each.problem for each in plan.iterations), Stage.BUILD)
+        plan = replace(plan, again=False, settings=replace(plan.settings, again=False))
+    results = _carry_out(plan, chosen, traceback)
     rows = tuple(report.row(record) for record in results.records)
     told = _reply(results)
     kept = f"; new code is kept in builds.jsonl under tuning/{rows[0].gpu}/" if len(rows) > results.reused else ""
@@ -258,13 +270,11 @@ def _on_many(
     """The same on many GPUs, where each problem is a command line of its own; ``more`` are words of it."""
     from harness.extras.fleet import driver  # only this needs Ray
 
-    if how.force:
-        raise UsageError("--force is for one GPU; leave --gpus and --cluster out")
-    most = fleet.most
+    many.check(fleet, force=how.force)
     plan = _plan(chosen, upto, how, needs_device=fleet.address is None)
-    narrowed = (f"--{name}={value}" for name in ("model", "iter") if (value := getattr(chosen, name)) is not None)
-    words = (upto.value, "--gpu", plan.gpu.key, *narrowed, *how.words, *more)
-    done = driver.run(driver.Fleet(plan, words, fleet.address, most, further=further))
+    narrowed = many.as_words({"model": chosen.model, "iter": chosen.iter} | many.changed(how))
+    words = (upto.value, "--gpu", plan.gpu.key, "--shape", driver.SHAPE, *narrowed, *more)
+    done = driver.run(driver.Fleet(plan, words, fleet.address, fleet.most, further=further, slow=fleet.slow_gpus))
     if traceback:
         _show_tracebacks(done.results)
     told, held = _reply(done.results), SustainedResults(done.sustained)

@@ -1,6 +1,6 @@
 """Verbs of the tuner: tune searches a family's space and pins the winner; tuning shows what a search found."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -8,13 +8,23 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
+from harness.boards import tables
 from harness.boards.sustained import require_limit
 from harness.catalog import gpus
 from harness.catalog.families import Families
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Tree, check_model
+from harness.cli import many
 from harness.cli.app import app
-from harness.cli.options import MeasureOptions, Parent, SelectionOptions, TableFormat, check_least, check_seconds
+from harness.cli.options import (
+    FleetOptions,
+    MeasureOptions,
+    Parent,
+    SelectionOptions,
+    TableFormat,
+    check_least,
+    check_seconds,
+)
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras.tune import show
@@ -28,8 +38,8 @@ from harness.extras.tune.space import frozen, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
-from harness.machine.table import check_format, paragraph
-from harness.records.base import Regime
+from harness.machine.table import check_format, figure, interval, paragraph
+from harness.records.base import Regime, Stage
 from harness.records.store import read
 
 Engine = Literal["tilebench", "tilelang", "exhaustive"]
@@ -37,12 +47,16 @@ _JUDGED: Final = ("budget", "deadline", "attempts")  # options of the judge, whi
 
 
 class TuneData(msgspec.Struct, frozen=True):
-    """The pick, null where no candidate passed; how many candidates were measured now, and known before."""
+    """The pick, null where no candidate passed; how many candidates were measured now, and known before.
+
+    On many GPUs ``picks`` holds that of each problem, and the rest says nothing.
+    """
 
     pick: Pick | None
-    measured: int
-    known: int
-    survey: Surveyed
+    measured: int = 0
+    known: int = 0
+    survey: Surveyed | None = None
+    picks: tuple[Pick, ...] = ()
 
 
 class TuningData(msgspec.Struct, frozen=True):
@@ -92,6 +106,7 @@ def tune(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
     tilelang: TileLangOptions = TileLangOptions(),
+    fleet: FleetOptions = FleetOptions(),
     *,
     engine: Annotated[
         Engine, Parameter(help="The race, TileLang's autotuner, or a race that drops no candidate early.")
@@ -109,17 +124,21 @@ def tune(
     parent: Parent = None,
 ) -> Reply[TuneData]:
     """Race the configurations of a family's space against the library, and pin the winner as the next iteration."""
-    shape, model = chosen.ladder("tune", "searches a family's space, not an iteration")
     judged = any(getattr(how, name) != getattr(MeasureOptions(), name) for name in _JUDGED)
     if engine == "tilelang" and (judged or not screen):
         raise UsageError("--budget, --deadline, --attempts, --no-screen are the race's; --engine tilelang takes none")
     if engine != "tilelang" and tilelang != TileLangOptions():
         raise UsageError("--warmup to --limit are of TileLang's own autotuner; give --engine tilelang too")
-    problem = parse_shape_key(shape)
-    check_model(model)
     if engine == "tilelang" and objective is Regime.SUSTAINED:
         raise UsageError("--objective sustained is the race's last rung; --engine tilelang has none")
     options = tilelang.options
+    if fleet.wanted:
+        given: dict[str, object] = {"engine": engine, "family": family, "screen": screen, "carver": carver}
+        given |= {"objective": objective.value, "parent": parent} | many.changed(how) | many.changed(tilelang)
+        return _on_many(chosen, fleet, engine, given, force=how.force)
+    shape, model = chosen.ladder("tune", "searches a family's space, not an iteration")
+    problem = parse_shape_key(shape)
+    check_model(model)
     gpu, device = gpus.resolve(chosen.gpu, force=how.force)
     require_fit([(shape, problem)], gpu, device)
     if objective is Regime.SUSTAINED:
@@ -155,6 +174,32 @@ def tune(
         problems = reported([f"no candidate passed; the first said: {tuned.first_failure}"])
         return Reply(data, lambda: "", ExitCode.REJECTED, problems)
     return Reply(data, lambda: _text(plan, tuned, pick))
+
+
+def _on_many(
+    chosen: SelectionOptions, fleet: FleetOptions, engine: Engine, given: dict[str, object], *, force: bool
+) -> Reply[TuneData]:
+    """Tune each chosen problem on a GPU of its own; without --shape all of the notebook, or of the set."""
+    if chosen.model is None or chosen.iter is not None or chosen.share is not None:
+        raise UsageError("tune on many GPUs needs --model, and takes neither --iter nor --share")
+    check_model(chosen.model)
+    tree, gpu = Tree.here(), many.gpu_of(chosen, fleet, force=force)
+    keys = [chosen.shape] if chosen.shape else list(chosen.problem_set.calls if chosen.problem_set else ())
+    problems = list(map(parse_shape_key, keys))
+    problems = problems or [each.problem for each in tree.scan(gpu.key, replace(chosen.selection, model=None))[0]]
+    if not problems:
+        raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
+    words = many.as_words({"model": chosen.model} | given)
+    code = many.run_errands(fleet, gpu, "tune", words, problems, Stage.BENCH)
+    keys = list(dict.fromkeys(each.shape_key for each in problems))
+    ended = [read(picks_path(tree, gpu.key, key, chosen.model), Pick)[0] for key in keys]
+    newest = [found[-1] for picks in ended if (found := [each for each in picks if each.engine == engine])]
+    lines = [
+        f"{each.shape_key}: {each.iteration} of {each.candidates} candidates, ratio {figure(each.ratio, '.4f')} "
+        f"{interval(each.ratio_low, each.ratio_high)}"
+        for each in newest
+    ]
+    return Reply(TuneData(None, picks=tuple(newest)), lambda: "\n".join(lines), code)
 
 
 @app.command

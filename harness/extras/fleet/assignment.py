@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.catalog.tree import Iteration, Tree
+from harness.catalog.tree import Tree
 from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.problem import Problem
 from harness.runs import copy_bandwidth
 
-# Parts of tuning/<gpu>/tilelang with a folder for each problem, and the files that a run reads there.
-PARTS: Final = {"srcs": "*/*.py", "logs": "**/*.jsonl", "baseline": "*.jsonl"}
+# Parts of tuning/<gpu> with a folder for each problem, and the files that a run reads there.
+PARTS: Final = {
+    "tilelang/srcs": "*/*.py",
+    "tilelang/logs": "**/*.jsonl",
+    "tilelang/baseline": "*.jsonl",
+    "tilelang/perf": "*/ncu_*.csv",
+    "foreign": "*/*.jsonl",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +46,12 @@ def notebook_id(tree: Tree, gpu: Gpu) -> str:
     return hashlib.sha256(f"{socket.gethostname()}:{tree.root}:{gpu.key}".encode()).hexdigest()[:12]
 
 
-def files_of(tree: Tree, gpu: Gpu, ladder: tuple[Iteration, ...]) -> dict[str, bytes]:
+def files_of(tree: Tree, gpu: Gpu, problem: Problem) -> dict[str, bytes]:
     """The sources and records of a problem, and of the copy that is measured beside it where memory bounds it."""
-    problem = ladder[0].problem
     shapes = [problem.shape_key]
     if gpu.is_memory_bound(problem):
         shapes.append(copy_bandwidth.companion(problem).shape_key)
-    base = tree.folder(gpu.key)
+    base = tree.root / "tuning" / gpu.key
     found = (
         path
         for part, form in PARTS.items()
@@ -53,10 +59,10 @@ def files_of(tree: Tree, gpu: Gpu, ladder: tuple[Iteration, ...]) -> dict[str, b
         for path in sorted((base / part / shape).glob(form))
         if path.is_file()
     )
-    return {str(path.relative_to(base.parent)): _whole_lines(path) for path in found}
+    return {str(path.relative_to(base)): _whole_lines(path) for path in found}
 
 
 def _whole_lines(path: Path) -> bytes:
-    """A source as it is; of records the whole lines."""
+    """A file as it is; of records the whole lines."""
     content = path.read_bytes()
-    return content if path.suffix == ".py" else content[: content.rfind(b"\n") + 1]
+    return content[: content.rfind(b"\n") + 1] if path.suffix == ".jsonl" else content

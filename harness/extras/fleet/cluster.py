@@ -35,6 +35,10 @@ class SeatLost(Exception):
     """A seat, its worker or its host died, and what it was asked has no answer."""
 
 
+class SeatFailed(SeatLost):
+    """A seat lives, and could not do what it was asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A host of the cluster, and how many seats it has."""
@@ -139,33 +143,35 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def nodes(gpu: Gpu) -> list[Node]:
-    """The hosts with GPUs, or with what simulates them."""
+def nodes(gpu: Gpu, *, uses_device: bool = True) -> list[Node]:
+    """The hosts with GPUs, or with what simulates them; without a device all hosts, each with one seat."""
     import ray
 
     resource = SIMULATED if gpu.is_cpu else "GPU"
+    alive = [each for each in ray.nodes() if each["Alive"]]  # type: ignore[no-untyped-call]
+    seats = {each["NodeID"]: int(each["Resources"].get(resource, 0)) if uses_device else 1 for each in alive}
     found = [
-        Node(each["NodeID"], each["NodeManagerHostname"], int(each["Resources"][resource]))
-        for each in ray.nodes()  # type: ignore[no-untyped-call]
-        if each["Alive"] and each["Resources"].get(resource, 0) >= 1
+        Node(each["NodeID"], each["NodeManagerHostname"], seats[each["NodeID"]])
+        for each in alive
+        if seats[each["NodeID"]]
     ]
     return sorted(found, key=lambda node: (node.host, node.id))
 
 
-def seat(node: Node, lane: int, gpu: Gpu, notebook: str, root: Path) -> Caller:
-    """A new seat on a node; it has a GPU for itself as long as it lives."""
+def seat(node: Node, lane: int, gpu: Gpu, notebook: str, root: Path, *, uses_device: bool = True) -> Caller:
+    """A new seat on a node; it has a GPU for itself as long as it lives, if it uses one."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     made = ray.remote(Seat).options(
         num_cpus=0,
-        num_gpus=0 if gpu.is_cpu else 1,
-        resources={SIMULATED: 1} if gpu.is_cpu else None,
+        num_gpus=int(uses_device and not gpu.is_cpu),
+        resources={SIMULATED: 1} if uses_device and gpu.is_cpu else None,
         max_restarts=0,
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
     )
-    return Caller(node, lane, made.remote(gpu.key, notebook, str(root), lane, node.seats))
+    return Caller(node, lane, made.remote(gpu.key, notebook, str(root), lane, node.seats, uses_device))
 
 
 def ready(references: Sequence[Any], seconds: float) -> list[Any]:
@@ -182,7 +188,7 @@ def answered(reference: Any, seconds: float | None = None) -> Any:
     try:
         return ray.get(reference, timeout=seconds)
     except ray.exceptions.RayTaskError as error:
-        raise SeatLost(described(error.cause or error)) from error
+        raise SeatFailed(described(error.cause or error)) from error
     except ray.exceptions.RayError as error:
         raise SeatLost(type(error).__name__) from error
 

@@ -17,13 +17,15 @@ from harness.catalog import gpus
 from harness.catalog.gpus import key_of
 from harness.catalog.tree import Iteration
 from harness.errors import ExitCode, InfrastructureError, printable
-from harness.extras.fleet import cluster, station, table
+from harness.extras.fleet import cluster, pace, station, table
 from harness.extras.fleet.assignment import Assignment, files_of, new_key, notebook_id
-from harness.extras.fleet.cluster import Caller, Node, SeatLost
+from harness.extras.fleet.cluster import Caller, Node, SeatFailed, SeatLost
 from harness.extras.fleet.ladders import Environments, Ladder, choose, ladders
+from harness.extras.fleet.pace import Pace
 from harness.extras.fleet.seat import END_S, SAID, News
 from harness.extras.fleet.station import Station
 from harness.extras.fleet.table import FleetDisplay, FleetRow
+from harness.judge.facts.problem import Problem
 from harness.machine import files
 from harness.machine.interruption import heed
 from harness.machine.progress import console
@@ -41,13 +43,15 @@ MOST_SEATS: Final = 3  # in one lane, of which the first two were lost
 SUSTAINED: Final = "sustained.jsonl"
 OMP: Final = "OMP_NUM_THREADS"  # which Ray sets
 HARNESS: Final = ("-m", "harness")
+SHAPE: Final = "{shape}"  # among the words
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Which GPUs work, and on what. ``words`` are the verb and its options, all but the shape key.
+    """Which GPUs work, and on what. ``words`` are the verb and its options; ``SHAPE`` stands for the problem's key.
 
-    Without an address Ray is started on this host, for its first ``most`` GPUs of the key, or for all.
+    Without an address Ray is started on this host, for its first ``most`` GPUs of the key, or for all. With
+    ``errands`` the plan's iterations are not judged: each of these problems is one command line of another verb.
     """
 
     plan: Plan
@@ -56,14 +60,20 @@ class Fleet:
     most: int | None = None
     program: tuple[str, ...] = HARNESS  # of Python
     further: bool = False  # also where all is measured: the command line has more to do than measure iterations
+    errands: tuple[Problem, ...] | None = None
+    slow: bool = False  # also GPUs that are hot, or slower than the others
+
+    def words_for(self, shape_key: str) -> tuple[str, ...]:
+        return (*self.program, *(shape_key if word == SHAPE else word for word in self.words))
 
 
 @dataclass(frozen=True, slots=True)
 class FleetResults:
-    """``sustained`` are the records of that regime which the fleet made."""
+    """``sustained`` are the records of that regime which the fleet made; ``exit_code`` is that of all errands."""
 
     results: Results
     sustained: list[SustainedRecord]
+    exit_code: ExitCode = ExitCode.PASSED
 
 
 @dataclass(slots=True)
@@ -77,7 +87,8 @@ class Post:
     key: str = ""
     have: dict[str, int] = field(default_factory=dict)
     asked: Any = None
-    made: int = 0  # records of the present ladder
+    began: bool = False  # the present ladder
+    made: int = 0  # records of it
 
 
 def run(fleet: Fleet) -> FleetResults:
@@ -121,12 +132,13 @@ class Driver:
         self.sustained: list[SustainedRecord] = []
         self.reused: dict[str, Record] = {}
         self.environments: Environments = {}
+        self.exit_code = ExitCode.PASSED
 
     # Seats
 
     def take_seats(self) -> None:
         """Find the GPUs, gather what earlier runs left on their hosts, and see what there is to do."""
-        found = cluster.nodes(self.plan.gpu)
+        found = cluster.nodes(self.plan.gpu, uses_device=self.plan.uses_device)
         callers = [self._seat(node, lane) for node in found for lane in range(node.seats)]
         asked = [(caller, caller.ask("station")) for caller in callers]
         stations = [(caller, self._station(caller, answer)) for caller, answer in asked]
@@ -135,6 +147,9 @@ class Driver:
             socket.gethostname(), station.code_sha256(root), None, describe(root, gpu, None, station.OPERATOR)
         )
         unfit = station.unfit(own, [each for _, each in stations])
+        for host, why in station.off(time.time(), [each for _, each in stations]).items():
+            self.board.line(f"{host}: {why}")
+        unfit |= self._slow({caller: each for caller, each in stations if each not in unfit})
         for caller, each in stations:
             if each in unfit:
                 self.board.line(f"{each.name} is not used: {unfit[each]}")
@@ -150,7 +165,30 @@ class Driver:
         self.environments = {
             post.station.chip: cache(partial(post.station.environment_of, root, gpu)) for post in self.posts
         }
-        self._queue(self.plan.iterations)
+        if self.fleet.errands is None:
+            self._queue(self.plan.iterations)
+        else:
+            self.waiting = [Ladder(problem) for problem in self.fleet.errands]
+
+    def _slow(self, fit: dict[Caller, Station]) -> dict[Station, str]:
+        """The GPUs to leave out for what a copy and a product show; with one GPU there is nothing to compare."""
+        if self.plan.gpu.is_cpu or not self.plan.uses_device or len(fit) < 2:
+            return {}
+        found: dict[Station, str] = {}
+        paces: dict[Station, Pace] = {}
+        asked = {each: caller.ask("pace") for caller, each in fit.items()}
+        cluster.ready(list(asked.values()), ANSWER_S)
+        for each, answer in asked.items():
+            try:
+                paces[each] = cluster.answered(answer, 0)
+            except SeatLost as error:
+                found[each] = f"a copy and a product fail there: {error}"
+        slower = pace.slow(paces)
+        if self.fleet.slow:
+            for each, why in slower.items():
+                self.board.line(f"{each.name} is used all the same: {why}")
+            return found
+        return found | {each: f"{why}; --slow-gpus uses it" for each, why in slower.items()}
 
     def _queue(self, iterations: tuple[Iteration, ...]) -> None:
         """Let the ladders wait that need a GPU; the others' records are known."""
@@ -167,7 +205,11 @@ class Driver:
 
     def _seat(self, node: Node, lane: int) -> Caller:
         self.seats[node.id, lane] += 1
-        return cluster.seat(node, lane, self.plan.gpu, self.notebook, self.plan.tree.root)
+        plan = self.plan
+        return cluster.seat(node, lane, plan.gpu, self.notebook, plan.tree.root, uses_device=plan.uses_device)
+
+    def _alive(self) -> set[str]:
+        return {each.id for each in cluster.nodes(self.plan.gpu, uses_device=self.plan.uses_device)}
 
     def _station(self, caller: Caller, asked: Any) -> Station:
         try:
@@ -217,10 +259,10 @@ class Driver:
         self.waiting.remove(ladder)
         self.tries[ladder.shape_key] += 1
         plan, shape_key = self.plan, ladder.shape_key
-        sent = files_of(plan.tree, plan.gpu, ladder.iterations)
-        words = (*self.fleet.program, *self.fleet.words, "--shape", shape_key)
+        sent = files_of(plan.tree, plan.gpu, ladder.problem)
+        words = self.fleet.words_for(shape_key)
         assignment = Assignment(new_key(shape_key), plan.gpu.key, shape_key, words, sent, {OMP: os.environ.get(OMP)})
-        post.ladder, post.key, post.made = ladder, assignment.key, 0
+        post.ladder, post.key, post.began, post.made = ladder, assignment.key, False, 0
         post.have = {name: len(content) for name, content in sent.items()}
         post.row.problem, post.row.done, post.row.last_line = shape_key, 0, ""
         post.row.left = ladder.left(post.station.chip)
@@ -230,9 +272,13 @@ class Driver:
         """Take a seat's answer, and ask again."""
         try:
             news: News | None = cluster.answered(post.asked)
+        except SeatFailed as error:
+            self._failed(post, str(error))
+            return
         except SeatLost as error:
             self._lost(post, str(error))
             return
+        post.began = True
         if news is None or news.exit_code is None:
             self._take_present(post, news)
             post.asked = post.caller.ask("news", post.key, post.have)
@@ -243,6 +289,8 @@ class Driver:
     def _take_present(self, post: Post, news: News | None) -> None:
         if news is None:
             return
+        if self.fleet.errands is not None and news.grown.keys() - {SAID}:
+            post.made += 1
         for record in self._take(news):
             post.made += 1
             post.row.done += 1
@@ -260,8 +308,9 @@ class Driver:
         added: list[Record] = []
         for name, content in news.grown.items():
             path = base / name
-            if name.endswith(".py") and not path.exists():
-                files.put(path, content)
+            if name.endswith(".py"):
+                if not path.exists():
+                    files.put(path, content)
             elif name.endswith(".jsonl"):
                 raws = gathering.add(path, content, self.plan.gpu.key)
                 if name.startswith("tilelang/logs/") and path.name == "results.jsonl":
@@ -271,6 +320,8 @@ class Driver:
                     self.sustained += held
                     for each in held:
                         self.board.line(sustained.line(each))
+            elif name != SAID:
+                files.put(path, content)
         self.made |= {record.id: record for record in added}
         return added
 
@@ -281,13 +332,17 @@ class Driver:
         self._free(post)
         with suppress(SeatLost):  # then its next answer says so
             cluster.answered(post.caller.ask("clear", post.key), ANSWER_S)
-        paths = {self.plan.tree.records(each.gpu, each.shape_key, each.model) for each in ladder.iterations}
-        gathering.write_companions(self.plan.tree, self.plan.gpu.key, paths)
+        logs = self.plan.tree.folder(self.plan.gpu.key) / "logs" / ladder.shape_key
+        gathering.write_companions(self.plan.tree, self.plan.gpu.key, logs.glob("*/results.jsonl"))
         environment = self.environments[post.station.chip]
         known = (reusable(self.plan, each, environment) for each in ladder.iterations)
         self._reuse(record for record in known if record is not None)
         why = f"{post.station.name}: {ladder.shape_key} ended with {code}: {last}"
-        if code in (*ExitCode,) and self._complete(ladder):
+        if self.fleet.errands is not None and code in (ExitCode.PASSED, ExitCode.REJECTED):
+            self.board.line(f"{post.station.name}: {ladder.shape_key}: {last}")
+            self.exit_code = max(self.exit_code, ExitCode(code))
+            return
+        if self.fleet.errands is None and code in (*ExitCode,) and self._complete(ladder):
             if code not in (ExitCode.PASSED, ExitCode.REJECTED):
                 self.board.line(why)
             return
@@ -308,6 +363,15 @@ class Driver:
         found = (*self.reused.values(), *self.made.values())
         return {(each.shape_key, each.model, each.iteration): each for each in found}
 
+    def _failed(self, post: Post, reason: str) -> None:
+        """A seat lives, and its host has no room or no right to begin: that is no try of the ladder."""
+        ladder = post.ladder
+        assert ladder is not None
+        self._free(post)
+        self._leave_out(post)
+        self.tries[ladder.shape_key] -= not post.began
+        self._again(ladder, f"{post.station.name}: {ladder.shape_key} failed there: {reason}; this GPU is left out")
+
     def _lost(self, post: Post, reason: str) -> None:
         """A seat died. A new one in its lane gathers what the old one left."""
         ladder = post.ladder
@@ -315,7 +379,7 @@ class Driver:
         self._free(post)
         self._leave_out(post)
         node, lane = post.caller.node, post.caller.lane
-        if self.seats[node.id, lane] < MOST_SEATS and node.id in {each.id for each in cluster.nodes(self.plan.gpu)}:
+        if self.seats[node.id, lane] < MOST_SEATS and node.id in self._alive():
             caller = self._seat(node, lane)
             found = self._station(caller, caller.ask("station"))
             with suppress(SeatLost):
@@ -332,7 +396,10 @@ class Driver:
             self._fail(f"{why}; given up after {MOST_TRIES} tries")
             return
         self.board.line(f"{why}; it goes on")
-        self._queue(ladder.iterations)
+        if self.fleet.errands is None:
+            self._queue(ladder.iterations)
+        else:
+            self.waiting.append(ladder)
 
     def _fail(self, why: str) -> None:
         self.board.line(why)
@@ -380,4 +447,4 @@ class Driver:
         keys = [(each.shape_key, each.model, each.name) for each in self.plan.iterations]
         records = [outcomes[key] for key in keys if key in outcomes]
         reused = sum(each.id in self.reused for each in records)
-        return FleetResults(Results(records, reused, self.plan.misplaced), self.sustained)
+        return FleetResults(Results(records, reused, self.plan.misplaced), self.sustained, self.exit_code)

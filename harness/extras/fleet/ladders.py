@@ -1,10 +1,11 @@
 """Which ladder a free GPU takes next: the longest, but what a chip has begun stays with that chip."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from harness.catalog.tree import Iteration
+from harness.judge.facts.problem import Problem
 from harness.records.base import Environment
 from harness.records.results import Record
 from harness.runs.run import Plan, reusable
@@ -14,14 +15,18 @@ Environments = Mapping[str, Callable[[str], Environment]]  # by chip
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """One problem's iterations of all models. ``begun`` is how many of them each chip need not measure again."""
+    """One problem's iterations of all models. ``begun`` is how many of them each chip need not measure again.
 
-    iterations: tuple[Iteration, ...]
-    begun: Mapping[str, int]
+    An errand has no iterations: its command line decides what it does for the problem.
+    """
+
+    problem: Problem
+    iterations: tuple[Iteration, ...] = ()
+    begun: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shape_key(self) -> str:
-        return self.iterations[0].shape_key
+        return self.problem.shape_key
 
     @property
     def home(self) -> str | None:
@@ -34,7 +39,7 @@ class Ladder:
 
     def length(self, chip: str) -> tuple[int, float]:
         """The longer is the greater."""
-        return self.left(chip), self.iterations[0].problem.flops
+        return self.left(chip), self.problem.flops
 
 
 def ladders(plan: Plan, environments: Environments, *, further: bool = False) -> tuple[list[Ladder], list[Record]]:
@@ -55,7 +60,7 @@ def ladders(plan: Plan, environments: Environments, *, further: bool = False) ->
                 done += found
                 break
         else:
-            waiting.append(Ladder(iterations, begun))
+            waiting.append(Ladder(iterations[0].problem, iterations, begun))
     return waiting, done
 
 

@@ -16,17 +16,22 @@ from typing import Final
 import msgspec
 import psutil
 
+from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.extras.fleet import station
+from harness.errors import InfrastructureError, printable
+from harness.extras.fleet import pace, station
 from harness.extras.fleet.assignment import Assignment
+from harness.extras.fleet.pace import Pace
 from harness.extras.fleet.station import Station
 from harness.machine import files
 from harness.machine.cores import slice_of
+from harness.machine.nvml import released
 from harness.machine.repository import link, take_over
+from harness.runs.gathering import LOOSE
 
 SAID: Final = "said.txt"
 START: Final = "start.json"
-FORMS: Final = ("**/*.jsonl", "tilelang/srcs/*/*/*.py")
+FORMS: Final = ("**/*.jsonl", "tilelang/srcs/*/*/*.py")  # of lines
 END_S: Final = 6.0  # for a run that was asked to stop
 
 
@@ -41,7 +46,10 @@ class Start(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the files of a tree gained, by their paths below ``tuning/<gpu>``: whole lines. Code None: it still runs."""
+    """What the files of a tree gained, by their paths below ``tuning/<gpu>``: whole lines, or files that have none.
+
+    Code None: it still runs.
+    """
 
     key: str
     grown: dict[str, bytes]
@@ -50,31 +58,62 @@ class News:
 
 @dataclass
 class Seat:
-    """``root`` is the driver's checkout, used if this host has it. ``lane`` of ``lanes`` counts the seats of a host."""
+    """``root`` is the driver's checkout, used if this host has it. ``lane`` of ``lanes`` counts the seats of a host.
+
+    Without ``uses_device`` it is a host for builds, whose GPU is of no matter.
+    """
 
     gpu: str
     notebook: str
     root: str
     lane: int
     lanes: int
+    uses_device: bool = True
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def station(self) -> Station:
-        return station.here(self._repository, self.gpu)
+        return station.here(self._repository, self.gpu, uses_device=self.uses_device)
+
+    def pace(self) -> Pace:
+        """How fast its GPU is now. Raises InfrastructureError where that cannot be measured."""
+        root = self._repository
+        done = subprocess.run(
+            self._command("-m", pace.__name__, self.gpu),
+            cwd=root,
+            env=_environment(root, {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        released(gpus.resolve(self.gpu)[1])
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+            raise InfrastructureError(printable(said.splitlines()[-1]))
+        return msgspec.json.decode(done.stdout, type=Pace)
 
     def start(self, assignment: Assignment) -> None:
         """Begin a ladder. Raises OSError where the host has no room."""
         root = self._place / assignment.key
+        try:
+            process = self._begin(root, assignment)
+        except OSError:
+            files.remove(root)
+            raise
+        self._running[assignment.key] = process
+        have = {name: len(content) for name, content in assignment.files.items()}
+        created = psutil.Process(process.pid).create_time()
+        files.put(root / START, msgspec.json.encode(Start(assignment.gpu, process.pid, created, have)))
+
+    def _begin(self, root: Path, assignment: Assignment) -> subprocess.Popen[bytes]:
         tuning = root / "tuning" / assignment.gpu
         tuning.mkdir(parents=True)
         take_over(self._repository, root, link)
         for name, content in assignment.files.items():
             (tuning / name).parent.mkdir(parents=True, exist_ok=True)
             (tuning / name).write_bytes(content)
-        cpus = ",".join(map(str, slice_of(self.lane, self.lanes)))
         with (tuning / SAID).open("wb") as said:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "harness.extras.fleet.begin", str(os.getpid()), cpus, *assignment.words],
+            return subprocess.Popen(
+                self._command(*assignment.words),
                 cwd=root,
                 env=_environment(root, assignment.environment),
                 stdin=subprocess.DEVNULL,
@@ -82,15 +121,18 @@ class Seat:
                 stderr=said,
                 start_new_session=True,
             )
-        self._running[assignment.key] = process
-        have = {name: len(content) for name, content in assignment.files.items()}
-        created = psutil.Process(process.pid).create_time()
-        files.put(root / START, msgspec.json.encode(Start(assignment.gpu, process.pid, created, have)))
+
+    def _command(self, *words: str) -> list[str]:
+        """Python with these arguments, on this seat's cores; it ends with this process."""
+        cpus = ",".join(map(str, slice_of(self.lane, self.lanes)))
+        return [sys.executable, "-m", "harness.extras.fleet.begin", str(os.getpid()), cpus, *words]
 
     def news(self, key: str, have: dict[str, int]) -> News:
         """What the ladder's files gained beyond the sizes that the driver has."""
         code = self._running[key].poll()  # before its files are read: what they hold then is all
-        return News(key, _grown(self._place / key / "tuning" / self.gpu, have), code)
+        root = self._place / key
+        loose = {} if code is None else _loose(root, self.gpu)
+        return News(key, _grown(root / "tuning" / self.gpu, have) | loose, code)
 
     def stop(self, key: str) -> None:
         """Ask the ladder's command line to stop, as Ctrl-C does."""
@@ -119,7 +161,8 @@ class Seat:
             began = msgspec.json.decode(path.read_bytes(), type=Start)
             _await_end(began)
             if began.gpu == self.gpu:
-                found.append(News(key, _grown(path.parent / "tuning" / began.gpu, began.have), 0))
+                grown = _grown(path.parent / "tuning" / began.gpu, began.have)
+                found.append(News(key, grown | _loose(path.parent, began.gpu), 0))
         return found
 
     @property
@@ -141,6 +184,13 @@ def _grown(tuning: Path, have: dict[str, int]) -> dict[str, bytes]:
             if whole := content[: content.rfind(b"\n") + 1]:
                 found[name] = whole
     return found
+
+
+def _loose(root: Path, gpu: str) -> dict[str, bytes]:
+    """The files of an ended tree that no record makes again, whole, if it wrote them."""
+    tuning, began_ns = root / "tuning" / gpu, (root / START).stat().st_mtime_ns
+    found = (path for form in LOOSE for path in tuning.glob(form) if path.stat().st_mtime_ns > began_ns)
+    return {str(path.relative_to(tuning)): path.read_bytes() for path in found}
 
 
 def _environment(root: Path, changes: dict[str, str | None]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ COMMON: Final = {  # what all must have that measure for one board, and its name
     "tvm_ffi": "TVM FFI",
     "image": "image",
 }
+CLOCK_S: Final = 300.0  # hosts may answer so late
 OPERATOR: Final = "matmul"  # environments are compared for it; the revision covers the others
 
 
@@ -44,6 +46,7 @@ class Station:
     device: Device | None = None
     environment: Environment | None = None
     fault: str | None = None
+    clock_s: float = 0.0  # since 1970, when it answered
 
     @property
     def chip(self) -> str:
@@ -60,14 +63,14 @@ class Station:
         return self.host if self.device is None else f"{self.host} GPU {self.device.index}"
 
 
-def here(root: Path, gpu_key: str) -> Station:
+def here(root: Path, gpu_key: str, *, uses_device: bool = True) -> Station:
     """The station of this process."""
     host, code = socket.gethostname(), code_sha256(root)
     try:
-        gpu, device = gpus.resolve(gpu_key)
+        gpu, device = gpus.resolve(gpu_key) if uses_device else (gpus.find(gpu_key), None)
         if device is not None and (others := compute_processes(device)):
             return Station(host, code, device, fault=f"in use by process {', '.join(map(str, others))}")
-        return Station(host, code, device, describe(root, gpu, device, OPERATOR))
+        return Station(host, code, device, describe(root, gpu, device, OPERATOR), clock_s=time.time())
     except TilebenchError as error:
         return Station(host, code, fault=str(error))
 
@@ -95,6 +98,16 @@ def unfit(own: Station, others: Iterable[Station]) -> dict[Station, str]:
             more = {each: theirs for each, theirs in versions.items() if theirs != most}
             found |= {each: f"its {called} is {theirs}, that of most is {most}" for each, theirs in more.items()}
     return found
+
+
+def off(now_s: float, others: Iterable[Station]) -> dict[str, str]:
+    """The hosts with another clock than the driver's, each with a sentence. Records are ordered by their files."""
+    ahead = {each.host: each.clock_s - now_s for each in others if each.clock_s}
+    return {
+        host: f"its clock is {abs(by_s) / 60:.0f} minutes {'ahead of' if by_s > 0 else 'behind'} the driver's; set it"
+        for host, by_s in ahead.items()
+        if abs(by_s) > CLOCK_S
+    }
 
 
 def _difference(own: Station, other: Station) -> str | None:

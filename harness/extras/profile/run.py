@@ -123,6 +123,15 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
     return results
 
 
+def recorded(tree: Tree, iterations: Iterable[Iteration]) -> Iterator[ProfileRecord]:
+    """The newest profile of each iteration as it is now."""
+    for each in iterations:
+        profiles, _ = read(tree.profiles(each.gpu, each.shape_key, each.model), ProfileRecord)
+        found = newest(profiles, each.name, source_sha256(each.path), families_sha256(tree.root, each.path))
+        if found is not None:
+            yield found
+
+
 def powers(tree: Tree, gpu: str, iterations: Iterable[Iteration]) -> dict[tuple[str, str, str], PowerBound]:
     """By problem, model and name, what is recorded of iterations at the power limit, for their present code."""
     found: dict[tuple[str, str, str], PowerBound] = {}

@@ -111,3 +111,14 @@ def test_a_share_that_is_none(said: Callable[..., str], verb: str, share: str) -
 )
 def test_gpus_that_are_no_fleet(said: Callable[..., str], verb: str, words: tuple[str, ...], says: str) -> None:
     assert says in said(verb, *words)
+
+
+def test_a_build_on_many_gpus_of_one_host(said: Callable[..., str]) -> None:
+    assert "--cluster adds those of other hosts" in said("build", "--gpus", "all")
+
+
+@pytest.mark.parametrize(
+    "words", [("--shape", SHAPE), ("--model", "me", "--iter", "1"), ("--model", "me", "--share", "1/2")]
+)
+def test_a_tuning_on_many_gpus_needs_a_model_alone(said: Callable[..., str], words: tuple[str, ...]) -> None:
+    assert "tune on many GPUs needs --model" in said("tune", "--gpus", "all", *words)

@@ -1,4 +1,7 @@
-"""A fleet of simulated GPUs on a notebook, with the stub in the place of the judge: ``drive.py SEATS``."""
+"""A fleet of simulated GPUs on a notebook, with the stub in the place of the judge: ``drive.py SEATS``.
+
+With ``ERRANDS`` it stands in the place of a verb that judges no iterations.
+"""
 
 import os
 import sys
@@ -18,11 +21,12 @@ def main() -> object:
     tree, gpu = Tree.here(), gpus.find("cpu")
     iterations, _ = tree.scan(gpu.key, Selection())
     plan = Plan(tree, gpu, None, tuple(iterations), Settings.of(gpu))
-    words = ("bench", "--gpu", "cpu")
-    fleet = driver.Fleet(plan, words, os.environ.get("RAY_ADDRESS"), int(sys.argv[1]), program=(str(STUB),))
-    done = driver.run(fleet)
+    words = ("bench", "--gpu", "cpu", "--shape", driver.SHAPE)
+    errands = tuple(dict.fromkeys(each.problem for each in iterations)) if "ERRANDS" in os.environ else None
+    address, most = os.environ.get("RAY_ADDRESS"), int(sys.argv[1])
+    done = driver.run(driver.Fleet(plan, words, address, most, program=(str(STUB),), errands=errands))
     print(len(done.results.records), done.results.reused)
-    return done.results.exit_code
+    return max(done.results.exit_code, done.exit_code)
 
 
 if __name__ == "__main__":

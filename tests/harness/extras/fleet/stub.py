@@ -2,7 +2,7 @@
 
 Its arguments are those of ``bench``. ``PACE_S`` says how long one iteration takes, ``REFUSES`` an exit code that it
 ends with before the iteration ``AT``, or at once. ``LEDGER`` is a file that gets the id of each record that is on the
-disk.
+disk. ``LOOSE`` is a file of one line and a half that it writes, too.
 """
 
 import os
@@ -24,6 +24,9 @@ def main() -> None:
     shape = sys.argv[sys.argv.index("--shape") + 1]
     tree, gpu = Tree.here(), gpus.find("cpu")
     iterations, _ = tree.scan(gpu.key, Selection(shape=shape))
+    if "LOOSE" in os.environ:
+        Path(os.environ["LOOSE"]).parent.mkdir(parents=True, exist_ok=True)
+        Path(os.environ["LOOSE"]).write_bytes(b"no\nline")
     plan = Plan(tree, gpu, None, tuple(iterations), Settings.of(gpu))
     environment = describing(tree.root, gpu, None)
     for each in iterations:

@@ -61,6 +61,10 @@ class Hosts:
         found = [each for each in self.notebook.processes() if each.name() == "raylet"]
         return [each for each in found if each.ppid() != self.started[0].pid]
 
+    def victims(self, kind: str) -> list[psutil.Process]:
+        kinds = {"worker": self.notebook.seats, "subprocess": self.notebook.stubs, "raylet": self.raylets}
+        return kinds[kind]() if kind in kinds else []
+
     def replace_lost(self) -> None:
         for host in [each for each in self.started if each.poll() is not None]:
             self.started.remove(host)
@@ -163,12 +167,7 @@ def test_killed_at_random_moments_a_cluster_loses_and_doubles_nothing(
             driver = notebook.start(RAY_ADDRESS=way)
         time.sleep(random.uniform(0, 8))
         kind = random.choice(["driver", "worker", "subprocess", "raylet"])
-        victims = {
-            "driver": lambda started=driver: [] if started.poll() is not None else [psutil.Process(started.pid)],
-            "worker": notebook.seats,
-            "subprocess": notebook.stubs,
-            "raylet": hosts.raylets,
-        }[kind]()
+        victims = hosts.victims(kind) if kind != "driver" or driver.poll() is not None else [psutil.Process(driver.pid)]
         for victim in random.sample(victims, min(1, len(victims))):
             with suppress(psutil.NoSuchProcess):
                 victim.kill()

@@ -14,8 +14,11 @@ from importlib.util import find_spec
 import psutil
 import pytest
 
+from harness.catalog import gpus
 from harness.cli.app import carry_out
 from harness.errors import ExitCode
+from harness.extras.fleet.assignment import notebook_id
+from harness.extras.fleet.driver import MOST_TRIES
 from tests.harness.checkout import one_line, until
 from tests.harness.extras.fleet.conftest import SHAPES, Notebook
 
@@ -122,6 +125,29 @@ def test_a_gpu_on_which_nothing_can_be_measured_is_left_out(four: Notebook) -> N
     assert said.count("this GPU is left out") == 2
     assert "no GPU is left for matmul" in one_line(said)
     assert four.names() == []
+
+
+@pytest.mark.slow
+def test_an_errand_is_done_with_its_command_line_and_brings_all_that_it_wrote(four: Notebook) -> None:
+    name = "tilelang/perf/of/me/ncu_iter000.csv"
+    code, said = four.run(2, ERRANDS="1", LOOSE=f"tuning/cpu/{name}", REFUSES="1", AT="iter003_step")
+    assert code == ExitCode.REJECTED
+    assert "it goes on" not in said
+    assert all(said.count(f"{shape}: tilebench: the stub refuses") == 1 for shape in SHAPES[:4])
+    assert complete(four, 3)
+    assert (four.root / "tuning" / "cpu" / name).read_bytes() == b"no\nline"
+    assert four.left() == []
+
+
+@pytest.mark.slow
+def test_a_host_without_room_is_left_out_and_costs_no_try(notebook: Notebook) -> None:
+    notebook.ladder(SHAPES[0], 1)
+    place = f"tilebench-fleet-{notebook_id(notebook.tree, gpus.find('cpu'))}"
+    (notebook.root / "tmp" / place).touch()  # no folder can be made there
+    code, said = notebook.run(MOST_TRIES + 1)
+    assert code == ExitCode.INFRASTRUCTURE
+    assert said.count("this GPU is left out; it goes on") == MOST_TRIES + 1
+    assert f"no GPU is left for {SHAPES[0]}" in one_line(said)
 
 
 def test_without_the_extra_one_line_says_how_to_add_it(

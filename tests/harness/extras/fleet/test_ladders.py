@@ -100,7 +100,8 @@ def test_a_begun_ladder_goes_to_its_own_chip(plan: Plan) -> None:
 
 def ladder(plan: Plan, shape: str, **begun: int) -> Ladder:
     named = {f"GPU-{chip}": count for chip, count in begun.items()}
-    return Ladder(tuple(each for each in plan.iterations if each.shape_key == shape), named)
+    iterations = tuple(each for each in plan.iterations if each.shape_key == shape)
+    return Ladder(iterations[0].problem, iterations, named)
 
 
 def test_an_idle_chip_takes_anothers_ladder_only_where_that_saves_time(plan: Plan) -> None:

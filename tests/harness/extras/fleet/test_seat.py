@@ -33,7 +33,7 @@ def assignment(notebook: Notebook, **environment: str | None) -> Assignment:
     gpu = gpus.find("cpu")
     iterations, _ = notebook.tree.scan("cpu", Selection(shape=SHAPES[0]))
     words = (STUB, "bench", "--gpu", "cpu", "--shape", SHAPES[0])
-    files = files_of(notebook.tree, gpu, tuple(iterations))
+    files = files_of(notebook.tree, gpu, iterations[0].problem)
     return Assignment(new_key(SHAPES[0]), "cpu", SHAPES[0], words, files, {"PYTHONPATH": str(ROOT), **environment})
 
 
@@ -55,6 +55,23 @@ def test_a_ladder_runs_and_its_lines_come_once(notebook: Notebook, seat: Seat) -
     assert seat.news(sent.key, have).grown == {}
     seat.clear(sent.key)
     assert notebook.left() == []
+
+
+def test_a_file_that_no_record_makes_again_comes_whole_at_the_end(notebook: Notebook, seat: Seat) -> None:
+    name = f"tilelang/perf/{SHAPES[0]}/me/ncu_iter000.ncu-rep"
+    sent = assignment(notebook, LOOSE=f"tuning/cpu/{name}", PACE_S="0.3")
+    seat.start(sent)
+    assert until(lambda: RESULTS in seat.news(sent.key, {}).grown, 60)
+    assert name not in seat.news(sent.key, {}).grown  # it may be half a file yet
+    assert ended(seat, sent.key, {}).grown[name] == b"no\nline"
+
+
+def test_a_host_without_room_keeps_nothing(notebook: Notebook, seat: Seat) -> None:
+    sent = assignment(notebook)
+    sent.files["tilelang/srcs"] = b""  # a file where a folder must be
+    with pytest.raises(OSError, match="tilelang/srcs"):
+        seat.start(sent)
+    assert sent.key not in str(list((notebook.root / "tmp").rglob("*")))
 
 
 def test_a_torn_line_waits_for_its_end(notebook: Notebook, seat: Seat) -> None:

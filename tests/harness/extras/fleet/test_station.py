@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from harness.extras.fleet import station
-from harness.extras.fleet.station import Station, code_sha256, unfit
+from harness.extras.fleet.station import Station, code_sha256, off, unfit
 from harness.machine.nvml import Device
 from tests.harness.examples import ENVIRONMENT
 
+ROOT = Path(station.__file__).resolve().parents[3]
 OWN = Station("here", "code", None, ENVIRONMENT)
 
 
@@ -58,6 +59,29 @@ def test_a_gpu_that_cannot_be_used_says_why() -> None:
     assert busy.name == "there GPU 0"
 
 
+def test_a_clock_that_is_off_by_an_hour_is_named_and_its_host_is_used() -> None:
+    stations = [replace(there(0), host=host, clock_s=clock_s) for host, clock_s in (("a", 1e9), ("b", 1e9 + 3600))]
+    stations += [replace(there(1), host="c", clock_s=1e9 - 3600), replace(there(2), host="d", clock_s=1e9 - 60)]
+    assert off(1e9, stations) == {
+        "b": "its clock is 60 minutes ahead of the driver's; set it",
+        "c": "its clock is 60 minutes behind the driver's; set it",
+    }
+    assert unfit(OWN, stations) == {}
+
+
+def test_a_host_with_another_gpu_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "harness.catalog.gpus.devices", lambda: [Device(0, "NVIDIA H100 80GB HBM3", "GPU-0", "1", 700.0)]
+    )
+    found = station.here(ROOT, "h200")
+    assert "H100" in unfit(OWN, [found])[found]
+
+
+def test_a_host_for_builds_needs_no_gpu() -> None:
+    found = station.here(ROOT, "h200", uses_device=False)
+    assert unfit(found, [found]) == {}
+
+
 def test_every_file_of_the_code_is_in_the_revision(tmp_path: Path) -> None:
     for name in ("harness/a.py", "harness/catalog/gpus.toml", "kernels/pinned/h200.json", "baselines/b.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -73,11 +97,11 @@ def test_every_file_of_the_code_is_in_the_revision(tmp_path: Path) -> None:
 
 
 def test_a_cpu_is_a_station(tmp_path: Path) -> None:
-    found = station.here(Path(station.__file__).resolve().parents[3], "cpu")
+    found = station.here(ROOT, "cpu")
     assert found.fault is None and found.environment is not None and found.chip == ""
     assert unfit(found, [found]) == {}
 
 
 def test_a_key_that_this_machine_has_not_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.catalog.gpus.devices", list)
-    assert "no NVIDIA GPU" in str(station.here(Path(station.__file__).resolve().parents[3], "h200").fault)
+    assert "no NVIDIA GPU" in str(station.here(ROOT, "h200").fault)

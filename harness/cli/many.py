@@ -1,0 +1,60 @@
+"""Verbs on many GPUs or hosts: each problem is a command line of its own, on the next GPU that is free."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
+from harness.cli.options import FleetOptions, SelectionOptions
+from harness.errors import ExitCode, UsageError
+from harness.judge.candidate import Settings
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.problem import Problem
+from harness.records.base import Stage
+from harness.runs.run import Plan
+
+
+def check(fleet: FleetOptions, *, force: bool) -> None:
+    """Raise UsageError where the options are none for many GPUs."""
+    if force:
+        raise UsageError("--force is for one GPU; leave --gpus and --cluster out")
+    _ = fleet.most
+
+
+def gpu_of(chosen: SelectionOptions, fleet: FleetOptions, *, force: bool) -> Gpu:
+    """The key that all GPUs must have. Raises UsageError."""
+    check(fleet, force=force)
+    return gpus.resolve(chosen.gpu)[0] if fleet.address is None else gpus.find(chosen.key)
+
+
+def run_errands(
+    fleet: FleetOptions, gpu: Gpu, verb: str, words: Iterable[str], problems: Iterable[Problem], upto: Stage
+) -> ExitCode:
+    """Run a verb on each problem; what it wrote is in this notebook then. Raises InfrastructureError."""
+    from harness.extras.fleet import driver  # only this needs Ray
+
+    plan = Plan(Tree.here(), gpu, None, (), Settings.of(gpu), upto=upto)
+    line = (verb, "--gpu", gpu.key, "--shape", driver.SHAPE, *words)
+    errands = tuple(dict.fromkeys(problems))
+    return driver.run(
+        driver.Fleet(plan, line, fleet.address, fleet.most, errands=errands, slow=fleet.slow_gpus)
+    ).exit_code
+
+
+def changed(options: Any) -> dict[str, object]:
+    """The options of a group that are not what they are by default."""
+    return {each.name: given for each in fields(options) if (given := getattr(options, each.name)) != each.default}
+
+
+def as_words(given: Mapping[str, object]) -> tuple[str, ...]:
+    """Options of a command line, but those that are None."""
+    found: list[str] = []
+    for name, value in given.items():
+        for each in value if isinstance(value, list) else [value]:
+            option = name.replace("_", "-")
+            if isinstance(each, bool):
+                found.append(f"--{option}" if each else f"--no-{option}")
+            elif each is not None:
+                found.append(f"--{option}={each}")
+    return tuple(found)
