@@ -21,7 +21,7 @@ from harness.extras.fleet import cluster, pace, station, table
 from harness.extras.fleet.assignment import Assignment, files_of, new_key, notebook_id
 from harness.extras.fleet.cluster import Caller, Node, SeatFailed, SeatLost
 from harness.extras.fleet.ladders import Environments, Ladder, choose, ladders
-from harness.extras.fleet.pace import Pace
+from harness.extras.fleet.pace import ChipPace
 from harness.extras.fleet.seat import END_S, SAID, News
 from harness.extras.fleet.station import Station
 from harness.extras.fleet.table import FleetDisplay, FleetRow
@@ -175,7 +175,7 @@ class Driver:
         if self.plan.gpu.is_cpu or not self.plan.uses_device or len(fit) < 2:
             return {}
         found: dict[Station, str] = {}
-        paces: dict[Station, Pace] = {}
+        paces: dict[Station, ChipPace] = {}
         asked = {each: caller.ask("pace") for caller, each in fit.items()}
         cluster.ready(list(asked.values()), ANSWER_S)
         for each, answer in asked.items():

@@ -24,7 +24,7 @@ ON_CPU: Final = 16  # so many times smaller
 Name = TypeVar("Name")
 
 
-class Pace(msgspec.Struct, frozen=True):
+class ChipPace(msgspec.Struct, frozen=True):
     """A copy in GB/s read and written, a bf16 product in TFLOPS, and what NVML said meanwhile."""
 
     copy_gbs: float
@@ -33,7 +33,7 @@ class Pace(msgspec.Struct, frozen=True):
     temperature_c: float = 0.0
 
 
-def slow(paces: Mapping[Name, Pace]) -> dict[Name, str]:
+def slow(paces: Mapping[Name, ChipPace]) -> dict[Name, str]:
     """Find those that heat slows down, or that are slower than the median of the others, each with the reason."""
     found = {name: reason for name, pace in paces.items() if (reason := _hot(pace))}
     for name, pace in paces.items():
@@ -45,12 +45,12 @@ def slow(paces: Mapping[Name, Pace]) -> dict[Name, str]:
     return found
 
 
-def _hot(pace: Pace) -> str:
+def _hot(pace: ChipPace) -> str:
     reasons = [each for each in pace.throttle if each in HEAT]
     return f"heat slows it down ({', '.join(reasons)} at {pace.temperature_c:.0f} °C)" if reasons else ""
 
 
-def measure(device: Device | None) -> Pace:
+def measure(device: Device | None) -> ChipPace:
     """The pace of this process's GPU, or of the CPU without one."""
     import torch
 
@@ -65,7 +65,7 @@ def measure(device: Device | None) -> Pace:
         copy_s = _seconds(lambda: target.copy_(source), settle)
         product_s = _seconds(lambda: torch.matmul(a, b, out=product), settle)
         chip = monitor.telemetry()
-    return Pace(
+    return ChipPace(
         copy_gbs=2 * source.numel() / copy_s / 1e9,
         tflops=2 * side**3 / product_s / 1e12,
         throttle=chip.throttle if chip else (),

@@ -21,7 +21,7 @@ from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, printable
 from harness.extras.fleet import pace, station
 from harness.extras.fleet.assignment import Assignment
-from harness.extras.fleet.pace import Pace
+from harness.extras.fleet.pace import ChipPace
 from harness.extras.fleet.station import Station
 from harness.machine import files
 from harness.machine.cores import slice_of
@@ -60,7 +60,7 @@ class News:
 class Seat:
     """``root`` is the driver's checkout, used if this host has it. ``lane`` of ``lanes`` counts the seats of a host.
 
-    Without ``uses_device`` it is a host for builds, whose GPU is of no matter.
+    Without ``uses_device`` it is a host for builds, and its GPU is of no matter.
     """
 
     gpu: str
@@ -74,7 +74,7 @@ class Seat:
     def station(self) -> Station:
         return station.here(self._repository, self.gpu, uses_device=self.uses_device)
 
-    def pace(self) -> Pace:
+    def pace(self) -> ChipPace:
         """How fast its GPU is now. Raises InfrastructureError where that cannot be measured."""
         root = self._repository
         done = subprocess.run(
@@ -89,7 +89,7 @@ class Seat:
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
             raise InfrastructureError(printable(said.splitlines()[-1]))
-        return msgspec.json.decode(done.stdout, type=Pace)
+        return msgspec.json.decode(done.stdout, type=ChipPace)
 
     def start(self, assignment: Assignment) -> None:
         """Begin a ladder. Raises OSError where the host has no room."""

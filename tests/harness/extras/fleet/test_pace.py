@@ -5,35 +5,35 @@ from pathlib import Path
 
 import pytest
 
-from harness.extras.fleet.pace import Pace, slow
+from harness.extras.fleet.pace import ChipPace, slow
 from harness.extras.fleet.seat import Seat
 
-USUAL = Pace(copy_gbs=4000.0, tflops=700.0, throttle=("power cap",), temperature_c=60.0)
+USUAL = ChipPace(copy_gbs=4000.0, tflops=700.0, throttle=("power cap",), temperature_c=60.0)
 
 
 @pytest.mark.parametrize(
     ("pace", "why"),
     [
-        (Pace(3760.0, 700.0), "its copy reaches 3760 GB/s, and 4000 is the median of the others"),
-        (Pace(4000.0, 658.0), "its product reaches 658 TFLOPS, and 700 is the median of the others"),
+        (ChipPace(3760.0, 700.0), "its copy reaches 3760 GB/s, and 4000 is the median of the others"),
+        (ChipPace(4000.0, 658.0), "its product reaches 658 TFLOPS, and 700 is the median of the others"),
         (
-            Pace(4000.0, 700.0, ("power cap", "hardware thermal"), 91.0),
+            ChipPace(4000.0, 700.0, ("power cap", "hardware thermal"), 91.0),
             "heat slows it down (hardware thermal at 91 °C)",
         ),
     ],
 )
 @pytest.mark.parametrize("siblings", [1, 7])
-def test_a_slow_or_hot_gpu_is_named(pace: Pace, why: str, siblings: int) -> None:
+def test_a_slow_or_hot_gpu_is_named(pace: ChipPace, why: str, siblings: int) -> None:
     assert slow({"slow": pace} | {f"GPU {number}": USUAL for number in range(siblings)}) == {"slow": why}
 
 
 def test_differences_below_the_limit_and_a_faster_gpu_are_no_fault() -> None:
-    assert slow({"a": USUAL, "b": Pace(3840.0, 672.0), "c": USUAL}) == {}
-    assert slow({"faster": Pace(4400.0, 770.0), "a": USUAL, "b": USUAL}) == {}
+    assert slow({"a": USUAL, "b": ChipPace(3840.0, 672.0), "c": USUAL}) == {}
+    assert slow({"faster": ChipPace(4400.0, 770.0), "a": USUAL, "b": USUAL}) == {}
 
 
 def test_a_gpu_without_siblings_is_not_compared() -> None:
-    assert slow({"a": Pace(1.0, 1.0)}) == {}
+    assert slow({"a": ChipPace(1.0, 1.0)}) == {}
 
 
 @pytest.mark.slow
