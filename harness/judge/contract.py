@@ -11,7 +11,7 @@ from typing import Any, Final
 from harness.catalog import names
 from harness.catalog.tree import Iteration
 from harness.errors import printable
-from harness.judge.facts.hashes import is_literal, source_sha256
+from harness.judge.facts.hashes import FAMILIES, is_literal, source_sha256
 from harness.judge.facts.import_reader import imports
 
 ALLOWED_IMPORTS: Final = frozenset(
@@ -22,10 +22,12 @@ ALLOWED_IMPORTS: Final = frozenset(
 )  # fmt: skip
 BASELINE_IMPORT: Final = "baselines"
 FORBIDDEN_IMPORTS: Final = ("tilelang.autotuner", "tilelang.carver", "torch.nn", "torch.utils", "torch.ops", "torch._")
+FRONT: Final = ("attention", "front", "linear", "matmul", "pinned", "warm_up", "*")  # of the families' package
 FORBIDDEN_NAMES: Final = frozenset(
     {
         "AutoTuner", "autotune", "carver", "ctypes", "relay", "cublas", "cudnn", "cutlass", "compile_kernel",
-        "eval", "exec", "__import__", "globals", "setattr", "open",
+        "eval", "exec", "__import__", "globals", "setattr", "open", "modules", "_sys", "_os", "cell_contents",
+        "__closure__", "__code__", "__defaults__", "__dict__", "__globals__", "__kwdefaults__", "__builtins__",
     }
 )  # fmt: skip
 LIBRARY_CALLS: Final = frozenset(
@@ -113,6 +115,8 @@ def _imports(module: ast.Module, *, is_baseline: bool) -> None:
             if name.startswith(FORBIDDEN_IMPORTS):
                 raise Breach(each.line, f"import of '{name}': tuning and library calls do not belong in an iteration")
         top = each.module[0]
+        if each.full.split(".")[:2] in ([FAMILIES], *([FAMILIES, name] for name in FRONT)):
+            raise Breach(each.line, f"import of '{each.full}': it takes other rows' levers; import a family's function")
         if top == BASELINE_IMPORT:
             if not is_baseline:
                 raise Breach(each.line, "only iter000 imports baselines")

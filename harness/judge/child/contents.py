@@ -121,8 +121,15 @@ class Contents:
         """Private copies of one set's inputs."""
         return [tensor.clone() for tensor in self.sets[index][: self._inputs]]
 
-    def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor]) -> "Look":
+    def unwritten(self, launches: int) -> torch.Tensor:
+        """NaN for an output of a launch that is not written yet; asked at once, it finds an answer that came early."""
+        return torch.cat([each.unwritten(launches, self._generator) for each in self._probed])
+
+    def look(
+        self, launches: int, checked: int | None, inputs: list[torch.Tensor], unwritten: torch.Tensor | None = None
+    ) -> "Look":
         """What a block left: sketches of some outputs, and copies of the set to be checked."""
+        unwritten = self.unwritten(launches) if unwritten is None else unwritten
         # The lead-in is always among them: a contestant that skips it gains that much time to hide in.
         sets = WHOLE_SETS if not self._problem.has_sketch and self._problem.rows is None else SKETCHED_SETS
         chosen = [0, *self._dice.sample(range(1, launches + 1), min(sets - 1, launches))]
@@ -130,8 +137,7 @@ class Contents:
             trials.deviation(self._problem, self.originals(index), self._outputs(self.sets[index]), self._generator)
             for index in chosen
         ]
-        unwritten = [each.unwritten(launches, self._generator) for each in self._probed]
-        sketch = torch.cat([*sketches, *unwritten, self._overwritten()])
+        sketch = torch.cat([*sketches, unwritten, self._overwritten()])
         if checked is None:
             return Look(sketch, [], [], [])
         left = [tensor.clone() for tensor in self.sets[checked]]

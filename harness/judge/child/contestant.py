@@ -43,7 +43,13 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
         build = _opponent(brief) if module is None else module.build
         cause = Cause.COMPILE
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
-        kernel = replace(build_kernel(build, brief.problem, brief.gpu, device), unpinned=levers.complaint)
+
+        def noted(problem: Problem) -> object:
+            built = build(problem)
+            levers.note_result(built)
+            return built
+
+        kernel = replace(build_kernel(noted, brief.problem, brief.gpu, device), unpinned=levers.complaint)
         if module is None:
             _rehearse(kernel, brief.problem, device)
         else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import tilelang
 import torch
@@ -15,6 +15,8 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature
+
+_compile: Final = tilelang.compile  # bound before an iteration can replace it
 
 
 class LaunchCall(Protocol):
@@ -69,7 +71,7 @@ def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.devi
     if isinstance(built, _tir().PrimFunc):
         built = Program(built)
     if isinstance(built, Program):
-        compiled = tilelang.compile(
+        compiled = _compile(
             built.prim_func,
             out_idx=None,
             target=target_of(gpu),

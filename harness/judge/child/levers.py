@@ -6,6 +6,7 @@ functions. It also notes the closures of the kernels that the file defines.
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import wraps
@@ -21,7 +22,7 @@ from tilelang.language.eager import builder
 
 from harness.judge.contract import TUNING_NAME, levers, literals
 from harness.judge.facts.hashes import FAMILIES
-from harness.judge.facts.import_reader import Imported, imports
+from harness.judge.facts.import_reader import imports
 from harness.judge.facts.program import Program
 from harness.judge.places import parsed
 
@@ -40,6 +41,7 @@ class Levers:
         self._depth = 0
         self._heard: set[Callable[..., Any]] = set()
         self._differences: dict[str, str] = {}
+        self._programs: list[tuple[str, str]] = []  # flags and pass configurations, as families gave them
         if self._pinned is not None:
             self._listen(module)
 
@@ -55,11 +57,21 @@ class Levers:
             self._note("CONFIG as the file left it", dict.fromkeys(self._pinned.keys() - config.keys(), "nothing"))
             self._note_added("CONFIG as the file left it", config)
 
+    def note_result(self, built: object) -> None:
+        """Compare what ``build`` returned with what the family made."""
+        if self._pinned is None or not isinstance(built, Program):
+            return
+        self._note("the program", {"compile_flags": built.compile_flags, **built.pass_configs})
+        if self._programs and _options(built) not in self._programs:
+            self._differences.setdefault("program", "build changed the flags of the program that its family made")
+
     def _listen(self, module: ast.Module) -> None:
         for each in imports(module):
             if each.module[0] == FAMILIES:
                 with suppress(Exception):  # the file's own import fails too, and says where
-                    self._hear(import_module(each.dotted), each)
+                    self._hear(import_module(each.dotted), each.name or "*", each.full)
+        for name in [name for name in sys.modules if name.partition(".")[0] == FAMILIES]:  # it may find them there
+            self._hear(sys.modules[name], "*", name)
         mutate, get_tir = builder.mutate, JITImpl.get_tir
 
         def noting_mutate(function: Any) -> Any:
@@ -76,11 +88,11 @@ class Levers:
         builder.mutate = noting_mutate
         JITImpl.get_tir = noting_get_tir
 
-    def _hear(self, module: ModuleType, imported: Imported) -> None:
+    def _hear(self, module: ModuleType, name: str, full: str) -> None:
         """Put a noting function in the place of a family's: of the named one, or of all that a module has."""
-        names = [imported.name or "*"]
+        names = [name]
         if names != ["*"] and not hasattr(module, names[0]):
-            module, names = import_module(imported.full), ["*"]
+            module, names = import_module(full), ["*"]
         elif isinstance(found := getattr(module, names[0], None), ModuleType):
             module, names = found, ["*"]
         for each in list(vars(module)) if names == ["*"] else names:
@@ -103,6 +115,8 @@ class Levers:
             finally:
                 self._depth -= 1
             if not self._depth and isinstance(made, _MADE):  # not what one family asks of another
+                if isinstance(made, Program):
+                    self._programs.append(_options(made))
                 arguments = _arguments(signature, args, kwargs)
                 self._note(f"{function.__name__}(…)", arguments)
                 defaults = {name: each.default for name, each in signature.parameters.items()}
@@ -140,7 +154,9 @@ def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict
 
 
 def _closure(function: Any) -> dict[str, Any]:
-    return dict(_cells(function))
+    """The values that a function takes from around it, globals too."""
+    known = function.__globals__
+    return {**{name: known[name] for name in function.__code__.co_names if name in known}, **dict(_cells(function))}
 
 
 def _cells(function: Any) -> Iterator[tuple[str, Any]]:
@@ -155,4 +171,13 @@ def _is_plain(value: object) -> bool:
 
 
 def _text(value: object) -> str:
-    return repr(tuple(value)) if isinstance(value, list) else repr(value)
+    """A literal's text. An instance of a class of one's own could say anything."""
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_text, value))})"
+    if isinstance(value, dict):
+        return str({_text(name): _text(each) for name, each in value.items()})
+    return repr(value) if type(value) in _PLAIN else f"an instance of {type(value).__name__}"
+
+
+def _options(program: Program) -> tuple[str, str]:
+    return _text(program.compile_flags), _text(dict(program.pass_configs))

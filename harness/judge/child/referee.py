@@ -323,11 +323,12 @@ class _Bench:
         for side in self.dice.sample(list(self.sides.values()), 2):
             contents.refresh()
             elapsed_ms = self._run(side)
+            unwritten = contents.unwritten(side.launches)
             taken_ms[side.name] = elapsed_ms / side.launches
             late_ms[side.name] = side.late_ms(elapsed_ms)
             one = None if checked is None else min(checked, side.launches)
             inputs = contents.originals(one) if one is not None else []
-            looks[side.name] = contents.look(side.launches, one, inputs)
+            looks[side.name] = contents.look(side.launches, one, inputs, unwritten)
         look = looks["contestant"]
         _judge_sketch(look, self.problem)
         found = [] if checked is None else self._compare("timed", look)
