@@ -27,6 +27,7 @@ from harness.judge.facts.program import Program
 from harness.judge.places import parsed
 
 _MADE = (Program, tvm.tirx.PrimFunc, tilelang.JITKernel, JITImpl)
+_FRONT = f"{FAMILIES}.front"
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -109,6 +110,8 @@ class Levers:
 
         @wraps(function)
         def noting(*args: Any, **kwargs: Any) -> Any:
+            if function.__module__.startswith(_FRONT):
+                self._differences.setdefault(_FRONT, f"{function.__name__}(…) of {_FRONT} takes other rows' levers")
             self._depth += 1
             try:
                 made = function(*args, **kwargs)
