@@ -403,6 +403,7 @@ def test_int4_weights_are_unpacked_into_the_operand_of_wgmma() -> None:
         (int4_weights, INT4.replace("x256x", "x96x"), {}, "N=96 is not a multiple of 64"),
         (int4_weights, INT4, dict(cluster=3), "cluster=3"),
         (int4_weights, INT4, dict(scaled="both"), "is not 'sums' or 'weights'"),
+        (int4_weights, INT4, dict(consumer_groups=3), "is not a multiple of consumer_groups=3"),
         (int4_weights, INT4, dict(num_stages=64), "bytes of shared memory"),
     ],
 )

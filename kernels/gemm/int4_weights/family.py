@@ -8,7 +8,7 @@ from harness.iteration import Problem
 NAME: Final = "kernels.gemm.int4_weights"
 ROWS: Final = 64
 HEIGHTS: Final = (16, 32, 64, 128)
-STAGES: Final = {16: (12, 18, 24), 32: (10, 16), 64: (6, 9), 128: (4, 5)}
+STAGES: Final = {16: (12, 18, 24), 32: (12, 15), 64: (6, 9), 128: (3, 4, 5)}
 
 
 def height(problem: Problem) -> int:
@@ -28,6 +28,7 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
         }
         for num_stages in STAGES[height(problem)]
         for groups in (1, 2, 3)
+        if num_stages % groups == 0
         for scaled in ("sums", "weights")
         for cluster in (1, 2, 4)
         for dependent in (False, True)
@@ -40,7 +41,7 @@ def draft(problem: Problem, gpu: Gpu) -> Draft:
         "unpacked_by_words",
         "Warp specialization by hand; weights are unpacked into the registers of WGMMA's left operand.",
         NAME,
-        {"block_M": block_M, "num_stages": STAGES[block_M][0], "consumer_groups": 2, "scaled": "weights"},
+        {"block_M": block_M, "num_stages": STAGES[block_M][0], "consumer_groups": 1, "scaled": "weights"},
     )
 
 

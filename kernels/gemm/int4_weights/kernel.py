@@ -80,6 +80,11 @@ class Sizes:
         require(self.steps >= groups, f"{self.steps} steps of K are not enough for {groups} consumer groups")
         require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
         require(
+            self.num_stages % groups == 0,
+            f"num_stages={self.num_stages} is not a multiple of consumer_groups={groups}; each stage belongs to one, "
+            "as the parity of its barrier does not tell a load from the one before the last",
+        )
+        require(
             self.cluster in (1, 2, 4) and self.N // ROWS % self.cluster == 0,
             f"cluster={self.cluster} is not 1, 2 or 4 of the {self.N // ROWS} blocks along N",
         )
@@ -216,7 +221,7 @@ def int4_weights(
     Levers:
 
     - ``block_M``: rows of X that a block multiplies at once: the N of its WGMMA.
-    - ``num_stages`` of the ring, each with 128 of K.
+    - ``num_stages`` of the ring, each with 128 of K; a multiple of ``consumer_groups``.
     - ``consumer_groups``: they take the steps of K in turns, and one unpacks while another multiplies. At the end
       they add up.
     - ``scaled``: "weights", before they are multiplied and rounded to bfloat16 again, or "sums", in float32 after each

@@ -1,4 +1,5 @@
-"""Two consumer groups take the steps of K in turns: one unpacks while another multiplies."""
+"""Two consumer groups take the steps of K in turns: one unpacks while another
+multiplies, on four stages, as each belongs to one group."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
 from kernels.gemm import int4_weights
@@ -6,7 +7,7 @@ from kernels.gemm import int4_weights
 PARENT = "iter002_unpacked_by_words"
 CONFIG = dict(
     block_M=128,
-    num_stages=5,
+    num_stages=4,
     consumer_groups=2,
     scaled="weights",
     cluster=1,

@@ -6,7 +6,7 @@ from kernels.gemm import int4_weights
 PARENT = "iter003_taking_turns"
 CONFIG = dict(
     block_M=128,
-    num_stages=5,
+    num_stages=4,
     consumer_groups=2,
     scaled="weights",
     cluster=2,
