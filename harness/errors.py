@@ -60,12 +60,18 @@ def described(error: BaseException, most: int = 400) -> str:
     return printable(f"{type(error).__name__}: {error}", most)
 
 
-def unreadable(path: Path, error: Exception) -> str:
-    """Why a person's module cannot be run, with the file's last line on the way; one line."""
+def located(path: Path, error: Exception, line: int = 0) -> str:
+    """A file with its last line on the way to an error; ``line`` where the way does not lead through it."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
     if isinstance(error, SyntaxError) and error.filename == str(path):
         lines.append(error.lineno or 1)
-    return f"{path}{f':{lines[-1]}' if lines else ''}: cannot be read: {described(error)}"
+    last = lines[-1] if lines else line
+    return f"{path}{f':{last}' if last else ''}"
+
+
+def unreadable(path: Path, error: Exception) -> str:
+    """Why a person's module cannot be run; one line."""
+    return f"{located(path, error)}: cannot be read: {described(error)}"
 
 
 def encodable(text: str) -> str:

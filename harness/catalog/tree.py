@@ -14,7 +14,7 @@ from harness.catalog.share import Share
 from harness.errors import UsageError, meant
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine import repository
-from harness.operators import adopt
+from harness.operators import OPERATORS, adopt
 
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
 OPPONENTS_MODEL: Final = "opponents"  # in the model's place, where records of opponents lie
@@ -191,7 +191,7 @@ class Tree:
             selection.check()
         except UsageError as error:
             misspelt = str(error).startswith("shape key")  # not an operator that cannot be read
-            raise UsageError(f"{error}{meant(selection.shape, self.shapes(gpu)) if misspelt else ''}") from None
+            raise UsageError(f"{error}{self._like(gpu, selection.shape) if misspelt else ''}") from None
         present: list[Iteration] = []
         misplaced: list[Misplaced] = []
         base = self.folder(gpu) / "srcs"
@@ -210,6 +210,12 @@ class Tree:
         found = selection.taken(present)
         found.sort(key=lambda each: (each.shape_key, each.model, each.number, each.tag))
         return found, misplaced
+
+    def _like(self, gpu: str, shape: str | None) -> str:
+        """A question for the nearest problem, of the same operator if there is one of that name."""
+        operator = (shape or "").partition("_")[0]
+        near = (each for each in self.shapes(gpu) if operator not in OPERATORS or each.startswith(f"{operator}_"))
+        return meant(shape, near)
 
     def shapes(self, gpu: str) -> list[str]:
         """The names of the problems' folders of a GPU key."""

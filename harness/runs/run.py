@@ -28,6 +28,7 @@ from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
 from harness.records.store import append, read
 from harness.runs import companion_files, copy_bandwidth
+from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
 from harness.runs.run_ahead import run_ahead
 
@@ -100,6 +101,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
     with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
         if plan.upto is not Stage.CONTRACT:
             prepare(plan.gpu, plan.device, reporter)
+            rehearse(plan.tree, plan.gpu, [each.problem for each in waiting])
         planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
         for turn in range(TURNS):

@@ -21,6 +21,7 @@ from harness.records.base import Environment, Status
 from harness.records.environment import describing
 from harness.records.results import Record
 from harness.records.store import read
+from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
 from harness.runs.run import Plan, alone, finish, prepare, record_of, reusable
 
@@ -41,6 +42,7 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
     referees = Referees(plan.tree.root, plan.gpu)
     with alone(plan.tree, plan.gpu, plan.device):
         prepare(plan.gpu, plan.device, reporter)
+        rehearse(plan.tree, plan.gpu, [draft.problem])
         try:
             reporter.doing(f"filling the inputs of {draft.problem}")
             referees.seat(draft.problem)

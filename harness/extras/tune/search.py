@@ -23,6 +23,7 @@ from harness.machine.progress import reporting
 from harness.records.base import SCHEMA, Cause, Environment, Regime, Status, now
 from harness.records.environment import describe
 from harness.records.store import append, read
+from harness.runs.rehearsal import rehearse
 from harness.runs.run import alone, prepare
 
 ENGINE: Final = "tilebench"
@@ -202,5 +203,6 @@ def _surveyed(plan: TunePlan) -> Surveyed:
     """The survey of the space; starts the forkserver that the survey and the judge need."""
     with reporting(0) as reporter:
         prepare(plan.gpu, plan.device, reporter)
+        rehearse(plan.tree, plan.gpu, [plan.problem])
         reporter.doing(f"surveying the space of {', '.join(plan.families)}")
         return survey(plan.tree, plan.problem, plan.gpu, plan.families, carver=plan.carver)

@@ -1,0 +1,127 @@
+"""The rehearsal: a repository's own operators meet small tensors in a child, before anything else runs."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from harness.catalog.tree import Tree
+from harness.errors import UsageError, described, located
+from harness.judge.child.body import child_body
+from harness.judge.child.brief import Brief
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import baseline_module
+from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.judge.messages import Seated, Trouble, send
+from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
+from harness.machine.repository import OWN
+from harness.operators import OPERATORS
+
+SMALL: Final = 1 << 16  # elements of all tensors
+LEAST: Final = 8  # a dimension is not halved further
+DEADLINE_S: Final = 300.0
+
+
+def rehearse(tree: Tree, gpu: Gpu, problems: Iterable[Problem]) -> None:
+    """Raise UsageError, with file and line, for a size, fill, reference or baseline that does not fit an operator.
+
+    The forkserver must have begun. Only the first problem of an operator meets tensors.
+    """
+    own = {each: operator_file(tree.root, each) for each in problems if operator_file(tree.root, each).is_file()}
+    for problem, path in own.items():
+        _require_sizes(problem, path)
+    for problem in {each.operator: each for each in own}.values():
+        worker = Worker("rehearsal", _body, (Brief(tree.root, problem, gpu, None),), UNLIMITED_BYTES)
+        try:
+            answer = worker.hear(Seated | Trouble, DEADLINE_S)
+        except Ended as ended:
+            raise UsageError(f"{own[problem]}: {ended.reason}") from None
+        finally:
+            worker.end()
+        if isinstance(answer, Trouble):
+            raise UsageError(answer.reason)
+
+
+def operator_file(root: Path, problem: Problem) -> Path:
+    """Where a repository's own operator lies."""
+    return root / OWN["harness.operators"] / f"{problem.operator}.py"
+
+
+def _require_sizes(problem: Problem, path: Path) -> None:
+    try:
+        _ = (problem.bytes, problem.flops, problem.scales)
+        wrong = [name for number, name in enumerate(problem.output_names) if not problem.scale_of(number) > 0]
+        wrong += [name for number, name in enumerate(problem.output_names) if problem.terms_of(number) < 1]
+    except Exception as error:  # a size is a person's expression
+        raise UsageError(f"{path}: a size of {problem} cannot be computed: {described(error)}") from None
+    if wrong:
+        raise UsageError(f"{path}: scale and terms of output '{wrong[0]}' are not above 0 in {problem}")
+
+
+def smaller(problem: Problem) -> Problem:
+    """The same with halved dimensions, the largest first, as far as the operator takes them."""
+    while sum(math.prod(shape) for shape, _ in problem.tensors) > SMALL:
+        if (halved := next(_halved(problem), None)) is None:
+            break
+        problem = halved
+    return problem
+
+
+def _halved(problem: Problem) -> Iterator[Problem]:
+    """The problem with half of one dimension, of those that the operator takes."""
+    for size, axis in sorted(((size, axis) for axis, size in enumerate(problem.dims)), reverse=True):
+        dims = (*problem.dims[:axis], size // 2, *problem.dims[axis + 1 :])
+        if size >= 2 * LEAST:
+            with suppress(UsageError):
+                yield parse_shape_key(replace(problem, dims=dims).shape_key)
+
+
+def _body(brief: Brief, parent: Connection) -> None:
+    """Of the child: a complaint counts where the problem itself gives it too."""
+    with child_body(brief, parent, lambda error: Trouble(described(error))):
+        wrong = complaint(brief.root, brief.gpu, smaller(brief.problem))
+        wrong = wrong and complaint(brief.root, brief.gpu, brief.problem)
+        send(parent, Trouble(wrong) if wrong else Seated(""))
+
+
+def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
+    """What is wrong with an operator's fills, its reference, or on a CPU its baseline; None if they fit."""
+    import torch
+
+    from baselines import library
+    from harness.judge.child import trials
+
+    path, operator = operator_file(root, problem), OPERATORS[problem.operator]
+    dice, inputs = torch.Generator().manual_seed(0), list[torch.Tensor]()
+    for position, (name, shape) in enumerate(zip(operator.inputs, problem.inputs, strict=True)):
+        try:
+            inputs.append(trials.random_pool(problem, position, math.prod(shape), dice).view(shape))
+        except Exception as error:
+            return f"{path}: input '{name}' of {problem} cannot be filled: {described(error)}"
+    try:
+        trials.references(problem, inputs)
+    except Exception as error:
+        return f"{located(path, error, _line(operator.reference))}: in {problem}, {described(error)}"
+    if not gpu.is_cpu:
+        return None
+    call, wanted = library(problem), [shape for shape, _ in problem.outputs]
+    baseline = baseline_module(root, problem.operator)
+    assert baseline is not None
+    outputs = [torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in problem.tensors[len(inputs) :]]
+    try:
+        made = call.alone(*inputs, *outputs)
+    except Exception as error:
+        return f"{located(baseline, error)}: in {problem}, {described(error)}"
+    found = [tuple(each.shape) for each in ([made] if isinstance(made, torch.Tensor) else made or ())]
+    if call.returns and found != wanted:
+        return f"{baseline}: in {problem} the baseline returns {found}, and the outputs are {wanted}"
+    return None
+
+
+def _line(function: Callable[..., Any]) -> int:
+    """Where a function begins; 0 where that is not known."""
+    code = getattr(function, "__code__", None)
+    return code.co_firstlineno if code else 0

@@ -1,0 +1,121 @@
+"""An own operator that does not fit itself is refused with its file and line, before anything runs."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.authoring.repository import init, new_operator
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
+from harness.errors import UsageError
+from harness.judge.facts.problem import parse_shape_key
+from harness.operators import adopt
+from harness.runs.rehearsal import complaint, rehearse, smaller
+from tests.harness.checkout import ROOT, Checkout, one_line
+
+CPU = gpus.find("cpu")
+KEY = "ownnorm_f32fp32_64x256"
+RETURNS = "return x * (x.square().mean(dim=-1, keepdim=True) + eps).rsqrt() * weight"
+# The operator's text and what replaces it; the file with its line, and what is said.
+REFERENCE = {
+    "too few": (
+        "scale=1.0),\n    }",
+        'scale=1.0),\n        "z": Output("M"),\n    }',
+        r":9: .* returns \[\(64, 256\)\], and",
+    ),
+    "another shape": (RETURNS, "return x.T", r":9: .* returns \[\(256, 64\)\], and its outputs are"),
+    "no tensor": (RETURNS, "return 3", ":9: .*TypeError: 'int' object is not iterable"),
+    "an error": (RETURNS, "return x @ weight[:-1]", ":11: in ownnorm_f32fp32_64x256, RuntimeError: size mismatch"),
+    "negative": (
+        "Normal(1.0)",
+        "Normal(-1.0)",
+        ": input 'x' of ownnorm_f32fp32_64x256 cannot be filled: .*std >= 0.0",
+    ),
+}
+SIZES = {
+    "no number": ("Normal(1.0)", 'Normal("1 // (M - 64)")', "a size of .* cannot be computed: ZeroDivisionError"),
+    "no scale": ("scale=1.0", 'scale="M - 64"', "scale and terms of output 'y' are not above 0 in"),
+    "no terms": ('terms="N"', 'terms="N - 256"', "scale and terms of output 'y' are not above 0 in"),
+}
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Iterator[Path]:
+    """A new operator of a repository of one's own, which is right until a test changes it."""
+    init(tmp_path)
+    yield new_operator(tmp_path, "ownnorm")[0]
+    adopt(ROOT)
+
+
+def changed(operator: Path, old: str, new: str) -> None:
+    text = operator.read_text()
+    assert old in text
+    operator.write_text(text.replace(old, new))
+    adopt(operator.parents[1])
+
+
+def test_the_example_fits(operator: Path) -> None:
+    root = operator.parents[1]
+    adopt(root)
+    assert complaint(root, CPU, parse_shape_key(KEY)) is None
+
+
+@pytest.mark.parametrize("mistake", REFERENCE)
+def test_a_wrong_reference_or_fill_is_named(operator: Path, mistake: str) -> None:
+    old, new, says = REFERENCE[mistake]
+    changed(operator, old, new)
+    said = complaint(operator.parents[1], CPU, parse_shape_key(KEY))
+    assert said is not None and "\n" not in said
+    assert re.match(f"{re.escape(str(operator))}{says}", said), said
+
+
+@pytest.mark.parametrize("mistake", SIZES)
+def test_a_size_that_cannot_be_is_named(operator: Path, mistake: str) -> None:
+    old, new, says = SIZES[mistake]
+    changed(operator, old, new)
+    with pytest.raises(UsageError, match=f"^{re.escape(str(operator))}: {says}"):
+        rehearse(Tree(operator.parents[1]), CPU, [parse_shape_key(KEY)])
+
+
+def test_a_baseline_that_returns_another_shape_is_named_where_it_can_run(operator: Path) -> None:
+    root = operator.parents[1]
+    changed(root / "baselines" / "torch_ownnorm.py", "weight, eps)", "weight, eps)[0]")
+    said = complaint(root, CPU, parse_shape_key(KEY))
+    assert said is not None and "torch_ownnorm.py: in ownnorm_f32fp32_64x256 the baseline returns [(256,)]" in said
+    assert complaint(root, gpus.find("h200"), parse_shape_key(KEY)) is None
+
+
+def test_a_shipped_operator_is_not_rehearsed(tmp_path: Path) -> None:
+    rehearse(Tree(tmp_path), CPU, [parse_shape_key("matmul_f32fp32_32x32x32")])  # no forkserver is there
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        ("matmul_bf16fp32_8192x8192x4096", "matmul_bf16fp32_128x128x128"),
+        ("attention_bf16fp32_1x32x8x4096x128x128", "attention_bf16fp32_1x32x8x32x32x16"),
+        ("matmul_f32fp32_32x32x32", "matmul_f32fp32_32x32x32"),
+    ],
+)
+def test_a_large_problem_is_rehearsed_in_small(key: str, found: str) -> None:
+    assert smaller(parse_shape_key(key)).shape_key == found
+
+
+@pytest.mark.slow
+def test_nothing_runs_and_nothing_is_recorded(checkout: Checkout, operator: Path) -> None:
+    root = operator.parents[1]
+    changed(operator, RETURNS, "return x.T")
+
+    def said(*words: str) -> subprocess.CompletedProcess[str]:
+        command = checkout.command(*words, "--gpu", "cpu", "--shape", KEY)
+        environment = checkout.environment() | {"TILEBENCH_ROOT": str(root)}
+        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+    assert said("new", "--model", "me").returncode == 0
+    done = said("bench")
+    assert done.returncode == 2
+    assert f"{operator}:9: in {KEY}" in one_line(done.stderr)
+    assert not list(root.rglob("results.jsonl"))
