@@ -349,7 +349,7 @@ int main() {{
 """
 
 
-@pytest.mark.parametrize("rows_first", [True, False])
+@pytest.mark.parametrize("rows_first", few([True, False], True))
 def test_grouped_walks_over_the_tiles_of_every_expert_once(rows_first: bool, tmp_path: Path) -> None:
     """Run the producer's walk from the generated text: experts without rows come first, in the middle and last."""
     source = cuda(build(grouped, GROUPED, **TILE, num_sms=5, rows_first=rows_first))
