@@ -20,7 +20,7 @@ from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.contents import Contents, Look
 from harness.judge.child.launches import complaint_of_launches
-from harness.judge.child.side import Out, ServedSide
+from harness.judge.child.side import Out, ServedSide, in_turns
 from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -251,7 +251,7 @@ class _Bench:
             trials=tuple(trial for each in rounds for trial in each.trials),
             launches=launches,
             device_s=time.perf_counter() - started,
-            late_ms=tuple((each.late_ms["baseline"], each.late_ms["contestant"]) for each in rounds),
+            late_ms=tuple((each.baseline_late_ms, each.late_ms) for each in rounds),
         )
 
     def _too_short(self, blocks: list[BlockPair]) -> bool:
@@ -307,7 +307,7 @@ class _Bench:
         for _ in range(2 * order.rounds):
             contents.refresh()
             blocks_ms.append(self._run(side))
-            late_ms.append(side.late_ms(blocks_ms[-1]))
+            late_ms.append(side.late_ms(blocks_ms[-1])[0])
             contents.look(side.launches, None, [])
         return BaselineAlone(median(blocks_ms) / side.launches, median(late_ms))
 
@@ -319,7 +319,7 @@ class _Bench:
         """
         taken_ms: dict[str, float] = {}
         looks: dict[str, Look] = {}
-        late_ms: dict[str, float] = {}
+        late_ms: dict[str, tuple[float, float]] = {}
         for side in self.dice.sample(list(self.sides.values()), 2):
             contents.refresh()
             elapsed_ms = self._run(side)
@@ -332,7 +332,8 @@ class _Bench:
         look = looks["contestant"]
         _judge_sketch(look, self.problem)
         found = [] if checked is None else self._compare("timed", look)
-        return _Round(BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"]), late_ms, found)
+        block = BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"])
+        return _Round(block, *in_turns(late_ms["baseline"], late_ms["contestant"]), found)
 
     def _run(self, side: ServedSide, repetitions: int = 1) -> float:
         self._synchronize()
@@ -381,10 +382,11 @@ class _Bench:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """``late_ms`` is how much longer each side's block took by the referee's clock than by its own."""
+    """``late_ms`` is how much longer the contestant's block took by the referee's clock than by its own."""
 
     block: BlockPair
-    late_ms: dict[str, float]
+    baseline_late_ms: float
+    late_ms: float
     trials: list[Trial]
 
 

@@ -82,15 +82,14 @@ class ServedSide:
             raise Out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
         return answer.elapsed_ms
 
-    def late_ms(self, elapsed_ms: float) -> float:
-        """How much longer the last block took by the referee's clock than by its own, with the lead-in allowed for.
+    def late_ms(self, elapsed_ms: float) -> tuple[float, float]:
+        """How much longer the last block took than by its own clock, with the lead-in allowed for, by two clocks.
 
         On a CPU the referee's clock counts the process's CPU time, which leaves room for a lie where others use the
-        core too. So the wall clock counts as well, with an allowance for a busy machine.
+        core too. So the wall clock counts as well, with an allowance for a busy machine; on a GPU it says nothing.
         """
         claimed_ms = elapsed_ms * (1 + 1 / self.launches)
-        late_ms = self.spent_ms - claimed_ms
-        return max(late_ms, self.passed_ms - claimed_ms - BUSY * elapsed_ms) if self.cpu else late_ms
+        return self.spent_ms - claimed_ms, self.passed_ms - claimed_ms - BUSY * elapsed_ms if self.cpu else -math.inf
 
     def stop(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -154,3 +153,13 @@ class ServedSide:
             return time.clock_gettime((~self.pid << 3) | _CPUCLOCK_SCHED)
         except OSError:
             return None
+
+
+def in_turns(baseline: tuple[float, float], contestant: tuple[float, float]) -> tuple[float, float]:
+    """The lateness in ms of both sides of a round, each given by two clocks.
+
+    A core that others use delays both by the wall clock, and neither by its CPU time. So the baseline's wall clock
+    excuses the contestant's wall clock alone.
+    """
+    (own_ms, wall_ms), (baseline_ms, baseline_wall_ms) = contestant, baseline
+    return baseline_ms, max(own_ms, wall_ms - max(0.0, baseline_wall_ms))

@@ -1,5 +1,6 @@
 """A side stands still between its turns, and what undoes a stop is found."""
 
+import math
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from harness.judge.child.side import MOST_OFFENCES, RAN_MS, Out, ServedSide
+from harness.judge.child.side import MOST_OFFENCES, RAN_MS, Out, ServedSide, in_turns
 from harness.records.base import Cause
 from tests.harness.checkout import ROOT
 
@@ -86,3 +87,18 @@ def test_where_the_cpu_time_of_others_is_not_told_a_gpu_is_judged_without(monkey
         side.inspect()
     with served("idle", cpu=True) as side, pytest.raises(Out, match="the process ended"):
         side.inspect()
+
+
+@pytest.mark.parametrize(
+    ("baseline", "contestant", "late_ms"),
+    [
+        ((0.1, 9.0), (0.2, 9.5), 0.5),  # others use the core: it excuses the wall clock
+        ((0.1, 9.0), (5.0, 9.0), 5.0),  # and no lie about CPU time
+        ((0.1, -3.0), (0.2, 4.0), 4.0),
+        ((0.8, -math.inf), (0.9, -math.inf), 0.9),
+    ],
+)
+def test_a_busy_core_excuses_no_lie(
+    baseline: tuple[float, float], contestant: tuple[float, float], late_ms: float
+) -> None:
+    assert in_turns(baseline, contestant) == pytest.approx((baseline[0], late_ms))
