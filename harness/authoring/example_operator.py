@@ -16,7 +16,7 @@ OPERATOR = Operator(
     dims=("M", "N"),  # Which sizes does a shape key give, and in which order?
     scalars={"eps": 1e-6},  # Which numbers may a key set, such as eps or a scale? {} for none.
     inputs={  # What does a kernel read? Shapes in the dimensions; dtype="int32" unless the key's.
-        "x": Input("M, N", fill=Normal(1.0)),  # What does it hold? docs/how-to/add-an-operator.md has the fills.
+        "x": Input("M, N", fill=Normal(1.0)),  # What does it hold? Or Integers, Lengths, Offsets, Mask, Words …
         "weight": Input("N", fill=Positive(1.0)),
     },
     outputs={  # What does it write? How many terms does an element sum, and of which size is it?
