@@ -250,7 +250,8 @@ class Driver:
                 if post.asked in answers:
                     self._hear(post)
             self.board.show([post.row for post in self.posts], len(self.waiting))
-            time.sleep(max(0.0, TICK_S - (time.monotonic() - began)))
+            if all(post.ladder for post in busy):
+                time.sleep(max(0.0, TICK_S - (time.monotonic() - began)))
 
     def _assign(self, post: Post) -> None:
         ladder = choose(self.waiting, post.station.chip, {each.station.chip for each in self.posts})

@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 
 import psutil
@@ -185,6 +186,28 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled(four: Notebook) -> 
     assert code == ExitCode.PASSED, said
     assert complete(four, 4)
     assert four.left() == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("SIMULATED" not in os.environ, reason="it takes a quarter of an hour: SIMULATED=64 GPUs")
+def test_the_driver_of_many_gpus_is_small(notebook: Notebook) -> None:
+    """10,000 iterations; each takes a GPU 4 s."""
+    for size in range(8, 8 * 201, 8):
+        notebook.ladder(f"matmul_f32fp32_{size}x8x8", 50)
+    process = notebook.start(int(os.environ["SIMULATED"]), PACE_S="4")
+    driver, began, bytes_taken, cpu_s = psutil.Process(process.pid), time.monotonic(), 0, 0.0
+    while process.poll() is None:
+        with suppress(psutil.NoSuchProcess):
+            bytes_taken = max(bytes_taken, driver.memory_info().rss)
+            times = driver.cpu_times()
+            cpu_s = times.user + times.system
+        time.sleep(1)
+    wall_s = time.monotonic() - began
+    print(f"{wall_s:.0f} s, {cpu_s:.0f} s of a core, {bytes_taken >> 20} MiB")
+    assert process.returncode == ExitCode.PASSED, notebook.said
+    assert len(set(notebook.names())) == len(notebook.records()) == 10_000
+    assert bytes_taken < 1 << 30
+    assert cpu_s < 0.2 * wall_s
 
 
 def test_two_drivers_on_one_notebook_refuse_each_other(four: Notebook) -> None:
