@@ -245,10 +245,13 @@ def _half_width(measured: Figures) -> float:
 
 def keep(tree: Tree, reproduction: Reproduction) -> Path:
     """Append it to ``reproductions.jsonl`` beside the records of its iteration."""
-    record = reproduction.again
-    path = tree.records(record.gpu, record.shape_key, record.model).with_name("reproductions.jsonl")
+    path = path_of(tree, reproduction.again)
     append(path, reproduction)
     return path
+
+
+def path_of(tree: Tree, record: Judged) -> Path:
+    return tree.records(record.gpu, record.shape_key, record.model).with_name("reproductions.jsonl")
 
 
 def line(reproduction: Reproduction) -> str:

@@ -1,19 +1,28 @@
 """Verbs that start from records: compare, reproduce, play-off, export."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from harness.boards import comparison, exports, leaderboard, play_off, reproduction, revisions, sustained, tables
-from harness.boards.comparison import Change, Comparison
+from harness.boards.comparison import Change, Comparison, Judged
 from harness.boards.play_off import AtLimit
 from harness.boards.reproduction import Reproduction
 from harness.boards.revisions import R
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
+from harness.cli import many
 from harness.cli.app import app
-from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_least, check_seconds
+from harness.cli.options import (
+    FleetOptions,
+    Json,
+    MeasureOptions,
+    SelectionOptions,
+    TableFormat,
+    check_least,
+    check_seconds,
+)
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.judge.facts.problem import parse_shape_key
@@ -23,7 +32,7 @@ from harness.machine.table import paragraph
 from harness.records.base import Regime
 from harness.records.playoffs import PlayOff
 from harness.records.results import Measurement, Record
-from harness.records.store import append
+from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 
 
@@ -75,6 +84,9 @@ def reproduce(
     *,
     in_image: Annotated[bool, Parameter(negative="", help="Measure in the container image that it names.")] = False,
     budget: Annotated[float | None, Parameter(help="Seconds of device time; by default the record's.")] = None,
+    on: Annotated[
+        Literal["here", "any"], Parameter(help="any: a GPU of the record's key, of the Ray cluster at RAY_ADDRESS.")
+    ] = "here",
     json: Json = False,
 ) -> Reply[Reproduction]:
     """Measure an iteration again as it was recorded, and say whether both figures agree, differ, or leave it open."""
@@ -82,6 +94,8 @@ def reproduce(
         check_seconds("budget", budget)
     tree = Tree.here()
     original = reproduction.find_record(tree, record)
+    if on == "any":
+        return _elsewhere(tree, original, {"in_image": in_image or None, "budget": budget})
     gpus.resolve(original.gpu)  # before anything is checked out
     measured = original.measurement
     assert measured is not None
@@ -93,7 +107,19 @@ def reproduce(
     with reproduction.as_recorded(tree, original) as found:
         console.print(f"its code comes from {found.source}", markup=False)
         verdict = reproduction.judge(found, *reproduction.again(found, in_image=in_image, budget_s=budget))
-    kept = reproduction.keep(tree, verdict)
+    return _reproduced(tree, verdict, reproduction.keep(tree, verdict))
+
+
+def _elsewhere(tree: Tree, original: Judged, given: dict[str, object]) -> Reply[Reproduction]:
+    """Measure it again on another GPU, with the code of the working tree there."""
+    line = ("reproduce", original.id, *many.as_words(given))
+    many.run_errands(FleetOptions(gpus="all"), gpus.find(original.gpu), line, [parse_shape_key(original.shape_key)])
+    path = reproduction.path_of(tree, original)
+    verdicts = [each for each in read(path, Reproduction)[0] if each.original == original.id]
+    return _reproduced(tree, verdicts[-1], path)
+
+
+def _reproduced(tree: Tree, verdict: Reproduction, kept: Path) -> Reply[Reproduction]:
     lines = [f"other than then: {each}" for each in verdict.differences or ("nothing",)]
     lines.append(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
     return Reply(

@@ -29,17 +29,22 @@ def gpu_of(chosen: SelectionOptions, fleet: FleetOptions, *, force: bool) -> Gpu
 
 
 def run_errands(
-    fleet: FleetOptions, gpu: Gpu, verb: str, words: Iterable[str], problems: Iterable[Problem], upto: Stage
+    fleet: FleetOptions, gpu: Gpu, line: Iterable[str], problems: Iterable[Problem], upto: Stage = Stage.BENCH
 ) -> ExitCode:
-    """Run a verb on each problem; what it wrote is in this notebook then. Raises InfrastructureError."""
+    """Run a command line for each problem; what it wrote is in this notebook then. Raises InfrastructureError."""
     from harness.extras.fleet import driver  # only this needs Ray
 
     plan = Plan(Tree.here(), gpu, None, (), Settings.of(gpu), upto=upto)
-    line = (verb, "--gpu", gpu.key, "--shape", driver.SHAPE, *words)
     errands = tuple(dict.fromkeys(problems))
-    return driver.run(
-        driver.Fleet(plan, line, fleet.address, fleet.most, errands=errands, slow=fleet.slow_gpus)
-    ).exit_code
+    asked = driver.Fleet(plan, tuple(line), fleet.address, fleet.most, errands=errands, slow=fleet.slow_gpus)
+    return driver.run(asked).exit_code
+
+
+def of_problem(verb: str, gpu: Gpu, given: Mapping[str, object]) -> tuple[str, ...]:
+    """The command line of a verb for one problem, with these options."""
+    from harness.extras.fleet import driver
+
+    return (verb, "--gpu", gpu.key, "--shape", driver.SHAPE, *as_words(given))
 
 
 def changed(options: Any) -> dict[str, object]:

@@ -18,7 +18,6 @@ from harness.extras.profile.run import ProfilePlan, Profiles, leaders, recorded
 from harness.extras.profile.run import profile as profile_iterations
 from harness.judge.facts.gpu import CPU, Gpu
 from harness.machine.progress import reporting
-from harness.records.base import Stage
 from harness.records.profiles import ProfileRecord
 
 
@@ -50,8 +49,8 @@ def profile(
     require_fit(((tree.short(each.path), each.problem) for each in iterations), gpu, device)
     if fleet.wanted:
         given = {"model": chosen.model, "iter": chosen.iter, "counters": counters, "deadline": deadline}
-        words = many.as_words(given | ({"again": True} if again else {}))
-        many.run_errands(fleet, gpu, "profile", words, (each.problem for each in iterations), Stage.BENCH)
+        told = many.of_problem("profile", gpu, given | ({"again": True} if again else {}))
+        many.run_errands(fleet, gpu, told, (each.problem for each in iterations))
         results = Profiles(list(recorded(tree, iterations)))
         return _reply(results, problems)
     plan = ProfilePlan(

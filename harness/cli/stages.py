@@ -85,8 +85,8 @@ def build(
         raise UsageError("build uses all cores of this host already; --cluster adds those of other hosts")
     plan = _plan(chosen, Stage.BUILD, how)
     if fleet.wanted:
-        words = many.as_words({"model": chosen.model, "iter": chosen.iter} | many.changed(how))
-        many.run_errands(fleet, plan.gpu, "build", words, (each.problem for each in plan.iterations), Stage.BUILD)
+        line = many.of_problem("build", plan.gpu, {"model": chosen.model, "iter": chosen.iter} | many.changed(how))
+        many.run_errands(fleet, plan.gpu, line, (each.problem for each in plan.iterations), Stage.BUILD)
         plan = replace(plan, again=False, settings=replace(plan.settings, again=False))
     results = _carry_out(plan, chosen, traceback)
     rows = tuple(report.row(record) for record in results.records)
@@ -272,8 +272,8 @@ def _on_many(
 
     many.check(fleet, force=how.force)
     plan = _plan(chosen, upto, how, needs_device=fleet.address is None)
-    narrowed = many.as_words({"model": chosen.model, "iter": chosen.iter} | many.changed(how))
-    words = (upto.value, "--gpu", plan.gpu.key, "--shape", driver.SHAPE, *narrowed, *more)
+    narrowed = {"model": chosen.model, "iter": chosen.iter} | many.changed(how)
+    words = (*many.of_problem(upto.value, plan.gpu, narrowed), *more)
     done = driver.run(driver.Fleet(plan, words, fleet.address, fleet.most, further=further, slow=fleet.slow_gpus))
     if traceback:
         _show_tracebacks(done.results)

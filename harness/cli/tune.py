@@ -39,7 +39,7 @@ from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
 from harness.machine.table import check_format, figure, interval, paragraph
-from harness.records.base import Regime, Stage
+from harness.records.base import Regime
 from harness.records.store import read
 
 Engine = Literal["tilebench", "tilelang", "exhaustive"]
@@ -189,8 +189,7 @@ def _on_many(
     problems = problems or [each.problem for each in tree.scan(gpu.key, replace(chosen.selection, model=None))[0]]
     if not problems:
         raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
-    words = many.as_words({"model": chosen.model} | given)
-    code = many.run_errands(fleet, gpu, "tune", words, problems, Stage.BENCH)
+    code = many.run_errands(fleet, gpu, many.of_problem("tune", gpu, {"model": chosen.model} | given), problems)
     keys = list(dict.fromkeys(each.shape_key for each in problems))
     ended = [read(picks_path(tree, gpu.key, key, chosen.model), Pick)[0] for key in keys]
     newest = [found[-1] for picks in ended if (found := [each for each in picks if each.engine == engine])]

@@ -5,12 +5,14 @@ from typing import Any, NoReturn
 
 import pytest
 
+from harness.boards.reproduction import find_record
+from harness.catalog.tree import Tree
 from harness.cli.app import app, carry_out
 from harness.cli.options import FleetOptions, SelectionOptions
 from harness.errors import ExitCode, UsageError
 from harness.extras.fleet import driver
 from harness.records.base import Stage
-from tests.harness.checkout import one_line
+from tests.harness.checkout import ROOT, one_line
 
 SHAPE = "matmul_bf16fp32_8192x8192x8192"
 ON_CLUSTER = ("--gpu", "h200", "--cluster", "ray://head", "--slow-gpus")
@@ -25,6 +27,19 @@ def meant(words: tuple[str, ...]) -> dict[str, Any]:
     return given | {"chosen": replace(given["chosen"], gpu="h200", shape=SHAPE, share=None)}
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[driver.Fleet]:
+    """The fleets that are asked for; none begins."""
+    found: list[driver.Fleet] = []
+
+    def run(fleet: driver.Fleet) -> NoReturn:
+        found.append(fleet)
+        raise UsageError("asked")
+
+    monkeypatch.setattr(driver, "run", run)
+    return found
+
+
 @pytest.mark.parametrize(
     ("words", "upto"),
     [
@@ -37,15 +52,8 @@ def meant(words: tuple[str, ...]) -> dict[str, Any]:
     ],
 )
 def test_a_worker_is_told_what_the_user_said(
-    words: tuple[str, ...], upto: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], upto: Stage, asked: list[driver.Fleet], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[driver.Fleet] = []
-
-    def run(fleet: driver.Fleet) -> NoReturn:
-        asked.append(fleet)
-        raise UsageError("asked")
-
-    monkeypatch.setattr(driver, "run", run)
     said = (*words, *ON_CLUSTER, "--shape", SHAPE)
     assert carry_out(said) is ExitCode.USAGE
     assert one_line(capsys.readouterr().err).endswith("asked")
@@ -57,3 +65,16 @@ def test_a_worker_is_told_what_the_user_said(
     assert (fleet.plan.upto, fleet.address, fleet.slow) == (upto, "ray://head", True)
     problems = fleet.errands or [each.problem for each in fleet.plan.iterations]
     assert {each.shape_key for each in problems} == {SHAPE}
+
+
+def test_a_record_is_measured_again_on_any_gpu_of_its_key(
+    asked: list[driver.Fleet], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head")
+    path = max((ROOT / "tuning/h200/tilelang/logs" / SHAPE).glob("*/results.jsonl"))
+    newest = find_record(Tree(ROOT), str(path))
+    assert carry_out(("reproduce", str(path), "--on=any", "--budget=5")) is ExitCode.USAGE
+    assert one_line(capsys.readouterr().err).endswith("asked")
+    (fleet,) = asked
+    assert fleet.words_for(SHAPE) == (*driver.HARNESS, "reproduce", newest.id, "--budget=5.0")
+    assert (fleet.plan.gpu.key, fleet.address, fleet.most) == ("h200", "ray://head", None)
