@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from packaging.version import InvalidVersion, Version
-
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, printable
 from harness.extras.versus.environment import FOLDER, PythonEnvironment, environment, releases
@@ -63,6 +61,8 @@ def bisect(names: Sequence[str], ask: Callable[[str], bool]) -> Bisected:
 
 def between(old: str, new: str) -> list[str]:
     """TileLang's releases from one to another, both included. Raises UsageError where one is none."""
+    from packaging.version import InvalidVersion, Version  # here: each verb would wait 30 ms for it
+
     try:
         first, last = Version(old.removeprefix("tilelang==")), Version(new.removeprefix("tilelang=="))
     except InvalidVersion:

@@ -23,16 +23,15 @@ from dataclasses import dataclass, field, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from typing import TYPE_CHECKING, Final
 
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, explained
 from harness.machine.files import put, remove
 from harness.machine.progress import Quiet, Reporter, announce
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 RUNNING: Final = "."
 FOLDER: Final = Path(".cache", "environments")
@@ -42,7 +41,7 @@ FFI: Final = "apache-tvm-ffi"
 FFI_TRIALS: Final = 6
 Z3: Final = "z3"
 COMPUTING: Final = ("tilelang", "torch", FFI, "torch-c-dlpack-ext", "triton", "z3-solver", "ml-dtypes", "numpy")
-OLDEST_PYTHON: Final = Version("3.11")  # what the notebook's iterations are written in
+OLDEST_PYTHON: Final = (3, 11)  # what the notebook's iterations are written in
 _LAYER: Final = "tilebench-base.pth"
 _STAMP: Final = "complete.json"
 # Asks an interpreter of any release since 3.8 what it holds; the files of TileLang tell a changed copy from another.
@@ -127,13 +126,20 @@ def environment(tree: Tree, named: str, reporter: Reporter = QUIET) -> PythonEnv
     return _probed(named, _layer(tree, wanted, reporter))
 
 
-def releases(package: str = "tilelang") -> list[Version]:
+def releases(package: str = "tilelang") -> "list[Version]":
     """Every final release of a package that installs on this Python, the oldest first. Raises UsageError."""
+    from packaging.version import Version  # here: each verb would wait 30 ms for it
+
     done = _pip("index", "versions", package)
     listed = re.search(r"^Available versions: (.*)$", done.stdout, re.MULTILINE)
     if done.returncode or listed is None:
         raise UsageError(f"the registry lists no versions of {package}: {_complaint(done.stderr)}")
     return sorted(Version(each.strip()) for each in listed[1].split(","))
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as all tools compare it (packaging.python.org, "Name normalization")."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _interpreter(path: Path) -> Path:
@@ -146,6 +152,9 @@ def _interpreter(path: Path) -> Path:
 
 def _requirement(word: str) -> str:
     """A requirement as pip takes it: pinned, or a wheel's absolute path."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.version import InvalidVersion, Version
+
     word = word.strip()
     if word.endswith(".whl"):
         if not Path(word).is_file():
@@ -164,11 +173,13 @@ def _requirement(word: str) -> str:
         raise UsageError(
             f"'{word}' names no environment; give . or an interpreter, a virtual environment, tilelang==0.1.14, 0.1.14"
         )
-    return f"{canonicalize_name(asked.name)}{asked.specifier}"
+    return f"{canonical(asked.name)}{asked.specifier}"
 
 
 def _satisfied(requirement: str) -> bool:
     """Whether the running environment holds it; a wheel is never there, since two builds may have one version."""
+    from packaging.requirements import Requirement
+
     if requirement.endswith(".whl"):
         return False
     asked = Requirement(requirement)
@@ -194,7 +205,7 @@ def _layer(tree: Tree, wanted: list[str], reporter: Reporter) -> Path:
 
 def _key(wanted: list[str]) -> str:
     """Hash of what computes in the running environment, and of all that is laid over it."""
-    here = _computing({str(canonicalize_name(each.name)): each.version for each in _here()})
+    here = _computing({canonical(each.name): each.version for each in _here()})
     wheels = [hashlib.sha256(Path(each).read_bytes()).hexdigest() for each in wanted if each.endswith(".whl")]
     return hashlib.sha256(repr((sys.version, sys.prefix, here, wanted, wheels)).encode()).hexdigest()
 
@@ -250,6 +261,8 @@ def _mended(python: Path, wanted: list[str]) -> bool:
 
     Releases up to 0.1.11 take any TVM FFI by their metadata, and do not work with 0.1.12.
     """
+    from packaging.version import Version
+
     if any(each.startswith(FFI) for each in wanted):
         return False
     newest = Version(metadata.version(FFI))
@@ -284,12 +297,13 @@ def _probed(named: str, python: Path) -> PythonEnvironment:
         version, held, found, files = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         raise UsageError(f"{named}: {python} does not answer as Python 3.8 or newer does") from None
-    if Version(version) < OLDEST_PYTHON:
-        raise UsageError(f"{named}: {python} is Python {version}, and iterations need {OLDEST_PYTHON} or newer")
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        raise UsageError(f"{named}: {python} is Python {version}, and iterations need {oldest} or newer")
     for package in ("torch", "tilelang"):
         if not found[package]:
             raise UsageError(f"{named}: {python} has no {package}; install it there, or name another environment")
-    there = {str(canonicalize_name(name)): str(version) for name, version in held.items()}
+    there = {canonical(name): str(version) for name, version in held.items()}
     key = repr((str(python), version, _computing(there), files))
     return PythonEnvironment(named, python, version, there, hashlib.sha256(key.encode()).hexdigest())
 
