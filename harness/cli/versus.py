@@ -18,6 +18,7 @@ from harness.extras.versus import show, show_pairs
 from harness.extras.versus.bisect import Clone
 from harness.extras.versus.bisect import between as releases_between
 from harness.extras.versus.bisect import bisect as narrow
+from harness.extras.versus.cases import cases
 from harness.extras.versus.compiling import BuildCompiler
 from harness.extras.versus.environment import RUNNING, PythonEnvironment, environment, pair
 from harness.extras.versus.measured import ShiftLimits, changed, is_worse, measured
@@ -96,15 +97,24 @@ def hold(
     build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
     budget: Budget = None,
     identical: Annotated[bool, Parameter(negative="", help="Measure even what has the same code in both.")] = False,
+    benchmarks: Annotated[
+        Path | None,
+        Parameter(help="With --build-only: a tree of regression_*.py, as TileLang's, or bench_*.py, as TileOPs'."),
+    ] = None,
 ) -> Reply[VersusData]:
     """Hold two environments against each other: which iterations an upgrade makes slower, changes, breaks or mends."""
     limits, paired_limits = (FailOn.parse(fail_on), None) if build_only else (FailOn(), ShiftLimits.parse(fail_on))
     check_seconds("build-deadline", build_deadline)
     tree = Tree.here()
     gpu, device = (gpu_of(chosen), None) if build_only else _measuring(chosen.gpu)
-    iterations, problems = chosen_iterations(tree, chosen, everything=all)
+    if benchmarks is not None and not build_only:
+        raise UsageError(
+            "--benchmarks needs --build-only: what a tree from elsewhere times is compiled, and not measured"
+        )
+    iterations, problems = chosen_iterations(tree, chosen, everything=all) if benchmarks is None else ([], ())
+    others, unread = cases(benchmarks) if benchmarks is not None else ([], [])
     paired: list[PairedRow] = []
-    console.print(f"{len(iterations)} iterations of {gpu.key}, each in two environments", markup=False)
+    console.print(f"{len(iterations) or len(others)} iterations of {gpu.key}, each in two environments", markup=False)
     with reporting(0 if build_only else len(iterations)) as reporter:
         before, after = pair(tree, old, new, reporter)
         if not build_only:
@@ -113,7 +123,7 @@ def hold(
             paired = measured(plan, iterations, before, after, reporter, identical_too=identical)
             iterations = changed(iterations, paired)
         compiler = BuildCompiler(tree, gpu, build_deadline, reporter, again)
-        rows = [] if gpu.is_cpu else versus(compiler, iterations, before, after, diff=diff)
+        rows = [] if gpu.is_cpu else versus(compiler, [*iterations, *others], before, after, diff=diff)
     facts = EnvironmentFacts.of(before), EnvironmentFacts.of(after)
     data = VersusData(*facts, gpu.arch, tuple(rows), compiler.fresh, tuple(paired))
     failed = any(map(limits.fails, rows)) if paired_limits is None else any(map(paired_limits.fails, paired))
@@ -124,7 +134,7 @@ def hold(
         table = "" if build_only else show_pairs.text(paired, "github" if format == "github" else PLAIN)
         return "\n\n".join(filter(None, (table, builds)))
 
-    return Reply(data, words, ExitCode.REJECTED if failed else ExitCode.PASSED, problems)
+    return Reply(data, words, ExitCode.REJECTED if failed else ExitCode.PASSED, (*problems, *reported(unread)))
 
 
 class BisectData(msgspec.Struct, frozen=True):

@@ -111,7 +111,7 @@ def _script(path: Path, root: Path, loose: "_Loose") -> ForeignScript | None:
             return None
         number, problem, unknown, shape_key = loose_number(path.name) or 0, known, None, known.shape_key
         model = re.sub("[^a-z0-9.-]+", "-", "-".join(path.relative_to(folder).parts[:-1] or (folder.name,)).lower())
-    hashes = source_sha256(path), _sources_sha256(path, folder)
+    hashes = source_sha256(path), sources_sha256(path, folder)
     return ForeignScript(
         path, encodable(shape_key), encodable(model), number, problem, unknown, _for_gpu(path), *hashes
     )
@@ -168,7 +168,8 @@ def problem_of(shape_key: str) -> tuple[Problem | None, str | None]:
         return None, str(error)
 
 
-def _sources_sha256(script: Path, root: Path) -> str:
+def sources_sha256(script: Path, root: Path) -> str:
+    """Hash of a script and of all modules of its tree that it imports."""
     digest = hashlib.sha256(source_sha256(script).encode())
     for path in _imported(script, root):
         digest.update(f"{path.name}\0{source_sha256(path)}".encode())

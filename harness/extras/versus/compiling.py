@@ -10,7 +10,7 @@ import struct
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,7 +22,9 @@ import msgspec
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import UsageError, printable
 from harness.evidence import sass, toolchain
+from harness.extras.foreign.scripts import sources_sha256
 from harness.extras.versus import worker
+from harness.extras.versus.cases import BenchmarkCase
 from harness.extras.versus.environment import FOLDER, PythonEnvironment
 from harness.extras.versus.opcodes import classes
 from harness.judge import contract
@@ -51,6 +53,15 @@ class KernelCode(msgspec.Struct, frozen=True):
     classes: dict[str, int]
 
 
+class DeviceModule(msgspec.Struct, frozen=True):
+    """What one call of nvcc made: the cubin in hexadecimal, ptxas's words, and dynamic shared memory in bytes."""
+
+    source: str
+    cubin: str = ""
+    log: str = ""
+    shared: dict[str, int] = {}
+
+
 class VersusBuild(msgspec.Struct, frozen=True):
     """What an environment made of an iteration; ``error`` is the first line of why it made nothing.
 
@@ -71,9 +82,9 @@ class VersusBuild(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class BuildOrder:
-    """One iteration in one environment. The second ``sample`` is a build by another process."""
+    """One iteration, or a case of another tree, in one environment. The second ``sample`` is another process's."""
 
-    iteration: Iteration
+    iteration: Iteration | BenchmarkCase
     environment: PythonEnvironment
     sample: int = 1
 
@@ -124,7 +135,8 @@ class BuildCompiler:
 
     def _known(self, order: BuildOrder) -> VersusBuild | None:
         try:
-            contract.check(order.iteration)
+            if isinstance(order.iteration, Iteration):
+                contract.check(order.iteration)
         except contract.Breach as breach:
             return VersusBuild(error=f"contract: {breach.reason}")
         try:
@@ -133,13 +145,17 @@ class BuildCompiler:
             return None
 
     def _path(self, order: BuildOrder) -> Path:
-        path = order.iteration.path
         nvcc = toolchain.find().nvcc
         key = (
-            *(source_sha256(path), families_sha256(self.tree.root, path), order.iteration.shape_key, self.gpu.arch),
+            *(*self._sources(order.iteration), order.iteration.shape_key, self.gpu.arch),
             *(order.environment.sha256, nvcc.version if nvcc else "", _own_sha256(), order.sample),
         )
         return self.tree.root / BUILDS / f"{hashlib.sha256(repr(key).encode()).hexdigest()}.json"
+
+    def _sources(self, iteration: Iteration | BenchmarkCase) -> tuple[str, str]:
+        if isinstance(iteration, BenchmarkCase):
+            return iteration.name, sources_sha256(iteration.path, iteration.root)
+        return source_sha256(iteration.path), families_sha256(self.tree.root, iteration.path)
 
 
 @dataclass
@@ -176,15 +192,19 @@ class BuildLane:
 
     def _asked(self, order: BuildOrder, first: VersusBuild | None, out: Path) -> dict[str, object]:
         """The child's answer. Raises UsageError where TileLang does not import in the environment."""
-        words = {
+        words: dict[str, object] = {
             "number": order.sample,
             "path": str(order.iteration.path),
             "shape_key": order.iteration.shape_key,
             "arch": self.compiler.gpu.arch,
             "deadline_s": math.ceil(self.compiler.deadline_s),
-            "known": [first.source_sha256] if first is not None and first.code_sha256 else [],
+            "known": [],
             "out": str(out),
         }
+        if isinstance(order.iteration, BenchmarkCase):
+            words |= {"function": order.iteration.name, "root": str(order.iteration.root), "sms": self.compiler.gpu.sms}
+        elif first is not None and first.code_sha256:
+            words["known"] = [first.source_sha256]
         out.unlink(missing_ok=True)
         if not self._tell(json.dumps(words)) and not self.ended:
             raise UsageError(f"{self.environment.name} cannot build: {self._last_words()}")
@@ -221,14 +241,16 @@ class BuildLane:
         """The build in an answer. One without machine code had the source of the first sample."""
         if error := answer.get("error"):
             return VersusBuild(float(str(answer.get("seconds", 0))), error=str(error))
-        if "cubin" not in answer and first is not None and first.code_sha256:
+        made = msgspec.convert(answer["modules"], list[DeviceModule])
+        if first is not None and first.code_sha256 and not made[-1].cubin:
             return first
-        cubin = bytes.fromhex(str(answer.get("cubin", "")))
+        codes = [code_sha256(bytes.fromhex(each.cubin)) for each in made if each.cubin]
+        kernels = [kernel for each in made for kernel in _kernels(bytes.fromhex(each.cubin), each.log, each.shared)]
         return VersusBuild(
             seconds=float(str(answer["seconds"])),
-            source=str(answer["source"]),
-            code_sha256=code_sha256(cubin) if cubin else None,
-            kernels=_kernels(cubin, str(answer.get("log", "")), answer.get("shared", {})),
+            source="\n".join(each.source for each in made),
+            code_sha256=codes[0] if len(codes) == 1 else hashlib.sha256(repr(codes).encode()).hexdigest(),
+            kernels=tuple(sorted(kernels, key=lambda each: -(each.instructions or 0))),
         )
 
 
@@ -263,27 +285,24 @@ def code_sha256(cubin: bytes) -> str:
     return hashlib.sha256(repr(sorted(held)).encode()).hexdigest()
 
 
-def _kernels(cubin: bytes, log: str, shared: object) -> tuple[KernelCode, ...]:
+def _kernels(cubin: bytes, log: str, shared: Mapping[str, int]) -> Iterator[KernelCode]:
     cuobjdump = toolchain.find().cuobjdump
     text = sass.disassemble(cuobjdump.path, cubin) if cuobjdump is not None and cubin else None
-    codes, dynamic = sass.read(text or ""), shared if isinstance(shared, Mapping) else {}
-    found = []
+    codes = sass.read(text or "")
     for name, used in ptxas.usage(log).items():
         code = codes.get(name)
-        found.append(
-            KernelCode(
-                name=name,
-                registers=used.registers,
-                spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
-                shared_bytes=used.static_shared_bytes + int(dynamic[name]) if name in dynamic else None,
-                instructions=code.instructions if code else None,
-                classes=classes(code.opcodes) if code else {},
-            )
+        yield KernelCode(
+            name=name,
+            registers=used.registers,
+            spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
+            shared_bytes=used.static_shared_bytes + shared[name] if name in shared else None,
+            instructions=code.instructions if code else None,
+            classes=classes(code.opcodes) if code else {},
         )
-    return tuple(sorted(found, key=lambda each: -(each.instructions or 0)))
 
 
 @cache
 def _own_sha256() -> str:
     """Hash of the code that makes a build: a kept one of other code is not taken."""
-    return hashlib.sha256(Path(__file__).read_bytes() + Path(worker.__file__).read_bytes()).hexdigest()
+    files = (Path(__file__), Path(worker.__file__), Path(worker.__file__).with_name("stand_in.py"))
+    return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()

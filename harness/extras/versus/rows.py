@@ -11,6 +11,7 @@ import msgspec
 
 from harness.catalog.tree import Iteration
 from harness.errors import UsageError, printable
+from harness.extras.versus.cases import BenchmarkCase
 from harness.extras.versus.compiling import BuildCompiler, BuildOrder, KernelCode, VersusBuild
 from harness.extras.versus.environment import PythonEnvironment
 
@@ -100,7 +101,7 @@ def answers(question: BuildQuestion, row: VersusRow) -> bool:
 
 def versus(
     compiler: BuildCompiler,
-    iterations: Sequence[Iteration],
+    iterations: Sequence[Iteration | BenchmarkCase],
     old: PythonEnvironment,
     new: PythonEnvironment,
     *,
@@ -125,7 +126,11 @@ def versus(
 
 
 def _row(
-    compiler: BuildCompiler, iteration: Iteration, old: PythonEnvironment, new: PythonEnvironment, diff: bool
+    compiler: BuildCompiler,
+    iteration: Iteration | BenchmarkCase,
+    old: PythonEnvironment,
+    new: PythonEnvironment,
+    diff: bool,
 ) -> VersusRow:
     before, after = (_samples(compiler, iteration, where) for where in (old, new))
     one, other = _alike(before, after) or (_best(before), _best(after))
@@ -150,7 +155,9 @@ def _row(
     )
 
 
-def _samples(compiler: BuildCompiler, iteration: Iteration, where: PythonEnvironment) -> list[VersusBuild]:
+def _samples(
+    compiler: BuildCompiler, iteration: Iteration | BenchmarkCase, where: PythonEnvironment
+) -> list[VersusBuild]:
     orders = (BuildOrder(iteration, where, sample) for sample in (1, 2))
     return [compiler.made[order] for order in orders if order in compiler.made]
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -116,20 +117,28 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
     target = tvm.target.Target(_target(tvm, order["arch"]))
     try:
         with target:
-            kernel = _compiled(tilelang, tvm, _function(order["path"]), order["shape_key"], target)
+            kernels = _kernels(order, tilelang, tvm, target)
     except KnownSource:
-        return made[-1]
+        return {"modules": made[-1:]}
     except Exception:
         if made and "cubin" not in made[-1]:  # TileLang has made another error of it
-            return made[-1]
+            return {"modules": made[-1:]}
         raise
     if not made:
         raise RuntimeError(
             "build() gives no kernel that nvcc has compiled: it compiles when it is called, or calls torch"
         )
-    device = getattr(getattr(kernel, "artifact", None), "device_mod", None)
-    functions = device.functions.values() if device is not None else ()
-    return {**made[-1], "shared": dict(filter(None, map(_shared, functions)))}
+    last = made[-len(kernels) :]
+    return {"modules": [{**each, "shared": _shared(kernel)} for each, kernel in zip(last, kernels, strict=True)]}
+
+
+def _kernels(order: dict[str, Any], tilelang: Any, tvm: Any, target: Any) -> list[Any]:
+    """What an order's iteration compiles, or a function of another tree."""
+    if "function" not in order:
+        return [_compiled(tilelang, tvm, _function(order["path"]), order["shape_key"], target)]
+    from harness.extras.versus import stand_in
+
+    return stand_in.call(Path(order["path"]), order["function"], Path(order["root"]), order["arch"], order["sms"])
 
 
 def _target(tvm: Any, arch: str) -> Any:
@@ -176,14 +185,15 @@ def _compiled(tilelang: Any, tvm: Any, build: Any, shape_key: str, target: Any) 
     )
 
 
-def _shared(function: Any) -> tuple[str, int] | None:
-    """A device function's name and its dynamic shared memory in bytes."""
-    attributes = function.attrs
-    try:
-        size = int(attributes["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in attributes else 0
-        return str(attributes["global_symbol"]), size
-    except (KeyError, TypeError, ValueError):  # a size that is known at the launch only
-        return None
+def _shared(kernel: Any) -> dict[str, int]:
+    """Dynamic shared memory in bytes by device function; without those whose size is known at the launch only."""
+    device, found = getattr(getattr(kernel, "artifact", None), "device_mod", None), {}
+    for function in device.functions.values() if device is not None else ():
+        attributes = function.attrs
+        with suppress(KeyError, TypeError, ValueError):
+            size = int(attributes["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in attributes else 0
+            found[str(attributes["global_symbol"])] = size
+    return found
 
 
 if __name__ == "__main__":

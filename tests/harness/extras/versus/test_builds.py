@@ -58,3 +58,45 @@ def test_a_cpu_has_no_code_to_compare(checkout: Checkout) -> None:
     done = checkout.run("versus", "--old", ".", "--build-only", "--gpu", "cpu")
     assert done.returncode == 2
     assert "compares code for GPUs" in one_line(done.stderr)
+
+
+BENCHMARK = """
+import torch
+import tilelang
+import tilelang.language as T
+from tilelang.profiler import do_bench
+
+@tilelang.jit(out_idx=[1])
+def scaled(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), T.float32), B: T.Tensor((n,), T.float32)):
+        with T.Kernel(n // 128, threads=128) as block:
+            for i in T.Parallel(128):
+                B[block * 128 + i] = A[block * 128 + i] * 2
+    return main
+
+def regression_scaled():
+    kernel = scaled(4096)
+    a = torch.randn(4096, device="cuda")
+    torch.testing.assert_close(kernel(a), a * 2)
+    return do_bench(lambda: kernel(a), backend="cupti")
+
+def regression_lacking():
+    import a_package_that_is_not_there
+"""
+
+
+def test_benchmarks_of_another_tree_are_rows_too(checkout: Checkout) -> None:
+    elsewhere = checkout.root / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "regression_scaled.py").write_text(BENCHMARK)
+    found = answer(versus(checkout, "--benchmarks", str(elsewhere), "--json").stdout)
+    scaled, lacking = found["rows"]
+    assert (scaled["problem"], scaled["iteration"], scaled["verdict"]) == (
+        "regression_scaled",
+        "regression_scaled",
+        "same",
+    )
+    assert scaled["new"]["kernels"][0]["registers"] > 0
+    assert lacking["verdict"] == "fails"
+    assert "No module named 'a_package_that_is_not_there'" in lacking["notes"][0]

@@ -1,0 +1,208 @@
+"""A GPU's stand-in: a foreign function runs as it is, on a machine without a GPU, and what it compiles is kept.
+
+Its tensors lie on the CPU. Its kernels are compiled and not launched: a launch gives zeros in the shapes and dtypes of
+the outputs. So a benchmark comes to all kernels that it would time. What it verifies is not verified.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_TUNES: Final = "it runs a tuner of its own, which needs a GPU"
+# Of a block at most, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").
+_SHARED_KIB: Final = {(8, 0): 163, (8, 6): 99, (8, 9): 99, (9, 0): 227, (10, 0): 227, (10, 3): 227, (12, 0): 99}
+_TIMED_MS: Final = 1.0  # what a benchmark is told
+
+
+class OnCpu(TorchFunctionMode):
+    """Puts on the CPU what a function wants on a GPU, and says that it lies on the GPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _TOLD:
+            return _TOLD[func]
+        if func is torch.Tensor.cuda:
+            return args[0]
+        words = {name: _on_cpu(value) for name, value in (kwargs or {}).items() if name != "pin_memory"}
+        return func(*map(_on_cpu, args), **words)
+
+
+_TENSOR: Final[Any] = torch.Tensor
+_TOLD: Final = {_TENSOR.is_cuda.__get__: True, _TENSOR.device.__get__: torch.device("cuda", 0)}
+
+
+class CpuGenerator(torch.Generator):
+    """A generator of the CPU, whatever device it is asked for."""
+
+    def __new__(cls, *_: Any, **__: Any) -> "CpuGenerator":
+        return super().__new__(cls)
+
+
+def _on_cpu(value: Any) -> Any:
+    if isinstance(value, str | torch.device) and str(value).partition(":")[0] == "cuda":
+        return torch.device("cpu")
+    return value
+
+
+def call(path: Path, function: str, root: Path, arch: str, sms: int | None) -> list[Any]:
+    """Call a function of a file, and return what was compiled as TileLang's own kernel objects.
+
+    A test that pytest parametrizes gets its first values. The file may import what lies beside it, below the tree's
+    ``root``, and below the root's ``src``.
+    """
+    kernels: list[Any] = []
+    _stand_in_for_cuda(arch, sms)
+    _stand_in_for_kernels(kernels)
+    os.chdir(path.parent)
+    sys.path[:0] = [str(path.parent), str(root), str(root / "src")]
+    sys.argv = [str(path)]
+    with OnCpu():
+        if (root / "benchmarks" / "benchmark_base.py").is_file():
+            _stand_in_for_tileops()
+        called = getattr(importlib.import_module(path.stem), function)
+        called(**first_values(called))
+    return kernels
+
+
+def first_values(function: Any) -> dict[str, Any]:
+    """The first values that pytest's marks give a test, of those that it would not skip."""
+    found: dict[str, Any] = {}
+    for mark in getattr(function, "pytestmark", ()):
+        if mark.name == "parametrize":
+            names, sets = mark.args[:2]
+            names = [each.strip() for each in names.split(",")] if isinstance(names, str) else list(names)
+            given = next((each for each in sets if not _is_skipped(each)), None)
+            if given is None:
+                raise RuntimeError("pytest would skip each of its cases")
+            values = getattr(given, "values", given)
+            found |= zip(names, values if len(names) > 1 or values is not given else [values], strict=True)
+    return found
+
+
+def _is_skipped(given: Any) -> bool:
+    return any(each.name == "skip" for each in getattr(given, "marks", ()))
+
+
+def _stand_in_for_kernels(kernels: list[Any]) -> None:
+    import tilelang
+    from tilelang import profiler
+    from tilelang.autotuner.tuner import AutoTuneImpl, AutoTuner
+    from tilelang.utils import tensor
+
+    original = tilelang.JITKernel.__init__
+
+    def compiled(kernel: Any, *words: Any, **more: Any) -> None:
+        original(kernel, *words, **more)
+        kernels.append(kernel)
+
+    tilelang.JITKernel.__init__ = compiled
+    tilelang.JITKernel.__call__ = launched
+    AutoTuneImpl.__call__ = untuned
+    AutoTuner.run = _raising(_TUNES)
+    for name in ("tilelang.profiler", "tilelang.profiler.bench"):
+        vars(importlib.import_module(name))["do_bench"] = timed
+    for name, answer in {"do_bench": _TIMED_MS, "assert_allclose": None, "manual_assert_close": None}.items():
+        setattr(profiler.Profiler, name, _answering(answer))
+    for module, name in ((torch.testing, "assert_close"), (tensor, "torch_assert_close")):
+        setattr(module, name, _answering(None))
+
+
+def untuned(tuner: Any, *words: Any, **more: Any) -> Any:
+    """In the place of a tuner: the configuration that the caller gives, else the first of those that it would try."""
+    only_compiled = more.pop("__return_kernel", False)
+    configs = tuner.configs(*words, **more) if callable(tuner.configs) else tuner.configs
+    first = {name: value for name, value in dict(next(iter(configs))).items() if name != "pass_configs"}
+    given = tuner.jit_impl.signature.bind_partial(*words, **more).arguments
+    config = {name: given.get(name, value) for name, value in first.items()}
+    lacking = {name: value for name, value in config.items() if name not in given}
+    kernel = (tuner.jit_impl.compile if only_compiled else tuner.jit_impl)(*words, **more, **lacking)
+    if hasattr(kernel, "prim_func"):
+        kernel.config = config
+    return kernel
+
+
+def launched(kernel: Any, *tensors: Any, **_: Any) -> Any:
+    """Zeros for each output that the caller does not give; a size that varies is that of an input."""
+    outputs = kernel.out_idx or []
+    places = {each % len(kernel.params) for each in ([outputs] if isinstance(outputs, int) else outputs)}
+    inputs = [each for place, each in enumerate(kernel.params) if place not in places]
+    if len(tensors) != len(inputs):
+        return None
+    sizes = {str(size): own for each, given in zip(inputs, tensors, strict=True) for size, own in _sizes(each, given)}
+    made = [_zeros(kernel.params[place], sizes) for place in sorted(places)]
+    return made[0] if len(made) == 1 else made or None
+
+
+def _sizes(parameter: Any, given: Any) -> Iterable[tuple[Any, int]]:
+    return zip(parameter.shape, given.shape, strict=False) if isinstance(given, torch.Tensor) else ()
+
+
+def _zeros(parameter: Any, sizes: dict[str, int]) -> torch.Tensor:
+    dtype = parameter.dtype if isinstance(parameter.dtype, torch.dtype) else parameter.torch_dtype()
+    return torch.zeros([sizes.get(str(size)) or int(size) for size in parameter.shape], dtype=dtype)
+
+
+def timed(function: Callable[[], object], *_: Any, **__: Any) -> float:
+    """In the place of TileLang's timer: one call, which compiles."""
+    function()
+    return _TIMED_MS
+
+
+def _stand_in_for_cuda(arch: str, sms: int | None) -> None:
+    digits = arch.removeprefix("sm_").rstrip("af")
+    capability = int(digits[:-1]), int(digits[-1])
+    facts = SimpleNamespace(multi_processor_count=sms, major=capability[0], minor=capability[1])
+    shared = _SHARED_KIB.get(capability)
+    if shared is not None:
+        facts.shared_memory_per_block_optin = shared * 1024
+    answers = {
+        "is_available": True,
+        "device_count": 1,
+        "current_device": 0,
+        "get_device_capability": capability,
+        "get_device_properties": facts,
+        "current_stream": SimpleNamespace(cuda_stream=0),
+        **dict.fromkeys(("synchronize", "manual_seed", "manual_seed_all", "empty_cache", "set_device")),
+    }
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, _answering(answer))
+    torch.Generator = CpuGenerator  # type: ignore[misc]
+
+
+def _stand_in_for_tileops() -> None:
+    """In the place of TileOPs' timers: its own operators are called once, and what it holds them against is not."""
+    from benchmarks import baselines, benchmark_base, timing  # type: ignore[import-not-found]
+
+    def compare(_: Any, functors: dict[str, Any], *inputs: Any, **__: Any) -> dict[str, Any]:
+        for tag, functor in functors.items():
+            if tag.startswith("tileops"):
+                function, given = functor if isinstance(functor, tuple) else (functor, inputs)
+                function(*given)
+        return {}
+
+    def once(function: Any, args: Any = (), **_: Any) -> list[Any]:
+        function(*args)
+        return [timing.Sample(*(_TIMED_MS for _ in timing.Sample._fields))]
+
+    benchmark_base.BenchmarkBase.compare = compare
+    timing.bench_kernel = benchmark_base.bench_kernel = once
+    baselines.assert_matches_reference = _answering(None)
+    baselines._resolve = baselines.flaggems_op = _answering(None)
+    baselines.compiled_reference = lambda function, *_, **__: function
+
+
+def _answering(answer: object) -> Callable[..., object]:
+    return lambda *_, **__: answer
+
+
+def _raising(reason: str) -> Callable[..., object]:
+    def refuse(*_: Any, **__: Any) -> object:
+        raise RuntimeError(reason)
+
+    return refuse
