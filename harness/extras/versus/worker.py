@@ -186,7 +186,7 @@ def _compiled(tilelang: Any, tvm: Any, build: Any, shape_key: str, target: Any) 
 
 
 def _shared(kernel: Any) -> dict[str, int]:
-    """Dynamic shared memory in bytes by device function; without those whose size is known at the launch only."""
+    """Dynamic shared memory in bytes by device function; a size that is known at the launch only is left out."""
     device, found = getattr(getattr(kernel, "artifact", None), "device_mod", None), {}
     for function in device.functions.values() if device is not None else ():
         attributes = function.attrs
