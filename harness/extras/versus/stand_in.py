@@ -118,7 +118,7 @@ def untuned(tuner: Any, *words: Any, **more: Any) -> Any:
     only_compiled = more.pop("__return_kernel", False)
     configs = tuner.configs(*words, **more) if callable(tuner.configs) else tuner.configs
     first = {name: value for name, value in dict(next(iter(configs))).items() if name != "pass_configs"}
-    given = tuner.jit_impl.signature.bind_partial(*words, **more).arguments
+    given = {**tuner.jit_impl.signature.bind_partial(*words).arguments, **more}
     config = {name: given.get(name, value) for name, value in first.items()}
     lacking = {name: value for name, value in config.items() if name not in given}
     kernel = (tuner.jit_impl.compile if only_compiled else tuner.jit_impl)(*words, **more, **lacking)
