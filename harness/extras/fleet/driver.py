@@ -38,6 +38,7 @@ from harness.runs.run import Plan, Results, alone, reusable
 
 TICK_S: Final = 0.5
 ANSWER_S: Final = 60.0  # for a seat that is being made: it imports the harness
+PACE_S: Final = 180.0  # for a copy and a product, which import torch from a disk that may be cold
 MOST_TRIES: Final = 3  # of one ladder: after a loss it goes to another GPU, at most twice
 MOST_SEATS: Final = 3  # in one lane, of which the first two were lost
 SUSTAINED: Final = "sustained.jsonl"
@@ -177,12 +178,14 @@ class Driver:
         found: dict[Station, str] = {}
         paces: dict[Station, ChipPace] = {}
         asked = {each: caller.ask("pace") for caller, each in fit.items()}
-        cluster.ready(list(asked.values()), ANSWER_S)
+        cluster.ready(list(asked.values()), PACE_S)
         for each, answer in asked.items():
             try:
                 paces[each] = cluster.answered(answer, 0)
-            except SeatLost as error:
+            except SeatFailed as error:
                 found[each] = f"a copy and a product fail there: {error}"
+            except SeatLost as error:
+                self.board.line(f"{each.name}: its pace is not known: {error}")
         slower = pace.slow(paces)
         if self.fleet.slow:
             for each, why in slower.items():
