@@ -4,11 +4,12 @@ import ast
 import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, Final
 
 import tilelang
 
-from harness.extras.foreign.reading import defaults, parametrized
+from harness.extras.foreign.reading import defaults, name_of, parametrized
 
 Values = dict[str, Any]
 Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
@@ -54,7 +55,7 @@ class ScriptSource:
             except TypeError:
                 continue
 
-    def options(self, name: str, parameters: int) -> Options:
+    def options(self, name: str, parameters: int, outputs: int) -> Options:
         """The options with which the script itself compiles ``name`` or its result; raises Undecided."""
         found: list[Options] = []
         named: list[Options] = []
@@ -65,8 +66,8 @@ class ScriptSource:
             configs, flags = options.get("pass_configs"), options.get("compile_flags")
             if configs is UNKNOWN or flags is UNKNOWN or None in options:
                 raise Undecided("the options that it is compiled with are decided when it runs")
-            if not is_last(options.get("out_idx"), parameters):
-                raise Undecided("its output is not its last parameter")
+            if not is_last(options.get("out_idx"), parameters, outputs):
+                raise Undecided(f"its output is not {last_of(outputs)}")
             pair = (dict(configs or {}), flags_of(flags))
             mentioned = {node.id for each in call.args for node in ast.walk(each) if isinstance(node, ast.Name)}
             for options_of in (found, named) if name in mentioned else (found,):
@@ -95,28 +96,30 @@ class ScriptSource:
     def _all_calls(self) -> Iterator[tuple[ast.Call, Values]]:
         """Every call of the source, with the names that it sees, as far as the source tells their values."""
         for top in self.module.body:
-            scope = self._scope(top) if isinstance(top, ast.FunctionDef) else self.names
+            scope = self._scope(top) if isinstance(top, ast.FunctionDef | ast.If) else self.names
             for node in ast.walk(top):
                 if isinstance(node, ast.Call):
                     yield node, scope
 
-    def _scope(self, function: ast.FunctionDef) -> Values:
-        """The module's names, and the function's own names where the source gives them one value."""
+    def _scope(self, function: ast.FunctionDef | ast.If) -> Values:
+        """The module's names, and where the source gives them one value, those of a function or of the main block."""
         stores = Counter(
             node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         )
-        arguments = function.args
-        hidden = {*stores, *(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))}
-        scope = {name: value for name, value in self.names.items() if name not in hidden}
-        for name, value in (*defaults(function).items(), *parametrized(function)):
-            _bind(scope, name, _evaluated(value, self.names))
+        parameters = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+        scope = {name: value for name, value in self.names.items() if name not in {*stores, *parameters}}
+        if isinstance(function, ast.FunctionDef):
+            for name, value in (*defaults(function).items(), *parametrized(function)):
+                _bind(scope, name, _evaluated(value, self.names))
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign) or len(node.targets) != 1:
                 continue
-            target, value = node.targets[0], _evaluated(node.value, scope)
-            pairs = [(target, value)]
-            if isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
-                pairs = list(zip(target.elts, value, strict=True))
+            parses = isinstance(node.value, ast.Call) and name_of(node.value.func) == "parse_args"
+            given = _by_default(function, scope) if parses else _evaluated(node.value, scope)
+            target = node.targets[0]
+            pairs = [(target, given)]
+            if isinstance(target, ast.Tuple) and isinstance(given, tuple) and len(given) == len(target.elts):
+                pairs = list(zip(target.elts, given, strict=True))
             for each, part in pairs:
                 if isinstance(each, ast.Name) and stores[each.id] == 1:
                     _bind(scope, each.id, part)
@@ -128,10 +131,14 @@ def flags_of(flags: Any) -> tuple[str, ...]:
     return (flags,) if isinstance(flags, str) else tuple(flags or ())
 
 
-def is_last(out_idx: Any, parameters: int) -> bool:
-    """Whether ``out_idx`` makes a kernel return its last parameter, or nothing."""
+def is_last(out_idx: Any, parameters: int, outputs: int) -> bool:
+    """Whether ``out_idx`` makes a kernel return its last parameters, as many as it has outputs, or nothing."""
     indices = [] if out_idx is None else list(out_idx) if isinstance(out_idx, list | tuple) else [out_idx]
-    return indices in ([], [-1], [parameters - 1])
+    return not indices or [each % parameters for each in indices] == list(range(parameters - outputs, parameters))
+
+
+def last_of(outputs: int) -> str:
+    return "its last parameter" if outputs == 1 else f"its last {outputs} parameters"
 
 
 def _returned(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -147,6 +154,19 @@ def _returned(function: ast.FunctionDef) -> Iterator[ast.AST]:
     for node in ast.walk(function):
         if isinstance(node, ast.Return) and node.value is not None:
             yield from made.get(node.value.id, []) if isinstance(node.value, ast.Name) else [node.value]
+
+
+def _by_default(function: ast.AST, scope: Values) -> SimpleNamespace:
+    """What ``argparse`` gives where the command line is empty, by the ``add_argument`` calls of a function."""
+    found: Values = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and name_of(node.func) == "add_argument":
+            given = {each.arg: _evaluated(each.value, scope) for each in node.keywords}
+            flags = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            long = next((each for each in flags if each.startswith("--")), flags[0] if flags else "")
+            unset = {"store_true": False, "store_false": True}.get(str(given.get("action")))
+            found[str(given.get("dest", long.lstrip("-").replace("-", "_")))] = given.get("default", unset)
+    return SimpleNamespace(**{name: value for name, value in found.items() if value is not UNKNOWN})
 
 
 def _is_prim_func(function: ast.FunctionDef) -> bool:

@@ -25,7 +25,7 @@ from tilelang.engine.lower import extrac_params
 from tilelang.jit import JITImpl
 
 from harness.catalog import gpus
-from harness.extras.foreign.calls import UNKNOWN, ScriptSource, Undecided, Values, flags_of, is_last
+from harness.extras.foreign.calls import UNKNOWN, ScriptSource, Undecided, Values, flags_of, is_last, last_of
 from harness.judge.child.contestant import load
 from harness.judge.child.kernel import target_of
 from harness.judge.facts.problem import Problem, parse_shape_key
@@ -103,18 +103,19 @@ class KernelSearch:
         self.problem = problem
         self.target = target
         dims = OPERATORS[problem.operator].dims
+        self.outputs = len(problem.tensors) - len(problem.inputs)  # with memory of their own
         self.dims = {name.lower(): size for name, size in zip(dims, problem.dims, strict=True)}
         self.reasons: list[str] = []
 
     def compiled(self) -> Iterator[FoundKernel]:
         """Kernels that the module has compiled when it is loaded."""
-        return self._attempts(self.names, tilelang.JITKernel, _of_compiled)
+        return self._attempts(self.names, tilelang.JITKernel, self._of_compiled)
 
     def prim_funcs(self) -> Iterator[FoundKernel]:
         return self._attempts(self.names, tvm.tirx.PrimFunc, self._of_prim_func)
 
     def jit_functions(self) -> Iterator[FoundKernel]:
-        """Lazy and eager functions; one that tunes itself cannot be judged."""
+        """Lazy and eager functions; one that tunes itself as the script calls it without tuning."""
         return self._attempts(self.names, (JITImpl, AutoTuneImpl), self._of_jit)
 
     def makers(self) -> Iterator[FoundKernel]:
@@ -140,32 +141,50 @@ class KernelSearch:
                 yield found
 
     def _of_prim_func(self, name: str, prim_func: Any) -> FoundKernel:
-        pass_configs, flags = self.source.options(name, len(prim_func.params))
+        pass_configs, flags = self.source.options(name, len(prim_func.params), self.outputs)
         return FoundKernel(name, Program(prim_func, pass_configs, flags))
 
     def _of_jit(self, name: str, function: Any) -> FoundKernel:
+        tuned: frozenset[str] = frozenset()
         if isinstance(function, AutoTuneImpl):
-            raise KernelNotFound("it is tuned when it runs")
+            tuned, function = _levers(function), function.jit_impl
         tensors: list[str] = list(function.func.tensor_args)  # none for a lazy function
         given = len(self.problem.tensors)
         inputs = len(self.problem.inputs)
         if tensors and len(tensors) not in (given, inputs):  # one that makes its outputs takes the inputs alone
             raise KernelNotFound(f"it takes {len(tensors)} tensors, {self.problem} has {given}")
-        arguments = self._arguments(name, function.signature, tensors)
+        arguments = self._arguments(name, function.signature, tensors, tuned)
         for tensor, (shape, dtype) in zip(tensors, self.problem.tensors, strict=False):
             arguments[tensor] = torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
-        return _with_options(name, function.get_tir(**arguments), function)
+        return self._with_options(name, function.get_tir(**arguments), function)
 
     def _of_function(self, name: str, function: Any) -> FoundKernel:
         value = function(**self._arguments(name, inspect.signature(function), ()))
         if isinstance(value, tilelang.JITKernel):
-            return _of_compiled(name, value)
+            return self._of_compiled(name, value)
         if not isinstance(value, tvm.tirx.PrimFunc):
             raise KernelNotFound(f"it returned {type(value).__name__}, no kernel")
         return self._of_prim_func(name, value)
 
-    def _arguments(self, name: str, signature: inspect.Signature, tensors: Sequence[str]) -> Values:
-        """Values for a function's parameters but the tensors: dimensions by name, the rest as the script calls it."""
+    def _of_compiled(self, name: str, kernel: Any) -> FoundKernel:
+        """The program behind a compiled kernel; the judge compiles it again, for its own GPU and given outputs."""
+        return self._with_options(name, kernel.prim_func, kernel)
+
+    def _with_options(self, name: str, prim_func: Any, compiled: Any) -> FoundKernel:
+        """A program with the options of a compiled kernel or of a ``@tilelang.jit`` function."""
+        if not is_last(compiled.out_idx, len(prim_func.params), self.outputs):
+            raise KernelNotFound(f"its output is not {last_of(self.outputs)}")
+        return FoundKernel(
+            name, Program(prim_func, dict(compiled.pass_configs or {}), flags_of(compiled.compile_flags))
+        )
+
+    def _arguments(
+        self, name: str, signature: inspect.Signature, tensors: Sequence[str], tuned: frozenset[str] = frozenset()
+    ) -> Values:
+        """Values for a function's parameters but the tensors: dimensions by name, the rest as the script calls it.
+
+        Of a function that tunes itself only the calls count that give one of the ``tuned`` parameters.
+        """
         fixed: Values = {}
         free: list[inspect.Parameter] = []
         for each in signature.parameters.values():
@@ -175,7 +194,9 @@ class KernelSearch:
                 fixed[each.name] = self.dims[each.name.lower()]
             else:
                 free.append(each)
-        calls = list(self.source.calls(name, signature))
+        calls = [call for call in self.source.calls(name, signature) if not tuned or tuned & call.keys()]
+        if tuned and not calls:
+            raise KernelNotFound("it is tuned when it runs")
         mine = [call for call in calls if all(call.get(dim, size) in (size, UNKNOWN) for dim, size in fixed.items())]
         ways: list[Values] = []
         for call in mine or calls or [{}]:
@@ -207,16 +228,10 @@ class KernelSearch:
         raise KernelNotFound(f"nothing says what '{name}' is")
 
 
-def _of_compiled(name: str, kernel: Any) -> FoundKernel:
-    """The program behind a compiled kernel; the judge compiles it again, for its own GPU and a given output."""
-    return _with_options(name, kernel.prim_func, kernel)
-
-
-def _with_options(name: str, prim_func: Any, compiled: Any) -> FoundKernel:
-    """A program with the options of a compiled kernel or of a ``@tilelang.jit`` function."""
-    if not is_last(compiled.out_idx, len(prim_func.params)):
-        raise KernelNotFound("its output is not its last parameter")
-    return FoundKernel(name, Program(prim_func, dict(compiled.pass_configs or {}), flags_of(compiled.compile_flags)))
+def _levers(function: Any) -> frozenset[str]:
+    """The parameters that a function tunes; TileLang does not tune where a call gives one of them."""
+    configs = function.configs() if callable(function.configs) else function.configs
+    return frozenset(configs[0] if isinstance(configs, list) and configs else configs or ())
 
 
 def _distinct(found: Iterator[FoundKernel]) -> list[FoundKernel]:

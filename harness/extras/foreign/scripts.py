@@ -84,7 +84,8 @@ def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
     """The selected scripts of a file or folder in ladder order; raises UsageError where there is none."""
     root = root.resolve()
     paths = python_files(root)
-    loose = _Loose({path: _source(path) for path in paths if not is_in_ladder(path)}, selection.shape)
+    sources = {path: _source(path) for path in paths if not is_in_ladder(path)}
+    loose = _Loose(sources, selection.shape, one=root.is_file())
     found = [each for path in paths if (each := _script(path, root, loose)) is not None]
     taken = selection.taken(found)
     if not taken:
@@ -118,9 +119,13 @@ def _script(path: Path, root: Path, loose: "_Loose") -> ForeignScript | None:
 
 
 class _Loose:
-    """The scripts outside ladders, by path, and the problems of KernelBench among them, by number."""
+    """The scripts outside ladders, by path, and the problems of KernelBench among them, by number.
 
-    def __init__(self, sources: dict[Path, ast.Module | None], shape: str | None) -> None:
+    Of ``one`` script alone the caller's word counts before the guess.
+    """
+
+    def __init__(self, sources: dict[Path, ast.Module | None], shape: str | None, *, one: bool) -> None:
+        self._one = one
         self._named = None if shape is None else problem_of(shape)[0]
         self._kernels = {path: module for path, module in sources.items() if module and _imports_tilelang(module)}
         self._broken = {path for path, module in sources.items() if module is None and b"tilelang" in path.read_bytes()}
@@ -137,7 +142,8 @@ class _Loose:
             return self._named if path in self._broken else None
         match = _KERNELBENCH_ANSWER.search(path.name)
         told = self.problems.get(match[1]) if match else None
-        return guessed(Reading(self._kernels[path])) or told or self._named
+        said = self._named if self._one else None
+        return said or guessed(Reading(self._kernels[path])) or told or self._named
 
 
 def _source(path: Path) -> ast.Module | None:

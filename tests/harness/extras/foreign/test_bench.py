@@ -268,6 +268,15 @@ def test_a_shape_names_the_problem_of_what_tells_none(tmp_path: Path) -> None:
         assert (found.shape_key, found.name, found.number) == (SHAPE, "mine", 0)
 
 
+def test_of_one_script_a_named_shape_counts_before_the_guess(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import tilelang, torch\nc = torch.randn(8, 16) @ torch.randn(16, 8)\n")
+    (guess,), (named,) = scripts(script, Selection()), scripts(script, Selection(shape=SHAPE))
+    assert (guess.shape_key, named.shape_key) == ("matmul_f32fp32_8x8x16", SHAPE)
+    with pytest.raises(UsageError, match="holds no scripts that were asked for"):
+        scripts(tmp_path, Selection(shape=SHAPE))
+
+
 def test_scripts_for_a_gpu_are_refused_at_once_where_there_is_none(tmp_path: Path) -> None:
     made = foreign_tree(tmp_path)
     made.put(1, "stock_gpu", shape="matmul_bf16fp32_2048x2048x2048")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.catalog import gpus
+from harness.extras.foreign.calls import is_last
 from harness.extras.foreign.find import KernelNotFound, found_in
 from harness.extras.foreign.record import SelfReport
 from harness.extras.foreign.self_report import figures
@@ -170,3 +171,40 @@ def test_of_several_only_one_computes_the_problem(find: Find) -> None:
 )
 def test_the_figures_that_a_script_prints(text: str, said: SelfReport) -> None:
     assert figures(text) == said
+
+
+def test_a_function_that_tunes_itself_is_taken_as_a_call_pins_it(find: Find) -> None:
+    calls = "def tune(): return matmul(64, 32, 16)\ndef bench(): return matmul(64, 32, 16, block_M=5)"
+    assert (
+        blocks(find(f"import tilelang.autotuner\n@tilelang.autotune(configs=[dict(block_M=1)]){LAZY}\n{calls}")) == 502
+    )
+
+
+@pytest.mark.parametrize(
+    ("out_idx", "outputs", "last"),
+    [
+        (None, 2, True),
+        ([-2, -1], 2, True),
+        ([3, 4], 2, True),
+        ([-1], 2, False),
+        ([-1, -2], 2, False),
+        ([-2, -1], 1, False),
+        (-1, 1, True),
+    ],
+)
+def test_outputs_are_the_last_parameters_in_their_order(out_idx: Any, outputs: int, last: bool) -> None:
+    assert is_last(out_idx, 5, outputs) is last
+
+
+@pytest.mark.parametrize("head", ["def main():\n", "if __name__ == '__main__':\n"])
+def test_a_command_line_counts_by_its_defaults(find: Find, head: str) -> None:
+    lines = (
+        "import argparse",
+        "parser = argparse.ArgumentParser()",
+        "parser.add_argument('-b', '--block-M', type=int, default=7)",
+        "parser.add_argument('--tune', action='store_true')",
+        "args = parser.parse_args()",
+        "block, _ = args.block_M, args.tune",
+        "matmul(64, 32, 16, block)",
+    )
+    assert blocks(find(LAZY + head + "".join(f"    {line}\n" for line in lines))) == 702
