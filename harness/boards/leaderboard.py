@@ -138,11 +138,13 @@ def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iterat
 def _boards(
     tree: Tree, gpu: str, shape_key: str, group: list[tuple[Iteration, Record]], blank: list[BoardRow]
 ) -> list[Board]:
-    """One board per timer; failures and unmeasured iterations are at the end of the first."""
+    """One board per timer, the newest first; failures and unmeasured iterations are at its end."""
     kept = _decisions(group)
     rows = [_row(tree, iteration, record, kept.get(id(record))) for iteration, record in group]
+    newest_first = sorted(group, key=lambda entry: entry[1].recorded_at, reverse=True)
+    passed = (record for _, record in newest_first if record.status is Status.PASSED)
     timers: list[str | None] = [
-        *dict.fromkeys(row.timer for row in rows if row.timer and row.status == Status.PASSED)
+        *dict.fromkeys(record.measurement.timer for record in passed if record.measurement)
     ] or [None]
     failures = [row for row in rows if row.timer is None or row.status != Status.PASSED]
     result = []

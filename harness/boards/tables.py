@@ -194,8 +194,8 @@ def _summary(boards: Sequence[Board]) -> str:
     led = [board.leader for board in boards if board.leader]
     said = [f"{len(boards)} problems, {len(led)} with a leader"]
     if led:
-        mean = statistics.geometric_mean(row.ratio for row in led if row.ratio)
-        said[0] += f", {sum(row.is_ahead for row in led)} certainly faster than the library; geometric mean {mean:.3f}"
+        middle = statistics.median(row.ratio for row in led if row.ratio)
+        said[0] += f", {sum(row.is_ahead for row in led)} certainly faster than the library; median {middle:.3f}"
         said.append("±: half of the 95% interval. N level: as many more at rank 1. ~: from two ratios to the library")
     rivals = sum(found.opponent_leads for found in map(rivalry, boards) if found)
     others = sum(board.sustained_leader is not None for board in boards)

@@ -349,7 +349,7 @@ def test_the_leaders_are_one_line_a_problem_and_say_what_stands_behind_them(ladd
     assert line.split() == [SHAPE, "iter002_idea", "1.4200", "0.70%", "1", "1", "level"]
     (line,) = (line for line in text.splitlines() if line.startswith(other))
     assert line.split() == [other, "not", "measured"]
-    assert "2 problems, 1 with a leader, 1 certainly faster than the library; geometric mean 1.420" in " ".join(
+    assert "2 problems, 1 with a leader, 1 certainly faster than the library; median 1.420" in " ".join(
         text.split()
     )
 
