@@ -349,9 +349,7 @@ def test_the_leaders_are_one_line_a_problem_and_say_what_stands_behind_them(ladd
     assert line.split() == [SHAPE, "iter002_idea", "1.4200", "0.70%", "1", "1", "level"]
     (line,) = (line for line in text.splitlines() if line.startswith(other))
     assert line.split() == [other, "not", "measured"]
-    assert "2 problems, 1 with a leader, 1 certainly faster than the library; median 1.420" in " ".join(
-        text.split()
-    )
+    assert "2 problems, 1 with a leader, 1 certainly faster than the library; median 1.420" in " ".join(text.split())
 
 
 def test_the_shipped_boards_keep_the_rule_of_ranks() -> None:

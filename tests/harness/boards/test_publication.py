@@ -81,7 +81,7 @@ def fresh(row: BoardRow) -> BoardRow:
 
 def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     h200 = Tree(ROOT)
-    (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
+    board, *_ = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
     assert len(board.rows) > 3
 
     def found(rows: tuple[BoardRow, ...], before: published.Publication = NOTHING) -> published.Publication:
@@ -115,7 +115,7 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_who_wins_at_the_power_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     h200 = Tree(ROOT)
-    (board,) = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
+    board, *_ = leaderboard.boards(h200, "h200", Selection(shape="matmul_bf16fp32_4096x4096x4096"))[0]
     first, second, *_ = map(fresh, board.rows)
     ahead = msgspec.structs.replace(first, ratio=1.05, ratio_low=1.04, ratio_high=1.06)
 
