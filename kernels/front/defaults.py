@@ -8,7 +8,7 @@ from typing import Final
 import torch
 
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
-from kernels.front.arguments import CAUSAL
+from kernels.front.arguments import CAUSAL, SECOND
 from kernels.front.candidates import Tile, choice_of
 from kernels.front.choice import Choice, library
 from kernels.front.model import model
@@ -68,6 +68,8 @@ def default(problem: Problem, where: Place) -> Choice:
         return library("no family is built for this architecture")
     if problem.operator in CAUSAL:
         return _attention(problem, where)
+    if problem.operator not in SECOND:
+        return library("only matmul, linear and attention have defaults")
     return _BY_ARCHITECTURE[where.arch](problem, where)
 
 

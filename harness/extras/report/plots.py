@@ -73,7 +73,7 @@ _BY_VERDICT: Final = {
     "legend": None,
     "scale": {"domain": _VERDICTS, "range": [variable("good"), variable("soft"), variable("bad")]},
 }
-_NAME_PX: Final = 330
+_NAME_PX: Final = 360
 _RATIO_PX: Final = 70
 _BREAK_PX: Final = 40
 
