@@ -114,14 +114,17 @@ def _by_libraries(group: list[tuple[Iteration, Record]]) -> Iterator[list[tuple[
     A record that does not say what it loaded stays with the newest.
     """
     while group:
-        newest_first = sorted(group, key=lambda entry: entry[1].recorded_at, reverse=True)
         alike: list[Record] = []
-        for _, record in newest_first:
+        for record in _newest_first(group):
             if all(record.environment.loads_alike(each.environment) for each in alike):
                 alike.append(record)
         taken = {id(record) for record in alike}
         yield [entry for entry in group if id(entry[1]) in taken]
         group = [entry for entry in group if id(entry[1]) not in taken]
+
+
+def _newest_first(group: list[tuple[Iteration, Record]]) -> list[Record]:
+    return sorted((record for _, record in group), key=lambda record: record.recorded_at, reverse=True)
 
 
 def _only_verified(record: Record) -> bool:
@@ -141,8 +144,8 @@ def _boards(
     """One board per timer, the newest first; failures and unmeasured iterations are at its end."""
     kept = _decisions(group)
     rows = [_row(tree, iteration, record, kept.get(id(record))) for iteration, record in group]
-    newest_first = sorted(group, key=lambda entry: entry[1].recorded_at, reverse=True)
-    passed = (record for _, record in newest_first if record.status is Status.PASSED)
+    newest_first = _newest_first(group)
+    passed = (record for record in newest_first if record.status is Status.PASSED)
     timers: list[str | None] = [
         *dict.fromkeys(record.measurement.timer for record in passed if record.measurement)
     ] or [None]
@@ -151,11 +154,7 @@ def _boards(
     for position, timer in enumerate(timers):
         ranked = _ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
         below = [*failures, *blank] if position == 0 else []
-        record = max(
-            (record for _, record in group if record.measurement and record.measurement.timer == timer),
-            key=lambda record: record.recorded_at,
-            default=None,
-        )
+        record = next((each for each in newest_first if each.measurement and each.measurement.timer == timer), None)
         measured = record.measurement if record else None
         environment = (record or group[0][1]).environment
         problem, models = group[0][0].problem, sorted({iteration.model for iteration, _ in group})
