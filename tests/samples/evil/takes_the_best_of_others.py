@@ -1,4 +1,4 @@
-"""It calls the product for users, whose levers come from other rows, and its CONFIG says none of them."""
+"""It calls the product for users. The levers come from other rows, and its CONFIG says none of them."""
 
 from kernels import matmul
 

@@ -53,7 +53,7 @@ class Hosts:
         self._start("--head", *ports, "--include-dashboard=false", f"--temp-dir={self.folder}")
 
     def add(self, seats: int = 1) -> subprocess.Popen[bytes]:
-        """A host whose seats have the environment of this moment: that of a driver does not reach them."""
+        """A host; its seats have the environment of this moment, since that of a driver does not reach them."""
         return self._start(f"--address={self.address}", f'--resources={{"tilebench_cpu": {seats}}}')
 
     def raylets(self) -> list[psutil.Process]:
