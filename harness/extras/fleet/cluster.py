@@ -86,10 +86,27 @@ def local(devices: Sequence[Device], simulated: int) -> Iterator[None]:
         "_temp_dir": str(folder),
     }
     try:
-        with _environment(own), _connected("local", options):
+        with _environment(own), _lean(), _connected("local", options):
             yield
     finally:
         files.remove(folder)
+
+
+@contextmanager
+def _lean() -> Iterator[None]:
+    """Ray on one host starts no autoscaler, dashboard or reader of logs: nothing asks them, and they take seconds.
+
+    ``ray.init`` has no option for them.
+    """
+    from ray._private import node, parameter
+
+    options, dashboard = parameter.RayParams, node.Node.start_api_server
+    parameter.RayParams = partial(options, no_monitor=True, include_log_monitor=False)  # type: ignore[arg-type, assignment, misc]
+    node.Node.start_api_server = lambda *_, **__: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        parameter.RayParams, node.Node.start_api_server = options, dashboard  # type: ignore[misc,method-assign]
 
 
 @contextmanager

@@ -142,11 +142,11 @@ class Driver:
         found = cluster.nodes(self.plan.gpu, uses_device=self.plan.uses_device)
         callers = [self._seat(node, lane) for node in found for lane in range(node.seats)]
         asked = [(caller, caller.ask("station")) for caller in callers]
-        stations = [(caller, self._station(caller, answer)) for caller, answer in asked]
         root, gpu = self.plan.tree.root, self.plan.gpu
         own = Station(
             socket.gethostname(), station.code_sha256(root), None, describe(root, gpu, None, station.OPERATOR)
         )
+        stations = [(caller, self._station(caller, answer)) for caller, answer in asked]
         unfit = station.unfit(own, [each for _, each in stations])
         for host, why in station.off(time.time(), [each for _, each in stations]).items():
             self.board.line(f"{host}: {why}")
@@ -247,14 +247,11 @@ class Driver:
             if not busy:
                 names = ", ".join(each.shape_key for each in self.waiting)
                 raise InfrastructureError(f"no GPU is left for {names}; what was measured is recorded")
-            began = time.monotonic()
-            answers = cluster.ready([post.asked for post in busy], TICK_S)
+            answers = cluster.ready([post.asked for post in busy], 2 * TICK_S)
             for post in busy:
                 if post.asked in answers:
                     self._hear(post)
             self.board.show([post.row for post in self.posts], len(self.waiting))
-            if all(post.ladder for post in busy):
-                time.sleep(max(0.0, TICK_S - (time.monotonic() - began)))
 
     def _assign(self, post: Post) -> None:
         ladder = choose(self.waiting, post.station.chip, {each.station.chip for each in self.posts})
@@ -285,7 +282,7 @@ class Driver:
         post.began = True
         if news is None or news.exit_code is None:
             self._take_present(post, news)
-            post.asked = post.caller.ask("news", post.key, post.have)
+            post.asked = post.caller.ask("news", post.key, post.have, TICK_S)
             return
         self._take_present(post, news)
         self._ended(post, news.exit_code)
@@ -420,9 +417,10 @@ class Driver:
 
     def leave(self) -> None:
         """Stop what still runs, take what it has measured, and give up all seats."""
-        busy = [post for post in self.posts if post.ladder]
-        for post in busy:
+        stopped = [post for post in self.posts if post.ladder]
+        for post in stopped:
             post.caller.ask("stop", post.key)
+        busy = list(stopped)
         until = time.monotonic() + END_S
         while busy and (left := until - time.monotonic()) > 0:
             for post in busy:
@@ -439,7 +437,7 @@ class Driver:
             time.sleep(TICK_S / 5)
         for post in busy:
             post.caller.ask("end", post.key)
-        cluster.ready([post.caller.ask("station") for post in self.posts], 1.0)  # what was asked before is done then
+        cluster.ready([post.caller.ask("station") for post in stopped], 1.0)  # what was asked before is done then
         for post in self.posts:
             cluster.give_up(post.caller)
 

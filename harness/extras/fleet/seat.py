@@ -127,8 +127,10 @@ class Seat:
         cpus = ",".join(map(str, slice_of(self.lane, self.lanes)))
         return [sys.executable, "-m", "harness.extras.fleet.begin", str(os.getpid()), cpus, *words]
 
-    def news(self, key: str, have: dict[str, int]) -> News:
-        """What the ladder's files gained beyond the sizes that the driver has."""
+    def news(self, key: str, have: dict[str, int], seconds: float = 0.0) -> News:
+        """What the ladder's files gained beyond the sizes that the driver has, once it ended or so long has passed."""
+        with suppress(subprocess.TimeoutExpired):
+            self._running[key].wait(seconds)
         code = self._running[key].poll()  # before its files are read: what they hold then is all
         root = self._place / key
         loose = {} if code is None else _loose(root, self.gpu)

@@ -58,6 +58,8 @@ def test_each_ladder_is_measured_once_and_a_second_run_measures_nothing(four: No
 def test_a_stopped_run_ends_soon_keeps_what_was_measured_and_goes_on(four: Notebook, number: signal.Signals) -> None:
     driver = four.start(2, PACE_S="0.7")
     assert until(lambda: len(four.records()) >= 3, 60)
+    unasked = ("dashboard/dashboard.py", "monitor.py", "log_monitor.py")  # each costs a run a second
+    assert not [words for each in four.processes() for words in each.cmdline() if words.endswith(unasked)]
     if number == signal.SIGINT:
         os.killpg(driver.pid, number)  # as a terminal does
     else:
