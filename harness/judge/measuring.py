@@ -1,5 +1,6 @@
 """A measurement: paired blocks over many placements, until the stopping rule ends it."""
 
+import math
 from collections.abc import Iterator
 from itertools import count
 from statistics import median
@@ -111,12 +112,20 @@ def _measurement(
 def with_lateness(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:
     """Add the median lateness of baseline and contestant over all blocks, as the ratio is a median.
 
-    A contestant that lies in enough blocks to move the ratio moves this median too.
+    A contestant that lies in enough blocks to move the ratio moves this median too. Raises Rejection where the
+    referee's clock says nothing of most blocks.
     """
+    baseline, contestant = ([each for each in side if not math.isnan(each)] for side in zip(*late_ms, strict=True))
+    if 2 * len(contestant) < len(late_ms):
+        raise Rejection(
+            Cause.REFEREE,
+            f"the referee was held up in {len(late_ms) - len(contestant)} of {len(late_ms)} blocks, so its clock says "
+            "nothing; leave it a core of its own",
+        )
     return msgspec.structs.replace(
         measured,
-        baseline_late_ms=round(median(baseline for baseline, _ in late_ms), 4),
-        late_ms=round(median(contestant for _, contestant in late_ms), 4),
+        baseline_late_ms=round(median(baseline), 4) if baseline else None,
+        late_ms=round(median(contestant), 4),
     )
 
 

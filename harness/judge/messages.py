@@ -191,7 +191,7 @@ class Measured(Message, frozen=True):
     """Raw blocks of one placement, and the trials of its timed outputs.
 
     ``late_ms`` holds for each round how much longer the baseline's and the contestant's block took by the referee's
-    clock than by the side's own.
+    clock than by the side's own; NaN where that clock says nothing.
     """
 
     blocks: tuple[BlockPair, ...]
@@ -222,10 +222,9 @@ class PhasePair(Message, frozen=True):
 
 
 class BaselineAlone(Message, frozen=True):
-    """The baseline's ms per launch, and its lateness: medians over rounds without a contestant."""
+    """The baseline's ms per launch: the median over rounds without a contestant."""
 
     time_ms: float
-    late_ms: float
 
 
 class Disqualified(Message, frozen=True):

@@ -28,19 +28,16 @@ def speed(time_ms: float, problem: Problem, gpu: Gpu) -> str | None:
 
 
 def time(measured: Measurement, gpu: Gpu) -> str | None:
-    """The complaint if the referee's clock contradicts the contestant's more than it contradicts the baseline's.
+    """The complaint if the referee's clock contradicts the contestant's.
 
-    A contestant can make the baseline late; how late it is alone, once that is known, bounds what it gains so.
+    On a CPU others delay both sides, so only what the contestant is later than the baseline counts.
     """
-    assert measured.late_ms is not None and measured.baseline_late_ms is not None
+    assert measured.late_ms is not None
     allowed = rules_of(gpu).lateness
-    most_ms, alone_ms = allowed.most_ms, measured.baseline_alone_late_ms
-    if alone_ms is not None:
-        baseline_block_ms = measured.baseline_ms * measured.baseline_launches
-        most_ms = min(most_ms, max(0.0, alone_ms) + allowed.beside_ms + allowed.of_block * baseline_block_ms)
-    over_ms = measured.late_ms - min(max(0.0, measured.baseline_late_ms), most_ms)
+    excused_ms = max(0.0, measured.baseline_late_ms or 0.0) if gpu.is_cpu else 0.0
+    over_ms = measured.late_ms - excused_ms
     block_ms = measured.time_ms * measured.launches
-    if over_ms <= allowed.ms + allowed.of_block * block_ms + allowed.of_lead_in * measured.time_ms:
+    if over_ms <= allowed.ms + allowed.of_block * block_ms + allowed.of_launch * measured.time_ms:
         return None
     return f"blocks said to take {block_ms:.3g} ms took {over_ms:.3g} ms longer by the referee's clock"
 

@@ -8,10 +8,11 @@ import random
 from dataclasses import dataclass
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Final
 
 import torch
 
+from harness.judge.child.cuda_calls import checked
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
 Shape = tuple[int, ...]
@@ -131,7 +132,7 @@ class CudaArena(Arena):
         from cuda.bindings import runtime
 
         torch.cuda.init()
-        (pointer,) = _checked(runtime.cudaMalloc(size))
+        (pointer,) = checked(runtime.cudaMalloc(size))
         return cls(size, torch.device("cuda", torch.cuda.current_device()), int(pointer))
 
     @classmethod
@@ -140,18 +141,18 @@ class CudaArena(Arena):
 
         torch.cuda.init()
         # The place of a process's code and small buffers changes a time by 0.1%, so it is drawn anew each time.
-        _checked(runtime.cudaMalloc((1 + random.SystemRandom().randrange(MOST_PADDING)) * LARGE_GRANULE))
+        checked(runtime.cudaMalloc((1 + random.SystemRandom().randrange(MOST_PADDING)) * LARGE_GRANULE))
         torch.empty(1, device="cuda")
         handle = runtime.cudaIpcMemHandle_t()
         handle.reserved = connection.recv_bytes(64)
         flags = runtime.cudaIpcMemLazyEnablePeerAccess
-        (pointer,) = _checked(runtime.cudaIpcOpenMemHandle(handle, flags))
+        (pointer,) = checked(runtime.cudaIpcOpenMemHandle(handle, flags))
         return cls(size, torch.device("cuda", torch.cuda.current_device()), int(pointer))
 
     def send(self, connection: Connection, pid: int) -> None:
         from cuda.bindings import runtime
 
-        (handle,) = _checked(runtime.cudaIpcGetMemHandle(self.pointer))
+        (handle,) = checked(runtime.cudaIpcGetMemHandle(self.pointer))
         connection.send_bytes(self.size.to_bytes(8, "little"))
         connection.send_bytes(bytes(handle.reserved))
 
@@ -181,10 +182,3 @@ class _DeviceMemory:
             "version": 3,
             "strides": None,
         }
-
-
-def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-    error, *values = answer
-    if int(error) != 0:
-        raise RuntimeError(f"CUDA: {error.name}")
-    return tuple(values)

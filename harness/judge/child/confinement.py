@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from harness.judge.child import devices
 from harness.records.base import Confinement
 
 _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 22, 24, 38
@@ -72,21 +73,18 @@ _AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _EPERM, _ENOSYS = 1, 38
 _X32: Final = 0x40000000  # from here on x86-64 numbers its calls with 32-bit pointers
 
-# A compiler needs the first four. /dev/shm, disks and the kernel's log are not among them.
-DEVICES: Final = (*(Path("/dev", name) for name in ("null", "zero", "full", "tty")), *Path("/dev").glob("nvidia*"))
-
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def confine(writable: tuple[Path, ...]) -> None:
-    """Drop privileges; from now on write only beneath ``writable`` and to DEVICES, and signal and trace no process."""
+    """Drop privileges; from now on write only beneath ``writable`` and to needed devices, and reach no process."""
     for capability in range(_LAST_CAPABILITY + 1):
         _libc.prctl(
             _PR_CAPBSET_DROP, capability, 0, 0, 0
         )  # refused without the privilege to give up, and beyond the last
     _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), struct.pack("=6I", *[0] * 6))
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _landlock((*writable, *DEVICES, Path("/proc/self")))
+    _landlock((*writable, *devices.needed(), Path("/proc/self")))
     machine = _machine()
     if machine is not None:
         _seccomp([*_denied(_ESCAPES), *_refused_by_argument(_column(machine))])

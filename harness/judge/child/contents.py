@@ -9,6 +9,7 @@ import torch
 
 from harness.judge.child import trials
 from harness.judge.child.arena import LARGE_BYTES, Arena, Set, Shape, Span
+from harness.judge.child.completion import Completion
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
@@ -121,6 +122,10 @@ class Contents:
         """Private copies of one set's inputs."""
         return [tensor.clone() for tensor in self.sets[index][: self._inputs]]
 
+    def completion(self, launches: int, launch_ms: float) -> Completion:
+        """A watch over the outputs of a block of so many launches, the lead-in not counted."""
+        return Completion([self._outputs(one) for one in self.sets[: launches + 1]], launch_ms, self._dice)
+
     def unwritten(self, launches: int) -> torch.Tensor:
         """NaN for an output of a launch that is not written yet; asked at once, it finds an answer that came early."""
         return torch.cat([each.unwritten(launches, self._generator) for each in self._probed])
@@ -130,9 +135,12 @@ class Contents:
     ) -> "Look":
         """What a block left: sketches of some outputs, and copies of the set to be checked."""
         unwritten = self.unwritten(launches) if unwritten is None else unwritten
-        # The lead-in is always among them: a contestant that skips it gains that much time to hide in.
+        # Both ends of the block are more often among them: a contestant that skips the lead-in gains that much time to
+        # hide in, and the last launch says when the block ended.
         sets = WHOLE_SETS if not self._problem.has_sketch and self._problem.rows is None else SKETCHED_SETS
-        chosen = [0, *self._dice.sample(range(1, launches + 1), min(sets - 1, launches))]
+        ends = self._dice.sample((0, launches), sets // 2)
+        rest = self._dice.sample(range(1, launches + 1), min(sets - len(ends), launches))
+        chosen = dict.fromkeys((*ends, *rest))
         sketches = [
             trials.deviation(self._problem, self.originals(index), self._outputs(self.sets[index]), self._generator)
             for index in chosen

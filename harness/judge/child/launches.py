@@ -9,6 +9,7 @@ import tilelang
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from harness.judge.child.cuda_calls import checked
 from harness.judge.child.order import Edge
 from harness.judge.facts.compilation import kernel_names
 from harness.judge.messages import Inspected
@@ -102,22 +103,22 @@ def _captured(calls: Sequence[Call]) -> tuple[str, ...]:
 def _nodes(graph: Any) -> list[str]:
     from cuda.bindings import driver
 
-    _, _, count = _checked(driver.cuGraphGetNodes(graph, 0))
-    _, nodes, _ = _checked(driver.cuGraphGetNodes(graph, count))
+    _, count = checked(driver.cuGraphGetNodes(graph, 0))
+    nodes, _ = checked(driver.cuGraphGetNodes(graph, count))
     names: list[str] = []
     kinds = driver.CUgraphNodeType
     for node in nodes[:count]:
-        _, kind = _checked(driver.cuGraphNodeGetType(node))
+        (kind,) = checked(driver.cuGraphNodeGetType(node))
         if kind == kinds.CU_GRAPH_NODE_TYPE_KERNEL:
-            _, parameters = _checked(driver.cuGraphKernelNodeGetParams(node))
-            _, name = (
-                _checked(driver.cuFuncGetName(parameters.func))
+            (parameters,) = checked(driver.cuGraphKernelNodeGetParams(node))
+            (name,) = (
+                checked(driver.cuFuncGetName(parameters.func))
                 if int(parameters.func)
-                else _checked(driver.cuKernelGetName(parameters.kern))
+                else checked(driver.cuKernelGetName(parameters.kern))
             )
             names.append(name.decode() if isinstance(name, bytes) else str(name))
         elif kind == kinds.CU_GRAPH_NODE_TYPE_GRAPH:
-            names += _nodes(_checked(driver.cuGraphChildGraphNodeGetGraph(node))[1])
+            names += _nodes(checked(driver.cuGraphChildGraphNodeGetGraph(node))[0])
         elif kind == kinds.CU_GRAPH_NODE_TYPE_MEMCPY:
             names.append("memcpy")
         elif kind == kinds.CU_GRAPH_NODE_TYPE_MEMSET:
@@ -132,15 +133,9 @@ def graph_order(graph: Any) -> tuple[int, list[Edge]]:
     from cuda.bindings import driver
 
     get_edges = getattr(driver, "cuGraphGetEdges_v2", driver.cuGraphGetEdges)  # the first knows dependent launches
-    _, _, count = _checked(driver.cuGraphGetNodes(graph, 0))
-    _, nodes, _ = _checked(driver.cuGraphGetNodes(graph, count))
+    _, count = checked(driver.cuGraphGetNodes(graph, 0))
+    nodes, _ = checked(driver.cuGraphGetNodes(graph, count))
     number = {int(node): place for place, node in enumerate(nodes[:count])}
-    *_, count = _checked(get_edges(graph, 0))
-    _, earlier, later, *_ = _checked(get_edges(graph, count))
+    *_, count = checked(get_edges(graph, 0))
+    earlier, later, *_ = checked(get_edges(graph, count))
     return len(number), [(number[int(b)], number[int(a)]) for a, b in zip(earlier[:count], later[:count], strict=True)]
-
-
-def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-    if int(answer[0]) != 0:
-        raise RuntimeError(f"CUDA: {answer[0].name}")
-    return answer

@@ -5,21 +5,35 @@ A tool such as bubblewrap would start each contestant by ``exec``, and lose the 
 
 import ctypes
 import os
+import re
 import resource
 import signal
 import struct
+import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, NoReturn
 
+from harness.judge.child.devices import needed
+
 _NEW_USER, _NEW_PID, _NEW_NETWORK, _NEW_IPC, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x40000000, 0x08000000, 0x00020000
 _ALL: Final = _NEW_USER | _NEW_PID | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS
-_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _BIND, _RECURSIVE, _SLAVE = 1, 2, 4, 8, 1 << 12, 1 << 14, 1 << 19
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _BIND, _MOVE, _RECURSIVE, _SLAVE = (
+    1,
+    2,
+    4,
+    8,
+    1 << 12,
+    1 << 13,
+    1 << 14,
+    1 << 19,
+)
 _MOUNT_SETATTR, _AT_RECURSIVE, _ATTRIBUTE_READ_ONLY = 442, 0x8000, 1  # the same on every architecture
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _MOST_DESCRIPTORS: Final = 1 << 20
 _FAILED: Final = 70
+MOST_PROCESSES: Final = 4096  # with their threads
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -61,7 +75,14 @@ def enter(writable: tuple[Path, ...] = ()) -> int | None:
     os.close(lives)
     outer = int(Path("/proc/self").readlink().name)  # as the present /proc has it
     _mount(writable)
+    _limit_processes()
     return outer
+
+
+def _limit_processes() -> None:
+    """Linux has had such a limit for each PID namespace since 6.14; before, it would be the machine's."""
+    if tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 14):
+        Path("/proc/sys/kernel/pid_max").write_text(str(MOST_PROCESSES))
 
 
 def _end_with_the_keeper(ended: int) -> NoReturn:
@@ -90,9 +111,10 @@ def _keep(first: int, inner: int, lives: int) -> NoReturn:
 
 
 def _mount(writable: tuple[Path, ...]) -> None:
-    """All is read-only but ``writable``; /proc shows this namespace, and /dev/shm is empty."""
+    """All is read-only but ``writable``; /proc shows this namespace, and /dev the needed devices alone."""
     closed = _NO_SUID | _NO_DEVICES | _NO_PROGRAMS
     _checked(_libc.mount(b"none", b"/", None, _SLAVE | _RECURSIVE, None))
+    _mount_devices()
     for path in writable:
         _checked(_libc.mount(bytes(path), bytes(path), None, _BIND, None))
     _set_attributes(Path("/"), set_=_ATTRIBUTE_READ_ONLY)
@@ -104,8 +126,21 @@ def _mount(writable: tuple[Path, ...]) -> None:
     if seen is not None:
         _checked(_libc.mount(b"/proc/self/fd/%d" % seen, bytes(driver), None, _BIND | _RECURSIVE, None))
         os.close(seen)
-    if Path("/dev/shm").is_dir():
-        _checked(_libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", closed | _READ_ONLY, b"size=4k"))
+
+
+def _mount_devices() -> None:
+    """CUDA finds no GPU where it may not open another's file, but does where that file is not there."""
+    new = Path(tempfile.gettempdir())  # covered until the new folder moves
+    _checked(_libc.mount(b"tmpfs", bytes(new), b"tmpfs", _NO_SUID | _NO_PROGRAMS, b"size=64k,mode=755"))
+    for each in needed():
+        seen, here = os.open(each, os.O_PATH), new / each.name
+        here.mkdir() if each.is_dir() else here.touch()
+        _checked(_libc.mount(b"/proc/self/fd/%d" % seen, bytes(here), None, _BIND | _RECURSIVE, None))
+        os.close(seen)
+    (new / "shm").mkdir()
+    for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
+        (new / name).symlink_to(f"/proc/self/fd{target}")
+    _checked(_libc.mount(bytes(new), b"/dev", None, _MOVE, None))
 
 
 def _set_attributes(path: Path, *, set_: int = 0, clear: int = 0) -> None:

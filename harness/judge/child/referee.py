@@ -18,6 +18,7 @@ from harness.judge.child import chain, trials
 from harness.judge.child.arena import Arena, Span, arena_bytes, create_arena, draw_span, place, set_bytes
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
+from harness.judge.child.completion import Completion
 from harness.judge.child.contents import Contents, Look
 from harness.judge.child.launches import complaint_of_launches
 from harness.judge.child.side import Out, ServedSide, in_turns
@@ -214,7 +215,7 @@ class _Bench:
         for side in self.dice.sample((baseline, contestant), 2):
             side.prepare(contents.placement, self.gpu.plain_timer)
             side.launches = self._launches(min(self._run(side) for _ in range(3)))
-        for _ in range(2 if self.timer == "graph" else 1):  # a graph's first estimate includes the host's time
+        for _ in range(1 if self.gpu.is_cpu else 2):  # a graph's first estimate includes the host's time
             contents = self._draw()
             rounds = [self._round(contents, 0).block for _ in range(PACING_ROUNDS)]
             baseline_ms = median(block.baseline_ms for block in rounds)
@@ -303,13 +304,12 @@ class _Bench:
         self.sides.pop("contestant").channel.close()
         side = self.sides["baseline"]
         contents = self._draw()
-        blocks_ms, late_ms = [], []
+        blocks_ms = []
         for _ in range(2 * order.rounds):
             contents.refresh()
             blocks_ms.append(self._run(side))
-            late_ms.append(side.late_ms(blocks_ms[-1])[0])
             contents.look(side.launches, None, [])
-        return BaselineAlone(median(blocks_ms) / side.launches, median(late_ms))
+        return BaselineAlone(median(blocks_ms) / side.launches)
 
     def _round(self, contents: Contents, placement: int, checked: int | None = None) -> "_Round":
         """One block of each side, in random order.
@@ -322,26 +322,39 @@ class _Bench:
         late_ms: dict[str, tuple[float, float]] = {}
         for side in self.dice.sample(list(self.sides.values()), 2):
             contents.refresh()
-            elapsed_ms = self._run(side)
+            completion = self._watch(side, contents)
+            elapsed_ms = self._run(side, completion=completion)
             unwritten = contents.unwritten(side.launches)
             taken_ms[side.name] = elapsed_ms / side.launches
-            late_ms[side.name] = side.late_ms(elapsed_ms)
             one = None if checked is None else min(checked, side.launches)
             inputs = contents.originals(one) if one is not None else []
             looks[side.name] = contents.look(side.launches, one, inputs, unwritten)
+            if completion is not None:
+                side.note_the_end(completion)
+            late_ms[side.name] = side.late_ms(elapsed_ms)
         look = looks["contestant"]
         _judge_sketch(look, self.problem)
         found = [] if checked is None else self._compare("timed", look)
         block = BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"])
         return _Round(block, *in_turns(late_ms["baseline"], late_ms["contestant"]), found)
 
-    def _run(self, side: ServedSide, repetitions: int = 1) -> float:
+    def _watch(self, side: ServedSide, contents: Contents) -> Completion | None:
+        """What reads the time of the next block from its outputs; None on a CPU."""
+        self._synchronize()
+        return None if self.gpu.is_cpu else contents.completion(side.launches, side.launch_ms)
+
+    def _run(self, side: ServedSide, repetitions: int = 1, completion: Completion | None = None) -> float:
         self._synchronize()
         for each in self.sides.values():  # from here on the other side must stand still
             each.note_that_it_stands()
         try:
-            elapsed_ms = side.run(repetitions)
-            side.spent_ms += self._until_idle_ms()
+            elapsed_ms = side.run(repetitions, completion.look if completion is not None else None)
+            contestant = side.name == "contestant"
+            if completion is not None and contestant and not self.problem.overwrites:  # what is overwritten may stay
+                completion.wait()
+            idle_ms = self._until_idle_ms()
+            side.spent_ms += idle_ms
+            side.passed_ms += idle_ms if contestant else 0.0
             return elapsed_ms
         except Out as out:
             if side.name == "baseline":
@@ -382,7 +395,7 @@ class _Bench:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """``late_ms`` is how much longer the contestant's block took by the referee's clock than by its own."""
+    """``late_ms`` is how much longer the contestant's block took by the referee's clock than by its own, or NaN."""
 
     block: BlockPair
     baseline_late_ms: float

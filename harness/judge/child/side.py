@@ -4,6 +4,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -12,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.judge.child.arena import Set
+from harness.judge.child.completion import Completion
 from harness.judge.messages import (
     Broken,
     Inspect,
@@ -28,6 +30,11 @@ from harness.judge.messages import (
 from harness.records.base import Cause
 
 BUSY: Final = 0.3
+# On an H200 a block took up to 0.5 ms longer from the order to its last write, by the wake-up of a process. The device
+# was idle up to 0.5 ms after that. A lead-in takes a little longer than other launches.
+WAKE_MS: Final = 0.5
+IDLE_MS: Final = 0.5
+OF_LEAD_IN: Final = 0.1
 RAN_MS: Final = 1.0  # of CPU time while it stood still
 MOST_OFFENCES: Final = 2  # a virtual machine charges a thread that is just being stopped for time of others
 # The causes that a side may give for a failed launch; it cannot blame the referee.
@@ -59,10 +66,14 @@ class ServedSide:
     deadline_s: float
     cpu: bool
     launches: int = 1
+    began_s: float = 0.0
     spent_ms: float = 0.0
     passed_ms: float = 0.0
+    timed_ms: float = math.nan  # by the outputs of the last block
+    launch_ms: float = 1e-6  # of the last block
     libraries: dict[str, str] = field(default_factory=dict)
     offences: int = 0
+    disorders: int = 0
     _stood_s: float | None = None  # its CPU time, noted after the last stop
 
     def prepare(self, sets: tuple[Set, ...], timer: str, *, writes: bool = False) -> None:
@@ -75,21 +86,37 @@ class ServedSide:
         answer: Inspected = self._ask(Inspect(), Inspected)
         return answer
 
-    def run(self, repetitions: int = 1) -> float:
-        """Run one block, or its timed part so many times; ms by the side's own clock."""
-        answer: Ran = self._ask(Run(repetitions), Ran)
+    def run(self, repetitions: int = 1, meanwhile: Callable[[], None] | None = None) -> float:
+        """Run one block, or its timed part so many times; ms by the side's own clock. ``meanwhile`` is called again and
+        again until it answers."""
+        answer: Ran = self._ask(Run(repetitions), Ran, meanwhile)
         if not 0 < answer.elapsed_ms < math.inf:
             raise Out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
+        self.launch_ms = answer.elapsed_ms / (self.launches * repetitions)
         return answer.elapsed_ms
 
     def late_ms(self, elapsed_ms: float) -> tuple[float, float]:
-        """How much longer the last block took than by its own clock, with the lead-in allowed for, by two clocks.
+        """How much longer the last block took than by its own clock, by two clocks.
 
-        On a CPU the referee's clock counts the process's CPU time, which leaves room for a lie where others use the
-        core too. So the wall clock counts as well, with an allowance for a busy machine; on a GPU it says nothing.
+        On a CPU the first counts the process's CPU time, the lead-in allowed for. That leaves room for a lie where
+        others use the core too. So the wall clock counts as well, with an allowance for a busy machine.
+        On a GPU the first is that of the outputs. The second counts from the order on, with the lead-in.
         """
         claimed_ms = elapsed_ms * (1 + 1 / self.launches)
-        return self.spent_ms - claimed_ms, self.passed_ms - claimed_ms - BUSY * elapsed_ms if self.cpu else -math.inf
+        if self.cpu:
+            return self.spent_ms - claimed_ms, self.passed_ms - claimed_ms - BUSY * elapsed_ms
+        return self.timed_ms - elapsed_ms, self.passed_ms - claimed_ms - WAKE_MS - OF_LEAD_IN * self.launch_ms
+
+    def note_the_end(self, completion: Completion) -> None:
+        """Note the block's time by its outputs. Raise Out if its launches run out of order again and again."""
+        completion.look()
+        self.timed_ms = completion.timed_ms
+        if self.name == "baseline":  # its answer is believed
+            return
+        self.passed_ms = max(self.passed_ms - IDLE_MS, (completion.ended_s - self.began_s) * 1e3)
+        self.disorders += completion.out_of_order
+        if self.disorders > MOST_OFFENCES:
+            raise Out(Cause.OVERLAP, "its launches do not write in their order, each after the one before has ended")
 
     def stop(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -110,12 +137,18 @@ class ServedSide:
         if self.offences > MOST_OFFENCES:
             raise Out(Cause.SABOTAGE, f"its process ran for {ran_ms:.3g} ms while it should have stood still")
 
-    def _ask(self, order: Message, kind: Any) -> Any:
+    def _ask(self, order: Message, kind: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         self._refuse_having_run()
-        started, began = self._now(), time.perf_counter()
+        started, self.began_s = self._now(), time.perf_counter()
         try:
             self._signal(signal.SIGCONT)
             send(self.channel, order)
+            while (
+                meanwhile is not None
+                and not self.channel.poll()
+                and time.perf_counter() < self.began_s + self.deadline_s
+            ):
+                meanwhile()
             answer = receive(self.channel, kind | Broken, self.deadline_s)
         except Unanswered:
             raise Out(
@@ -131,7 +164,7 @@ class ServedSide:
             cause = answer.cause if answer.cause in LAUNCH_FAILURES else Cause.CRASH
             raise Out(cause, answer.reason, answer.traceback)
         self.spent_ms = (self._now() - started) * 1e3
-        self.passed_ms = (time.perf_counter() - began) * 1e3
+        self.passed_ms = (time.perf_counter() - self.began_s) * 1e3
         return answer
 
     def _signal(self, number: int) -> None:
@@ -158,8 +191,8 @@ class ServedSide:
 def in_turns(baseline: tuple[float, float], contestant: tuple[float, float]) -> tuple[float, float]:
     """The lateness in ms of both sides of a round, each given by two clocks.
 
-    A core that others use delays both by the wall clock, and neither by its CPU time. So the baseline's wall clock
-    excuses the contestant's wall clock alone.
+    A core that others use delays both by the wall clock, and neither by its CPU time. So the baseline's second clock
+    excuses the contestant's second clock alone.
     """
     (own_ms, wall_ms), (baseline_ms, baseline_wall_ms) = contestant, baseline
     return baseline_ms, max(own_ms, wall_ms - max(0.0, baseline_wall_ms))

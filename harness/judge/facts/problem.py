@@ -260,7 +260,11 @@ def parse_shape_key(key: str) -> Problem:
     plain = replace(problem, pinned=tuple((name, given[name]) for name in form.scalars if name in given))
     if plain.shape_key != key:
         raise wrong(f" is written {plain.shape_key}")
-    if (reason := _unmet(problem, form)) is not None:
+    try:
+        reason = _unmet(problem, form)
+    except (ArithmeticError, ValueError) as error:
+        reason = f"a size of {operator} cannot be computed: {error}"
+    if reason is not None:
         raise wrong(f": {reason}")
     return problem
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from packaging.version import Version
 
+from harness.judge.child import devices
+from harness.judge.child.namespaces import MOST_PROCESSES
 from harness.records.base import Confinement
 from tests.harness.checkout import ROOT
 
@@ -53,6 +56,41 @@ def test_it_sees_itself_alone(tmp_path: Path) -> None:
     finally:
         shared.unlink()
     assert seen.splitlines() == ["[1, 2] 2 0", "['lo'] [] True", "Read-only file system"]
+
+
+def test_its_devices_are_those_that_a_compiler_needs() -> None:
+    seen = said(
+        """
+        namespaces.enter()
+        print(*sorted(name for name in os.listdir("/dev") if not name.startswith("nvidia")))
+        print(open("/dev/zero", "rb").read(1), len(open("/dev/urandom", "rb").read(8)))
+        open("/dev/null", "w").write("x")
+        sys.stdout.flush()
+        os.write(os.open("/dev/stdout", os.O_WRONLY), b"told\\n")
+        """
+    )
+    names = "fd full null random shm stderr stdin stdout tty urandom zero"
+    assert seen.splitlines() == [names, r"b'\x00' 8", "told"]
+
+
+def test_of_several_gpus_only_its_own_has_a_device_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for minor in (0, 1, 10):
+        told = tmp_path / f"0000:0{minor}:00.0" / "information"
+        told.parent.mkdir()
+        told.write_text(f"Model: \t\t NVIDIA H200\nGPU UUID:\t GPU-{minor}\nDevice Minor: \t {minor}\n")
+    files = [Path("/dev", f"nvidia{name}") for name in ("0", "1", "10", "ctl", "-uvm", "-caps")]
+    monkeypatch.setattr(devices, "_GPUS", tmp_path)
+    monkeypatch.setattr(devices, "_of_nvidia", lambda: files)
+    for visible, hidden in {"GPU-1": {"0", "10"}, "MIG-1": set(), "0": set()}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        needed = devices.needed.__wrapped__()
+        assert {each for each in files if each not in needed} == {Path("/dev", f"nvidia{name}") for name in hidden}
+
+
+@pytest.mark.skipif(Version(os.uname().release.split("-")[0]) < Version("6.14"), reason="Linux has no such limit")
+def test_a_fork_bomb_takes_no_number_of_the_machine() -> None:
+    assert said("namespaces.enter()\nprint(open('/proc/sys/kernel/pid_max').read())").split() == [str(MOST_PROCESSES)]
+    assert int(Path("/proc/sys/kernel/pid_max").read_text()) > MOST_PROCESSES
 
 
 def test_it_changes_no_mode_of_a_file_but_in_its_scratch(tmp_path: Path) -> None:
