@@ -14,6 +14,8 @@ PING_PONG: Final = "kernels.gemm.ping_pong"
 STREAM_K: Final = "kernels.gemm.stream_k"
 SPLIT_K: Final = "kernels.gemm.split_k"
 FLASH_ATTENTION: Final = "kernels.flash_attention.forward"
+SWIZZLED_COLUMNS: Final = 64  # of two bytes: a swizzled row of 128 bytes
+MOST_REGISTERS: Final = (24, 240)  # for 208 accumulators a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,10 @@ class Tile:
     @property
     def shape(self) -> tuple[int, int]:
         return self.levers["block_M"], self.levers["block_N"]
+
+    def takes(self, problem: Problem) -> bool:
+        """A matmul's rows of B are stored in swizzled pieces of 64 columns; other widths make many short loads."""
+        return problem.operator != "matmul" or self.shape[1] % SWIZZLED_COLUMNS == 0
 
 
 def _wide(block_M: int, block_N: int, num_stages: int, **more: Any) -> Tile:
@@ -89,6 +95,13 @@ CANDIDATES: Final[dict[str, Tile]] = {
     "turns192": _turns(192, 4),
     "turns192x2": _turns(192, 4, cluster_M=2),
     "turns128": _turns(128, 6),
+    "turns144": _turns(144, 5, epilogue_N=72),
+    "turns160": _turns(160, 5, epilogue_N=32),
+    "turns176": _turns(176, 4, epilogue_N=88),
+    "turns208": _turns(208, 4, epilogue_N=104, registers=MOST_REGISTERS),
+    "wide224": _wide(128, 224, 4, epilogue_N=32),
+    "tall160": _wide(256, 160, 4, epilogue_N=32, epilogue_buffers=1, group_M=8),
+    "tall208": _wide(256, 208, 3, epilogue_N=104, epilogue_buffers=1, group_M=8, registers=MOST_REGISTERS),
     "stream256": _stream(256, 4),
     "stream256x2": _stream(256, 4, cluster_M=2),
     "stream128": _stream(128, 6),

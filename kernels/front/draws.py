@@ -1,7 +1,7 @@
 """Drawn problems: what the front's model is fitted to and, by other seeds, checked on.
 
-`python -m kernels.front.draws SEED COUNT` prints them as jobs for `kernels.front.measure`: the front's default beside
-the library.
+`python -m kernels.front.draws SEED COUNT [NAME …]` prints them as jobs for `kernels.front.measure`: the front's default
+beside the library. With names of candidates: products alone, with the two of them that fit the waves best.
 """
 
 import json
@@ -10,6 +10,10 @@ import sys
 from typing import Final
 
 from harness.judge.facts.problem import Problem
+from kernels.front.candidates import CANDIDATES
+from kernels.front.fit import LEAST
+from kernels.front.model import fill, library_fill, pitch_class
+from kernels.hopper import NUM_SMS
 
 # (N, K) of the projections in public language models: q, k and v; output; gate and up; down.
 LAYERS: Final = (
@@ -38,6 +42,7 @@ TOKENS: Final = (256, 384, 512, 1024, 2048, 4096, 8192)
 TOKENS_MAX: Final = 40_000  # of a batch
 SIDES: Final = (128, 16384)  # of N and K where they are free
 FLOPS_MAX: Final = 1 << 43  # some 13 ms
+CANDIDATES_AT_ONCE: Final = 2  # of a product; each is compiled for it
 
 
 def draw(seed: int, count: int) -> list[Problem]:
@@ -97,7 +102,35 @@ def _between(generator: random.Random, low: int, high: int) -> float:
     return float(low * (high / low) ** generator.random())
 
 
+def fitting(problem: Problem, names: list[str]) -> list[str]:
+    """The candidates that fit the waves of a product best; none where the model would not ask for them.
+
+    Drawn products with unaligned pitches are too few for a line of each candidate.
+    """
+    rows, columns, depth = problem.dims
+    able = [
+        name
+        for name in names
+        if rows >= LEAST["rows"]
+        and depth >= LEAST["K"]
+        and pitch_class(problem) == "aligned"
+        and CANDIDATES[name].takes(problem)
+        and fill(name, problem, NUM_SMS) >= LEAST["fill"]
+    ]
+    fits = {name: library_fill(CANDIDATES[name].shape, rows, columns, NUM_SMS) for name in able}
+    return sorted(able, key=lambda name: -fits[name])[:CANDIDATES_AT_ONCE]
+
+
+def main(arguments: list[str]) -> None:
+    seed, count, names = int(arguments[0]), int(arguments[1]), arguments[2:]
+    products = draw(seed, count)
+    if names:
+        jobs = [(problem, found) for problem in products if (found := fitting(problem, names))]
+    else:
+        jobs = [(problem, ["default"]) for problem in (*products, *draw_attention(seed, count // 5))]
+    for problem, candidates in jobs:
+        print(json.dumps({"key": problem.shape_key, "candidates": candidates}))
+
+
 if __name__ == "__main__":
-    seed, count = map(int, sys.argv[1:3])
-    for problem in (*draw(seed, count), *draw_attention(seed, count // 5)):
-        print(json.dumps({"key": problem.shape_key, "candidates": ["default"]}))
+    main(sys.argv[1:])

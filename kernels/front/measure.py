@@ -1,10 +1,13 @@
 """Measure candidates beside the library on this GPU, for the front's model to be fitted to.
 
-    python -m kernels.front.measure JOBS RECORDS [SECONDS]
+    python -m kernels.front.measure JOBS RECORDS [SECONDS [BUILDS]]
+    python -m kernels.front.measure --build JOBS BUILDS SECONDS
 
 JOBS has a JSON object a line: ``key`` is a shape key, ``candidates`` a list of names, of which "default" is what the
-front takes. Contestants of a problem run in one process, in blocks of 5 ms in random order, so clocks are equal. A
-block is a CUDA graph over inputs that together exceed the L2. Builds run in other processes meanwhile.
+front takes. What RECORDS has already is left out, so the same command goes on after a stop. Contestants of a problem
+run in one process, in blocks of 5 ms in random order, so clocks are equal. A block is a CUDA graph over inputs that
+together exceed the L2. Builds run in other processes meanwhile. BUILDS is a folder that keeps them; `--build` fills it
+from the last job on, without a GPU.
 """
 
 import json
@@ -71,7 +74,9 @@ def build(key: str, name: str, choice: Choice, folder: str) -> str:
         target=tvm.target.Target({"kind": "cuda", "arch": "sm_90a"}),
         pass_configs=dict(program.pass_configs) or None,
     )
-    kernel.adapter.get_exportable_executable().export_library(str(path))
+    unfinished = path.with_name(f"unfinished_{path.name}")
+    kernel.adapter.get_exportable_executable().export_library(str(unfinished))
+    unfinished.rename(path)
     return str(path)
 
 
@@ -286,14 +291,54 @@ def summary(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(row) for row in path.read_text().splitlines()] if path.exists() else []
+
+
+def missing(jobs: list[dict[str, Any]], records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The jobs without the candidates that are recorded already, nor those that failed."""
+    done = {(each["key"], name) for each in records for name in (*each["ratios"], *each.get("failed", ()))}
+    done |= {(each["key"], DEFAULT) for each in records if not each["ratios"]}
+    left = [
+        {**job, "candidates": [each for each in job["candidates"] if (job["key"], each) not in done]} for job in jobs
+    ]
+    return [job for job in left if job["candidates"]]
+
+
+def prebuild(jobs: list[dict[str, Any]], folder: str, seconds: float) -> int:
+    """Compile candidates for as long as the time allows; the last jobs first, since a measurement begins at the others.
+
+    Returns how many there are.
+    """
+    until = time.monotonic() + seconds
+    wanted = [(job["key"], name) for job in reversed(jobs) for name in job["candidates"] if name != DEFAULT]
+    with ProcessPoolExecutor(cores.jobs(), get_context("spawn")) as builders:
+        tasks = [builders.submit(_build_before, until, key, name, folder) for key, name in wanted]
+        return sum(each.result() for each in tasks)
+
+
+def _build_before(until: float, key: str, name: str, folder: str) -> bool:
+    if time.monotonic() > until:
+        return False
+    build(key, name, choice_of(name, parse_shape_key(key)), folder)
+    return True
+
+
 def main(arguments: list[str]) -> None:
     """Each record is written when it is there, so that a run that is cut off leaves those before."""
-    jobs = [json.loads(row) for row in Path(arguments[0]).read_text().splitlines()]
+    if arguments[0] == "--build":
+        Path(arguments[2]).mkdir(parents=True, exist_ok=True)
+        print(prebuild(lines(Path(arguments[1])), arguments[2], float(arguments[3])), "builds")
+        return
+    path = Path(arguments[1])
+    earlier = lines(path)
+    jobs = missing(lines(Path(arguments[0])), earlier[1:])
     seconds = float(arguments[2]) if len(arguments) > 2 else math.inf
     records = []
-    with Path(arguments[1]).open("w") as file, tempfile.TemporaryDirectory() as folder:
-        file.write(json.dumps(header()) + "\n")
-        for record in measure(jobs, folder, seconds):
+    with path.open("a") as file, tempfile.TemporaryDirectory() as temporary:
+        if not earlier:
+            file.write(json.dumps(header()) + "\n")
+        for record in measure(jobs, arguments[3] if len(arguments) > 3 else temporary, seconds):
             records.append(record)
             file.write(json.dumps(record) + "\n")
             file.flush()

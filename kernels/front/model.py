@@ -66,7 +66,7 @@ class RatioModel:
 
     def _estimate(self, name: str, problem: Problem) -> RatioEstimate | None:
         line = self.lines.get(f"{name}/{pitch_class(problem)}")
-        if line is None or fill(name, problem, self.sms) < self.least["fill"]:
+        if line is None or not CANDIDATES[name].takes(problem) or fill(name, problem, self.sms) < self.least["fill"]:
             return None
         expected = line.at(terms(name, problem, self.sms, self.library_tiles))
         return RatioEstimate(name, exp(expected), exp(expected - self.margins[pitch_class(problem)] * line.error))

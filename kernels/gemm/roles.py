@@ -52,8 +52,8 @@ class Roles:
             f"block_M={self.block_M} is not a multiple of 64 rows for each of {sharers} consumer groups",
         )
         require(
-            0 < self.block_N <= 256 and self.block_N % 64 == 0,
-            f"block_N={self.block_N} is not 64, 128, 192 or 256; other widths make narrow WGMMA instructions",
+            0 < self.block_N <= 256 and self.block_N % 16 == 0,
+            f"block_N={self.block_N} is not a multiple of 16 up to 256; other widths make several narrow WGMMAs",
         )
         k_unit = 32 // operands.input_bytes
         require(

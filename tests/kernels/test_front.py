@@ -403,6 +403,26 @@ def test_products_are_drawn_by_their_seed_in_pitches_that_tma_takes() -> None:
     assert len({problem.dims[1] % 64 for problem in drawn}) > 1
 
 
+def test_of_the_candidates_named_those_are_drawn_that_fit_the_waves_best() -> None:
+    names = ["turns144", "wide256", "turns208", "tall160"]
+    long, matmul = (parse_shape_key(f"{each}_bf16fp32_8192x9216x3072") for each in ("linear", "matmul"))
+    assert draws.fitting(long, names) == ["wide256", "turns208"]  # 17.5 and 21.8 waves; small tiles weigh less
+    assert draws.fitting(matmul, names) == ["wide256"]  # others load its B in short rows
+    assert draws.fitting(parse_shape_key("linear_bf16fp32_200x9216x3072"), names) == []
+    assert draws.fitting(parse_shape_key("linear_bf16fp32_8192x9208x3064"), names) == []
+
+
+def test_a_measurement_goes_on_where_it_stopped() -> None:
+    jobs = [{"key": key, "candidates": ["default", "wide256"]} for key in ("first", "second", "third")]
+    records: list[dict[str, Any]] = [
+        {"key": "first", "ratios": {"wide256": [1.0, 0.1]}},
+        {"key": "first", "ratios": {}},
+        {"key": "second", "ratios": {"default": [1.0, 0.1]}, "failed": {"wide256": "off by 1"}},
+    ]
+    assert measure.missing(jobs, records) == [jobs[2]]
+    assert measure.missing(jobs, records[:1])[0] == {"key": "first", "candidates": ["default"]}
+
+
 def test_a_measurement_is_summed_up() -> None:
     ratios: dict[str, dict[str, list[float]]] = {"linear_bf16fp32_8x8x8": {"default": [0.9, 0.01]}}
     ratios |= {"linear_bf16fp32_8x8x16": {}}

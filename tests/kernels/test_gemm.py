@@ -24,7 +24,7 @@ from kernels.gemm import (
 from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
-from kernels.gemm.stream_k.kernel import Split
+from kernels.gemm.stream_k.kernel import Split, TailSplit
 from tests.kernels.emulation import generated
 from tests.lanes import few
 
@@ -234,6 +234,14 @@ def test_stream_k_cuts_nothing_when_waves_are_whole() -> None:
     assert "flag_wait(" not in cuda(build(stream_k, LINEAR, **TILE, cluster_M=1, num_sms=16))
 
 
+@pytest.mark.parametrize(
+    ("key", "block_N", "epilogue_N"), few([(LINEAR, 144, 72), (MATMUL, 160, 32)], (LINEAR, 144, 72))
+)
+def test_a_width_that_16_divides_is_one_wgmma(key: str, block_N: int, epilogue_N: int) -> None:
+    source = cuda(build(warp_specialized, key, **TILE | dict(block_N=block_N), epilogue_N=epilogue_N))
+    assert set(re.findall(r"wgmma_ss<[^>]*64, (\d+), 16", source)) == {str(block_N)}
+
+
 @pytest.mark.parametrize("tiles", [1, 5, 8, 9, 20])
 @pytest.mark.parametrize("k_steps", [1, 3, 16])
 def test_stream_k_does_every_step_of_every_tile_once(tiles: int, k_steps: int) -> None:
@@ -252,6 +260,29 @@ def test_stream_k_does_every_step_of_every_tile_once(tiles: int, k_steps: int) -
     assert set(done) == {1}
 
 
+@pytest.mark.parametrize(("tiles", "parts"), [(3, 2), (19, 2), (18, 4), (7, 1)])
+@pytest.mark.parametrize("k_steps", [4, 7])
+def test_a_cut_tail_does_every_step_of_every_tile_once(tiles: int, parts: int, k_steps: int) -> None:
+    split = TailSplit.of_parts(tiles, 8, k_steps, parts)
+    done, cut = [0] * (tiles * k_steps), list[tuple[int, int]]()
+    for cluster in range(split.clusters):
+        for index in range(split.segments + split.whole_waves):
+            tile, first, steps = (int(each) for each in split.unit(index, cluster))
+            for k in range(first, first + max(steps, 0)):
+                done[tile * k_steps + k] += 1
+            if first == 0 and 0 < steps < k_steps:
+                cut.append((cluster, tile))
+    assert set(done) == {1}
+    for cluster, tile in cut:  # the owner finds the rest of the tile with its peers
+        held = [split.unit(split.whole_waves, split.peer(cluster, each)) for each in range(1, split.peers + 1)]
+        assert {int(each[0]) for each in held} == {tile}
+
+
+def test_a_tail_is_cut_into_no_more_parts_than_there_are_clusters() -> None:
+    with pytest.raises(ValueError, match="tail_parts=2: 5 tiles remain for 8 clusters"):
+        TailSplit.of_parts(13, 8, 16, 2)
+
+
 @pytest.mark.parametrize(("tiles_M", "tiles_N", "group_M"), [(7, 5, 3), (8, 5, 4), (3, 4, 8)])
 def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: int) -> None:
     raster = Raster(tiles_M, tiles_N, group_M)
@@ -263,7 +294,7 @@ def test_a_raster_visits_every_tile_once(tiles_M: int, tiles_N: int, group_M: in
     ("family", "key", "change", "message"),
     [
         (warp_specialized, MATMUL, dict(block_M=96), "block_M=96 is not a multiple of 64 rows"),
-        (warp_specialized, MATMUL, dict(block_N=96), "block_N=96 is not 64, 128, 192 or 256"),
+        (warp_specialized, MATMUL, dict(block_N=72), "block_N=72 is not a multiple of 16 up to 256"),
         (warp_specialized, MATMUL, dict(block_K=24), "block_K=24 is not a multiple of 16"),
         (warp_specialized, MATMUL, dict(num_stages=7), "bytes of shared memory; a block has 231424"),
         (warp_specialized, MATMUL, dict(num_stages=1), "num_stages=1: the producer needs 2"),
@@ -327,6 +358,7 @@ def test_impossible_arguments_are_named(
         (BLOCKS, dict(block_M=256, num_stages=3, epilogue_buffers=1, chain=2), "take 256 registers"),
         (BLOCKS, dict(block_N=192, chain=2), "take 288 registers"),
         (BLOCKS, dict(num_stages=7), "bytes of shared memory"),
+        (BLOCKS, dict(block_N=160), "block_N=160 is not a multiple of 64 columns"),
     ],
 )
 def test_block_scaled_names_impossible_arguments(key: str, change: dict[str, object], message: str) -> None:

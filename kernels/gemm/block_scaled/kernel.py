@@ -112,6 +112,7 @@ def block_scaled(
     require(operands.input_bytes == 1, f"{problem}: the inputs are {operands.input}, not of 8 bits")
     require(operands.M % 4 == 0, f"M={operands.M}: TMA needs rows of S in multiples of 16 bytes")
     require(epilogue_buffers >= 1, "each band needs at least one of epilogue_buffers")
+    require(block_N % CHUNK == 0, f"block_N={block_N} is not a multiple of {CHUNK} columns, which share a scale")
     partials = min(chain, 2)
     roles = Bands(
         operands=operands,

@@ -19,9 +19,10 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
             "cluster_N": cluster_N,
             "group_M": group_M,
             "wgmma_in_flight": in_flight,
+            "epilogue_N": 64 if block_N % 64 == 0 else 32,
             "epilogue_buffers": buffers,
         }
-        for block_N in (128, 192)
+        for block_N in (128, 160, 192)
         for num_stages in (3, 4, 5)
         for cluster_M, cluster_N in ((1, 1), (2, 1), (1, 2))
         for group_M in (8, 16)

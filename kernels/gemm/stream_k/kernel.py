@@ -71,6 +71,14 @@ class Split:
         """Where in the run the share of a cluster starts."""
         return (cluster * self.run) // self.clusters
 
+    def peer(self, cluster: Any, distance: Any) -> Any:
+        """The cluster that may have a later part of the tile that ``cluster`` owns."""
+        return cluster + distance
+
+    def adds(self, peer: Any, tile: Any) -> Any:
+        """Whether a peer has a part of a tile."""
+        return self.start(peer) < (tile + 1) * self.k_steps
+
     def unit(self, index: Any, cluster: Any) -> tuple[Any, Any, Any]:
         """(tile, first k step, number of k steps) of a cluster's index-th unit of work; steps <= 0: none.
 
@@ -93,6 +101,48 @@ class Split:
         )
 
 
+@dataclass(frozen=True)
+class TailSplit(Split):
+    """Whole waves first; then the tiles of the last, partial wave alone, each cut into ``parts`` equal parts of K.
+
+    All clusters with the same part read the same steps of K at the same time, so they share them in L2.
+    """
+
+    parts: int
+
+    @classmethod
+    def of_parts(cls, tiles: int, clusters: int, k_steps: int, parts: int) -> "TailSplit":
+        whole_waves, rest = divmod(tiles, clusters)
+        require(
+            0 < rest * parts <= clusters and (parts - 1) * ceildiv(k_steps, parts) < k_steps,
+            f"tail_parts={parts}: {rest} tiles remain for {clusters} clusters, with {k_steps} steps of K",
+        )
+        return cls(clusters if whole_waves else rest * parts, whole_waves, rest, k_steps, parts)
+
+    @property
+    def segments(self) -> int:
+        return 1
+
+    @property
+    def peers(self) -> int:
+        return self.parts - 1
+
+    def peer(self, cluster: Any, distance: Any) -> Any:
+        return cluster + distance * self.split_tiles
+
+    def adds(self, peer: Any, tile: Any) -> Any:
+        return True
+
+    def unit(self, index: Any, cluster: Any) -> tuple[Any, Any, Any]:
+        whole, share = index < self.whole_waves, ceildiv(self.k_steps, self.parts)
+        first = cluster // self.split_tiles * share
+        return (
+            index * self.clusters + T.if_then_else(whole, cluster, cluster % self.split_tiles),
+            T.if_then_else(whole, 0, first),
+            T.if_then_else(whole, self.k_steps, T.min(share, self.k_steps - first)),
+        )
+
+
 def stream_k(
     problem: Problem,
     *,
@@ -108,6 +158,7 @@ def stream_k(
     epilogue_N: int = 64,
     epilogue_buffers: int = 2,
     registers: tuple[int, int] | None = None,
+    tail_parts: int = 0,
 ) -> Program:
     """``warp_specialized``, persistent, with the tiles of the last partial wave cut along K over all SMs.
 
@@ -118,6 +169,9 @@ def stream_k(
     Levers: those of ``warp_specialized``; ``cluster_M`` (1 or 2). It pays when the last wave is nearly empty and K is
     large: 8192x8192x8192 with 128x256 tiles is 15.5 waves of 66 clusters. Where the tiles fit one wave, the exchange
     costs more than the idle SMs (2048x2048x2048: 0.72, 1024x1024x1024: 0.22).
+
+    - ``tail_parts``: whole waves come first, and each tile of the partial wave is cut into so many equal parts. Parts
+      of the same steps of K then run at the same time, and share them in L2. 0: the even cut.
 
     Limits: those of ``warp_specialized``. Every block must be resident at once, so num_sms may not exceed the GPU's
     SMs. It needs a workspace of num_sms tiles in float32, and flags, zero at first, which every launch leaves zero.
@@ -144,10 +198,16 @@ def stream_k(
     )
     require(num_sms >= cluster_M, f"num_sms={num_sms} does not hold a cluster of {cluster_M} blocks")
     raster = Raster(*roles.cluster_tiles, group_M)
-    split = Split.of(raster.total, num_sms // cluster_M, roles.k_steps)
+    clusters, k_steps, rows = num_sms // cluster_M, roles.k_steps, roles.rows
+    split = (
+        TailSplit.of_parts(raster.total, clusters, k_steps, tail_parts)
+        if tail_parts
+        else Split.of(raster.total, clusters, k_steps)
+    )
     products = split.run * (split.clusters + split.peers)
     require(products < 2**31, f"{split.run} k steps over {split.clusters} clusters overflow 32-bit indices")
-    blocks, k_steps, rows = split.clusters * cluster_M, roles.k_steps, roles.rows
+    blocks = split.clusters * cluster_M
+    columns = 32 if roles.accumulator_registers <= 128 else 16  # added at once, in registers that are left
     partial_shape, flag_shape = (blocks, block_M, block_N), (blocks, consumer_groups)
     flag_dtype = "int32"
 
@@ -183,9 +243,9 @@ def stream_k(
     @T.macro
     def add_partial(ring: Ring, partials: Any, flags: Any, block: Any, thread: Any, group: int) -> None:
         T.call_extern("handle", "flag_wait", T.address_of(flags[block, group]))
-        for column in list(range(block_N // 32)):
-            for i, j in T.Parallel(rows, 32):
-                ring.accumulators[group][i, column * 32 + j] += partials[block, group * rows + i, column * 32 + j]
+        for c0 in list(range(0, block_N, columns)):
+            for i, j in T.Parallel(rows, columns):
+                ring.accumulators[group][i, c0 + j] += partials[block, group * rows + i, c0 + j]
             # Also keeps the loads of the next columns from moving up, which costs registers.
             T.sync_threads(NAMED_BARRIER + group, GROUP)
         if thread % GROUP == 0:
@@ -220,8 +280,8 @@ def stream_k(
                     else:
                         if steps < k_steps:  # clusters after this one have the rest of the tile
                             for distance in T.serial(1, split.peers + 1):
-                                peer = cluster + distance
-                                if split.start(peer) < (tile + 1) * k_steps:
+                                peer = split.peer(cluster, distance)
+                                if split.adds(peer, tile):
                                     add_partial(ring, partials, flags, peer * cluster_M + rank, thread, group)
                         store_tile(roles, ring, group, C, m0, n0)
         T.tma_store_wait(0)

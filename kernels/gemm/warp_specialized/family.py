@@ -38,7 +38,7 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
     tiles = (
         [(64, 64, 1), (64, 128, 1), (128, 64, 2), (128, 128, 2), (128, 256, 2)]
         if small
-        else [(128, 128, 2), (128, 192, 2), (128, 256, 2), (256, 128, 2), (192, 128, 3), (64, 256, 1)]
+        else [(128, 128, 2), (128, 192, 2), (128, 224, 2), (128, 256, 2), (256, 128, 2), (192, 128, 3), (64, 256, 1)]
     )
     return [
         {
@@ -52,6 +52,7 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
             "group_M": 16 if persistent else 8,
             "persistent": persistent,
             "wgmma_in_flight": in_flight,
+            "epilogue_N": 64 if block_N % 64 == 0 else 32,
             "stagger": 2 if rows <= block_M and cluster_N == 2 else 0,
             "dependent_launch": dependent,
             "promote_steps": 4 if promoted else 0,

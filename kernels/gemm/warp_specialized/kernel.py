@@ -46,7 +46,8 @@ def warp_specialized(
 
     Levers:
 
-    - the tile: 256 columns move least data per flop, 192 fill waves where 256 do not.
+    - the tile: 256 columns move least data per flop, others may fill waves better. Each multiple of 16 is one WGMMA. A
+      matmul's B is loaded in rows of up to 64 columns: 160 and 224 halve them to 32, other widths to 16.
     - ``num_stages`` of the ring.
     - ``persistent``: ``num_sms`` blocks walk the tiles, the epilogue overlaps the next loads; else one tile a block.
     - ``cluster_M``, ``cluster_N``: multicast B or A over 2 or 4 blocks, which halves the L2 reads of that operand.
