@@ -114,7 +114,7 @@ class TailSplit(Split):
     def of_parts(cls, tiles: int, clusters: int, k_steps: int, parts: int) -> "TailSplit":
         whole_waves, rest = divmod(tiles, clusters)
         require(
-            0 < rest * parts <= clusters and (parts - 1) * ceildiv(k_steps, parts) < k_steps,
+            0 < rest * parts <= clusters and k_steps % parts == 0,
             f"tail_parts={parts}: {rest} tiles remain for {clusters} clusters, with {k_steps} steps of K",
         )
         return cls(clusters if whole_waves else rest * parts, whole_waves, rest, k_steps, parts)
@@ -134,12 +134,12 @@ class TailSplit(Split):
         return True
 
     def unit(self, index: Any, cluster: Any) -> tuple[Any, Any, Any]:
-        whole, share = index < self.whole_waves, ceildiv(self.k_steps, self.parts)
-        first = cluster // self.split_tiles * share
+        whole, share = index < self.whole_waves, self.k_steps // self.parts
+        part = cluster // self.split_tiles
         return (
             index * self.clusters + T.if_then_else(whole, cluster, cluster % self.split_tiles),
-            T.if_then_else(whole, 0, first),
-            T.if_then_else(whole, self.k_steps, T.min(share, self.k_steps - first)),
+            T.if_then_else(whole, 0, part * share),
+            T.if_then_else(whole, self.k_steps, T.if_then_else(part < self.parts, share, 0)),
         )
 
 
@@ -168,10 +168,9 @@ def stream_k(
 
     Levers: those of ``warp_specialized``; ``cluster_M`` (1 or 2). It pays when the last wave is nearly empty and K is
     large: 8192x8192x8192 with 128x256 tiles is 15.5 waves of 66 clusters. Where the tiles fit one wave, the exchange
-    costs more than the idle SMs (2048x2048x2048: 0.72, 1024x1024x1024: 0.22).
-
-    - ``tail_parts``: whole waves come first, and each tile of the partial wave is cut into so many equal parts. Parts
-      of the same steps of K then run at the same time, and share them in L2. 0: the even cut.
+    costs more than the idle SMs (2048x2048x2048: 0.72, 1024x1024x1024: 0.22). With ``tail_parts``
+    whole waves come first. Each tile of the partial wave is then cut into so many equal parts, and parts with the same
+    steps of K run at the same time, so they share them in L2.
 
     Limits: those of ``warp_specialized``. Every block must be resident at once, so num_sms may not exceed the GPU's
     SMs. It needs a workspace of num_sms tiles in float32, and flags, zero at first, which every launch leaves zero.
