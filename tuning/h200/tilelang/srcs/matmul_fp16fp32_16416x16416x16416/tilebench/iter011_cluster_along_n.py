@@ -1,5 +1,5 @@
-"""Clusters of two along N share one multicast load of A: 86 tile columns are 43 pairs, where pairs of the 65 tile rows
-would add an empty one. Half of the rows of a tile lie across two lines of L2, so its requests are dear."""
+"""Clusters of two along N share one multicast load of A, since 86 tile columns are 43 pairs, where pairs of the 65 tile
+rows would add an empty one, and rows across two lines of L2 make its requests dear."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
 from kernels.gemm import warp_specialized
