@@ -15,6 +15,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
 from harness.extras.report.difference import Setting, SourceLine, lines, settings
+from harness.extras.versus.history import Upgrade, upgrades
 from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
@@ -25,6 +26,7 @@ from harness.records.profiles import ProfileOutcome, ProfileRecord
 from harness.records.results import Measurement, Record, Trial, worst
 from harness.records.store import read
 from harness.records.throughput import GFLOPS, TFLOPS, throughput
+from harness.records.versus import VersusRecord
 from harness.runs import copy_bandwidth
 
 LONGEST_SOURCE_BYTES: Final = 100_000
@@ -190,7 +192,8 @@ class OperatorRatios:
 class Report:
     """All problems of one GPU; ``complaints`` say what could not be read.
 
-    ``leaders_beside`` are the leaders of the same problems on the GPU key ``beside``, by problem.
+    ``leaders_beside`` are the leaders of the same problems on the GPU key ``beside``, by problem. ``upgrades`` are the
+    measurements of two environments against each other.
     """
 
     gpu: Gpu
@@ -200,6 +203,12 @@ class Report:
     ceilings: tuple[CeilingRecord, ...] = ()
     beside: str | None = None
     leaders_beside: Mapping[str, BoardRow] = field(default_factory=dict)
+    upgrades: tuple[Upgrade, ...] = ()
+
+    @property
+    def pages(self) -> set[str]:
+        """The problems that have a page."""
+        return {shape.problem.shape_key for shape in self.shapes}
 
     @cached_property
     def entries(self) -> tuple[ReportEntry, ...]:
@@ -278,6 +287,7 @@ def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None
     for board in boards:
         by_problem.setdefault(board.problem, []).append(board)
     facts = gpus.find(gpu)
+    paired = [record for problem in by_problem for record in read(tree.versus(gpu, problem), VersusRecord)[0]]
     return Report(
         gpu=facts,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -287,6 +297,7 @@ def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None
         ceilings=tuple(read(tree.ceilings(gpu), CeilingRecord)[0]),
         beside=beside,
         leaders_beside={board.problem: board.leader for board in reversed(others) if board.leader},
+        upgrades=tuple(upgrades(paired)),
     )
 
 

@@ -12,11 +12,12 @@ from harness.catalog.tree import Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
 from harness.judge.statistics import estimate
 from harness.machine.nvml import Moment
-from harness.records.base import Status
+from harness.records.base import Cause, Status, identity
 from harness.records.builds import BuildRecord
 from harness.records.profiles import ProfileRecord
 from harness.records.results import Measurement, Record
 from harness.records.store import R, append, read
+from harness.records.versus import MatchSide, VersusRecord
 from tests.harness.checkout import CODE, ROOT
 
 GPU: Final = "h200"
@@ -33,6 +34,7 @@ HOSTILE: Final = (
 # What a record's place in the tree says, and what is one of a few words.
 KEPT: Final = {"gpu", "shape_key", "model", "iteration", "status", "stage", "cause", "outcome", "bound", "confidence"}
 TRACE: Final = tuple(Moment(n / 20, 1980 - 15 * min(n, 20), 420.0 + 14 * min(n, 20)) for n in range(30))
+UPGRADE: Final = ("0.1.14", "0.1.15")
 KEPT_HASHES: Final = {"source_sha256", "families_sha256", "recorded_at"}
 
 
@@ -114,6 +116,17 @@ class Notebook:
     def build(self, of: Record, **changes: Any) -> None:
         self._beside(self.tree.builds(GPU, of.shape_key, of.model), built(), of, changes)
 
+    def pair(self, path: Path, ratio: float | None = None, **changes: Any) -> None:
+        """Two environments on an iteration; the new one is faster by so much."""
+        iteration = self.tree.parse(path)
+        old, new = (MatchSide(f"{version}{HOSTILE}", "3.12.1", version, "2.13.0", version) for version in UPGRADE)
+        made = VersusRecord(
+            **identity(iteration), old=old, new=new, swapped=False, identical=False, status=Status.PASSED,
+            source_sha256=source_sha256(path), families_sha256=families_sha256(self.tree.root, path),
+            environment=measured().environment, measurement=None if ratio is None else measurement(ratio),
+        )  # fmt: skip
+        append(self.tree.versus(GPU, iteration.shape_key), msgspec.structs.replace(made, **changes))
+
     def _beside(self, path: Path, like: Any, of: Record, changes: dict[str, Any]) -> None:
         named = ("shape_key", "model", "iteration", "number", "source_sha256", "families_sha256")
         append(path, msgspec.structs.replace(like, **{name: getattr(of, name) for name in named} | changes))
@@ -183,6 +196,10 @@ def every_state(root: Path) -> Notebook:
     notebook.build(failed, status="failed", cause="does_not_fit", reason="too much shared memory", **told)
 
     notebook.record(notebook.write(1, "other", model="somebody"), 1.01)
+    notebook.pair(kept, 0.97)
+    notebook.pair(kept, 1 / 0.97, swapped=True)
+    notebook.pair(stale, identical=True)
+    notebook.pair(verified, status=Status.FAILED, cause=Cause.LOAD, reason=f"ImportError: {HOSTILE}")
     hostile = "linear_bf16fp32_64x8192x8192"
     for number, outcome in enumerate(("passed", "failed")):
         path = notebook.write(number, "hostile", hostile, extra=f"\nNOTE = {HOSTILE!r}  # {HOSTILE[:90]}\n")

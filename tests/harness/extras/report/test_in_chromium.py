@@ -17,7 +17,7 @@ BEST: Final = f"/{SHAPE}/{MODEL}/iter002_warp_specialized"
 HOSTILE: Final = f"/linear_bf16fp32_64x8192x8192/{MODEL}/iter000_hostile"
 # One of each kind: what axe looks at.
 KINDS: Final = (
-    *("/", PROBLEM, BEST, HOSTILE, "/linear_bf16fp32_64x8192x8192", "/no/such/page"),
+    *("/", "/versus", PROBLEM, BEST, HOSTILE, "/linear_bf16fp32_64x8192x8192", "/no/such/page"),
     *(f"/{SHAPE}/{MODEL}/{name}" for name in ("iter004_does_not_compile", "iter006_stale", "iter008_not_measured")),
 )
 
@@ -29,7 +29,7 @@ def rows(reader: Reader, column: int) -> list[str]:
 
 
 def test_every_page_is_reached_and_says_nothing(reader: Reader, report: Report) -> None:
-    addresses = ["/", *(shape.page for shape in report.shapes), *(entry.page for entry in report.entries)]
+    addresses = ["/", "/versus", *(shape.page for shape in report.shapes), *(entry.page for entry in report.entries)]
     assert sorted(reader.addresses()) == sorted(addresses)
     assert {entry.outcome for entry in report.entries} == {"keep", "discard", "failed", "unmeasured"}
     for address in addresses:  # the fixture checks what they said and asked for

@@ -144,6 +144,20 @@ def test_opponents_are_shown_and_where_one_leads_it_is_said(report: Report) -> N
     assert [row["opponent"] for row in rows.forest(beside(1.3, 1.29, slow))] == [None], "too far behind for the axis"
 
 
+def test_two_environments_have_a_page_of_what_was_measured(report: Report) -> None:
+    (found,) = report.upgrades
+    assert found.title == "TileLang 0.1.14 > 0.1.15"
+    assert [(each.iteration, each.verdict.value, each.identical) for each in found.rows] == [
+        ("iter002_warp_specialized", "slower", False),
+        ("iter006_stale", "same", True),
+        ("iter007_verified_only", "undecided", False),
+    ]
+    text = page.render(report)
+    assert 'data-page="/versus"' in text
+    assert "1 with the same code in both" in text
+    assert 'data-page="/versus"' not in page.render(replace(report, upgrades=()))
+
+
 def test_the_counts_are_of_the_iterations(report: Report) -> None:
     counts = tally(report.newest)
     iterations = {(each.row.problem, each.row.model, each.row.iteration) for each in report.entries}
