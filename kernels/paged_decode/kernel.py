@@ -1,0 +1,460 @@
+"""Decoding from a cache in pages: the blocks of all sequences in a row, cut into as many equal shares as blocks run."""
+
+from dataclasses import dataclass
+from math import e, log2, sqrt
+from typing import Any, Self
+
+import tilelang.language as T
+
+from harness.iteration import Problem, Program, Workspace
+from kernels.hopper import GROUP, NUM_SMS, SHARED_BYTES_MAX, SHARED_BYTES_RESERVED
+from kernels.operands import require
+
+ROWS = 64  # the M of a WGMMA; only the heads that share one head of keys are of use
+LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
+REGISTERS = {1: None, 2: (40, 208)}  # of a thread (producer, consumer), by blocks of an SM
+BARRIER = 8  # the named barrier of the consumers; TileLang takes them from 0
+
+# Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, and
+# where the share ends.
+SEQUENCE, COUNT, HEAD, BLOCK, PLACE, END, SLOTS = range(7)
+
+FUNCTIONS = r"""
+// Whether these steps were the last of a row's. The one that sees so finds all parts of the row written.
+static __device__ __forceinline__ int ends_row(int *counter, int *said, int steps, int all, int barrier) {
+  __threadfence();
+  asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+  if (threadIdx.x % 128 == 0) {
+    int last = atomicAdd(counter, steps) + steps == all;
+    if (last) atomicExch(counter, 0);
+    *said = last;
+  }
+  asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+  __threadfence();
+  return *said;
+}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagedBlock:
+    """A problem's sizes and those of a block of threads. Raises ValueError for what cannot work."""
+
+    sequences: int
+    heads: int
+    kv_heads: int
+    depth: int
+    pages: int  # of a sequence
+    page: int  # tokens of a page
+    dtype: str
+    block_N: int
+    num_stages: int
+    blocks_per_sm: int
+    num_sms: int
+
+    @classmethod
+    def of(cls, problem: Problem, **levers: int) -> Self:
+        require(problem.operator == "pageddecode", f"{problem}: operator '{problem.operator}' is not pageddecode")
+        sequences, heads, kv_heads, depth, pages, page = problem.dims
+        return cls(
+            sequences=sequences,
+            heads=heads,
+            kv_heads=kv_heads,
+            depth=depth,
+            pages=pages,
+            page=page,
+            dtype=problem.input,
+            **levers,
+        )
+
+    def __post_init__(self) -> None:
+        require(self.dtype in ("float16", "bfloat16"), f"{self.dtype} inputs are not supported, only 16-bit ones")
+        require(self.shared_heads <= ROWS, f"{self.shared_heads} heads share one of keys; a tile has {ROWS} rows")
+        require(self.depth in (64, 128), f"heads of {self.depth} are not of 64 or 128")
+        require(
+            self.block_N % 16 == 0 and 16 <= self.block_N <= 128 and self.page % self.block_N == 0,
+            f"block_N={self.block_N} is not a multiple of 16 up to 128 that divides pages of {self.page} tokens",
+        )
+        require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
+        require(self.blocks_per_sm in REGISTERS, f"blocks_per_sm={self.blocks_per_sm} is not 1 or 2")
+        limit = SHARED_BYTES_MAX // self.blocks_per_sm - 2 * SHARED_BYTES_RESERVED
+        require(
+            self.shared_bytes <= limit,
+            f"the tiles take {self.shared_bytes} bytes of shared memory; one block of {self.blocks_per_sm} has {limit}",
+        )
+        units = self.sequences * self.kv_heads * self.pages * (self.page // self.block_N)
+        require(units * self.blocks < 2**31, f"{units} blocks of keys overflow 32-bit indices")
+
+    @property
+    def shared_heads(self) -> int:
+        """Heads of queries that share one of keys."""
+        return self.heads // self.kv_heads
+
+    @property
+    def shared_bytes(self) -> int:
+        return 2 * self.depth * (ROWS + 2 * self.num_stages * self.block_N) + 4 * self.sequences
+
+    @property
+    def blocks(self) -> int:
+        return self.num_sms * self.blocks_per_sm
+
+    @property
+    def to_log2(self) -> float:
+        """The factor from q · k to an exponent of 2."""
+        return log2(e) / sqrt(self.depth)
+
+    def count(self, length: Any) -> Any:
+        """Blocks of keys of a sequence."""
+        return T.truncdiv(length + self.block_N - 1, self.block_N)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """All places, and the shares that they are cut into: one for each block of threads, and none is empty."""
+
+    places: Any
+    number: Any
+
+    def start(self, share: Any) -> Any:
+        return T.truncdiv(share * self.places, self.number)
+
+    def owner(self, place: Any) -> Any:
+        """The share that a place is in."""
+        return T.truncdiv((place + 1) * self.number - 1, self.places)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Tiles in shared memory with the barriers that hand them over, the lengths, and a word from thread to thread."""
+
+    Q: Any
+    K: Any
+    V: Any
+    lengths: Any
+    said: Any
+    K_full: Any
+    K_empty: Any
+    V_full: Any
+    V_empty: Any
+
+
+@dataclass(frozen=True)
+class DecodeRegisters:
+    """Scores, their 16-bit copy, the output, and the softmax's state of each row."""
+
+    S: Any
+    P: Any
+    out: Any
+    maximum: Any
+    before: Any
+    scale: Any
+    sum: Any
+    total: Any
+
+
+@T.macro
+def allocate(block: PagedBlock) -> Pages:
+    Q = T.alloc_shared((ROWS, block.depth), block.dtype)
+    K = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
+    V = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
+    lengths = T.alloc_shared((block.sequences,), "int32")
+    said = T.alloc_shared((1,), "int32")
+    K_full = T.alloc_barrier([1] * block.num_stages)
+    K_empty = T.alloc_barrier([1] * block.num_stages)
+    V_full = T.alloc_barrier([1] * block.num_stages)
+    V_empty = T.alloc_barrier([1] * block.num_stages)
+    return Pages(Q, K, V, lengths, said, K_full, K_empty, V_full, V_empty)
+
+
+@T.macro
+def allocate_registers(block: PagedBlock) -> DecodeRegisters:
+    S = T.alloc_fragment((ROWS, block.block_N), "float32")
+    P = T.alloc_fragment((ROWS, block.block_N), block.dtype)
+    out = T.alloc_fragment((ROWS, block.depth), "float32")
+    rows = [T.alloc_fragment((ROWS,), "float32") for _ in range(5)]
+    return DecodeRegisters(S, P, out, *rows)
+
+
+@T.macro
+def begin(block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any) -> None:
+    """Go to the first place of a share."""
+    before = T.alloc_var("int32", init=0)
+    cursor[PLACE] = shares.start(number)
+    cursor[END] = shares.start(number + 1)
+    cursor[SEQUENCE] = 0
+    cursor[COUNT] = block.count(memory.lengths[0])
+    while cursor[PLACE] >= before + cursor[COUNT] * block.kv_heads:
+        before = before + cursor[COUNT] * block.kv_heads
+        cursor[SEQUENCE] += 1
+        cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
+    cursor[HEAD] = T.truncdiv(cursor[PLACE] - before, cursor[COUNT])
+    cursor[BLOCK] = cursor[PLACE] - before - cursor[HEAD] * cursor[COUNT]
+
+
+@T.macro
+def advance(block: PagedBlock, memory: Pages, cursor: Any, steps: Any) -> None:
+    """Go on to the next head of keys, and after the last one to the next sequence."""
+    cursor[PLACE] += steps
+    cursor[BLOCK] = 0
+    cursor[HEAD] += 1
+    if cursor[HEAD] == block.kv_heads:
+        cursor[HEAD] = 0
+        cursor[SEQUENCE] += 1
+        if cursor[SEQUENCE] < block.sequences:
+            cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
+
+
+@T.macro
+def load(tensor: Any, at: Any, buffer: Any, full: Any, stage: Any) -> None:
+    page, token, tokens, head, depth = at
+    T.tma_copy(
+        tensor[page, token : token + tokens, head, 0:depth],
+        buffer[stage, :, :],
+        barrier=full[stage],
+        eviction_policy="evict_first",
+    )
+    if T.shuffle_elect(32):
+        T.mbarrier_arrive(full[stage])
+
+
+@T.macro
+def produce(
+    block: PagedBlock, memory: Pages, K: Any, V: Any, table: Any, cursor: Any, shares: Shares, number: Any
+) -> None:
+    size, num_stages = block.block_N, block.num_stages
+    begin(block, memory, cursor, shares, number)
+    done = T.alloc_var("int32", init=0)
+    steps = T.alloc_var("int32")
+    page = T.alloc_var("int32")
+    while cursor[PLACE] < cursor[END]:
+        steps = T.min(cursor[COUNT] - cursor[BLOCK], cursor[END] - cursor[PLACE])
+        for step in T.serial(steps):
+            first = (cursor[BLOCK] + step) * size
+            page = table[cursor[SEQUENCE], T.truncdiv(first, block.page)]
+            at = (page, T.truncmod(first, block.page), size, cursor[HEAD], block.depth)
+            stage, parity = (done + step) % num_stages, (((done + step) // num_stages) & 1) ^ 1
+            T.mbarrier_wait_parity(memory.K_empty[stage], parity)
+            load(K, at, memory.K, memory.K_full, stage)
+            T.mbarrier_wait_parity(memory.V_empty[stage], parity)
+            load(V, at, memory.V, memory.V_full, stage)
+        done = done + steps
+        advance(block, memory, cursor, steps)
+
+
+@T.macro
+def signal(thread: Any, barriers: Any, index: Any) -> None:
+    if thread % GROUP == 0:
+        T.mbarrier_arrive(barriers[index])
+
+
+@T.macro
+def attend(
+    block: PagedBlock, memory: Pages, r: DecodeRegisters, stage: Any, parity: Any, left: Any, thread: Any
+) -> None:
+    """Add a block of keys, of which the first ``left`` are the sequence's."""
+    size, to_log2 = block.block_N, block.to_log2
+    T.mbarrier_wait_parity(memory.K_full[stage], parity)
+    T.wgmma_gemm(memory.Q, memory.K[stage, :, :], r.S, transpose_B=True, clear_accum=True)
+    T.wait_wgmma(0)
+    T.warpgroup_fence_operand(r.S, num_regs=ROWS * size // GROUP)
+    signal(thread, memory.K_empty, stage)
+    if left < size:
+        for i, j in T.Parallel(ROWS, size):
+            r.S[i, j] = T.if_then_else(j < left, r.S[i, j], LEAST)
+    T.copy(r.maximum, r.before)
+    T.reduce_max(r.S, r.maximum, dim=1, clear=False)
+    for i in T.Parallel(ROWS):
+        r.scale[i] = T.exp2((r.before[i] - r.maximum[i]) * to_log2)
+    for i, j in T.Parallel(ROWS, size):
+        r.S[i, j] = T.exp2(r.S[i, j] * to_log2 - r.maximum[i] * to_log2)
+    T.reduce_sum(r.S, r.sum, dim=1)
+    for i in T.Parallel(ROWS):
+        r.total[i] = r.total[i] * r.scale[i] + r.sum[i]
+    T.copy(r.S, r.P)
+    for i, j in T.Parallel(ROWS, block.depth):
+        r.out[i, j] *= r.scale[i]
+    T.mbarrier_wait_parity(memory.V_full[stage], parity)
+    if left < size:  # 0 times what lies beyond the length need not be 0
+        for i, j in T.Parallel(size, block.depth):
+            if i >= left:
+                memory.V[stage, i, j] = T.cast(0, block.dtype)
+        T.fence_proxy_async()
+        T.sync_threads(BARRIER, GROUP)
+    T.wgmma_gemm(r.P, memory.V[stage, :, :], r.out)
+    T.wait_wgmma(0)
+    T.warpgroup_fence_operand(r.out, num_regs=ROWS * block.depth // GROUP)
+    signal(thread, memory.V_empty, stage)
+
+
+@T.macro
+def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, shares: Shares, column: Any) -> None:
+    """Add up the parts of a column of a row of places, in the order of the row."""
+    first = T.alloc_var("int32")
+    last = T.alloc_var("int32")
+    part = T.alloc_var("int32")
+    maximum = T.alloc_var("float32")
+    larger = T.alloc_var("float32")
+    own = T.alloc_var("float32")
+    kept = T.alloc_var("float32")
+    total = T.alloc_var("float32")
+    value = T.alloc_var("float32")
+    first = shares.owner(cursor[PLACE] - cursor[BLOCK])
+    last = shares.owner(cursor[PLACE] - cursor[BLOCK] + cursor[COUNT] - 1)
+    for i in T.serial(block.shared_heads):
+        maximum = LEAST
+        total = 0.0
+        value = 0.0
+        for share in T.serial(first, last + 1):
+            part = share * 2 + T.if_then_else(share == first, 1, 0)
+            larger = T.max(maximum, states[part, 0, i])
+            kept = T.exp2((maximum - larger) * block.to_log2)
+            own = T.exp2((states[part, 0, i] - larger) * block.to_log2)
+            total = total * kept + states[part, 1, i] * own
+            value = value * kept + parts[part, i, column] * own
+            maximum = larger
+        Out[cursor[SEQUENCE], cursor[HEAD] * block.shared_heads + i, column] = value / total
+
+
+def paged_decode(
+    problem: Problem, *, block_N: int, num_stages: int, blocks_per_sm: int = 1, num_sms: int = NUM_SMS
+) -> Program:
+    """O[B,H,D] = softmax(Q Kᵀ / sqrt(D)) V over the tokens of each sequence, which lie in pages.
+
+    The blocks of keys of one head of one sequence are a row of places, and all rows lie one after another. Every block
+    of threads takes an equal share of the places, whatever the lengths are. Where a share cuts a row, its part goes to
+    a workspace; the block of threads that ends the row adds the parts up, in their order. No block waits for another.
+
+    One warp loads blocks of keys and values into two rings by TMA. The consumer group multiplies them with the heads
+    that share them, in one tile of 64 rows. Its other rows are zeros: the memory's bandwidth is the limit.
+
+    Levers:
+
+    - ``block_N``: keys of a block; it divides a page.
+    - ``num_stages`` of each ring.
+    - ``blocks_per_sm``: with 2 one's softmax runs under the other's products and waits; each has half of the stages.
+
+    Limits: sm_90a; bf16 and fp16; heads of 64 or 128. It needs counters, zero at first, which every launch leaves zero.
+    Launches on one workspace must not overlap. Not measured yet.
+    """
+    block = PagedBlock.of(problem, block_N=block_N, num_stages=num_stages, blocks_per_sm=blocks_per_sm, num_sms=num_sms)
+    shared, registers = block.shared_heads, REGISTERS[blocks_per_sm]
+    parts_shape, states_shape = (2 * block.blocks, shared, block.depth), (2 * block.blocks, 2, shared)
+    counters_shape = (block.sequences, block.kv_heads)
+    q_shape, k_shape, v_shape, table_shape, lengths_shape = problem.inputs
+    dtype = block.dtype
+
+    @T.macro
+    def leave_part(parts: Any, states: Any, r: DecodeRegisters, part: Any) -> None:
+        for i, j in T.Parallel(ROWS, block.depth):
+            if i < shared:
+                parts[part, i, j] = r.out[i, j]
+        for i in T.Parallel(ROWS):
+            if i < shared:
+                states[part, 0, i] = r.maximum[i]
+                states[part, 1, i] = r.total[i]
+
+    @T.macro
+    def consume(
+        Q: Any,
+        Out: Any,
+        parts: Any,
+        states: Any,
+        counters: Any,
+        memory: Pages,
+        r: DecodeRegisters,
+        cursor: Any,
+        shares: Shares,
+        number: Any,
+        thread: Any,
+    ) -> None:
+        begin(block, memory, cursor, shares, number)
+        done = T.alloc_var("int32", init=0)
+        steps = T.alloc_var("int32")
+        while cursor[PLACE] < cursor[END]:
+            steps = T.min(cursor[COUNT] - cursor[BLOCK], cursor[END] - cursor[PLACE])
+            for i, j in T.Parallel(shared, block.depth):
+                memory.Q[i, j] = Q[cursor[SEQUENCE], cursor[HEAD] * shared + i, j]
+            T.fence_proxy_async()
+            T.sync_threads(BARRIER, GROUP)
+            T.clear(r.out)
+            T.clear(r.total)
+            T.fill(r.maximum, LEAST)
+            for step in T.serial(steps):
+                left = memory.lengths[cursor[SEQUENCE]] - (cursor[BLOCK] + step) * block_N
+                stage, parity = (done + step) % num_stages, ((done + step) // num_stages) & 1
+                attend(block, memory, r, stage, parity, left, thread)
+            done = done + steps
+            if steps == cursor[COUNT]:
+                for i, j in T.Parallel(ROWS, block.depth):
+                    if i < shared:
+                        Out[cursor[SEQUENCE], cursor[HEAD] * shared + i, j] = r.out[i, j] / r.total[i]
+            else:
+                leave_part(parts, states, r, number * 2 + T.if_then_else(cursor[BLOCK] == 0, 1, 0))
+                if (
+                    T.call_extern(
+                        "int32",
+                        "ends_row",
+                        T.address_of(counters[cursor[SEQUENCE], cursor[HEAD]]),
+                        T.address_of(memory.said[0]),
+                        steps,
+                        cursor[COUNT],
+                        BARRIER,
+                    )
+                    != 0
+                ):
+                    if thread % GROUP < block.depth:
+                        combine(block, Out, parts, states, cursor, shares, thread % GROUP)
+            advance(block, memory, cursor, steps)
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor(q_shape, dtype),
+        K: T.Tensor(k_shape, dtype),
+        V: T.Tensor(v_shape, dtype),
+        table: T.Tensor(table_shape, "int32"),
+        lengths: T.Tensor(lengths_shape, "int32"),
+        Out: T.Tensor(q_shape, dtype),
+        parts: T.Tensor(parts_shape, "float32"),
+        states: T.Tensor(states_shape, "float32"),
+        counters: T.Tensor(counters_shape, "int32"),
+    ):
+        with T.Kernel(block.blocks, threads=2 * GROUP, prelude=FUNCTIONS) as number:
+            if blocks_per_sm > 1:
+                T.annotate_min_blocks_per_sm(blocks_per_sm)
+            memory = allocate(block)
+            r = allocate_registers(block)
+            cursor = T.alloc_local((SLOTS,), "int32")
+            places = T.alloc_var("int32", init=0)
+            thread = T.get_thread_binding()
+            for i in T.Parallel(block.sequences):
+                memory.lengths[i] = lengths[i]
+            T.clear(memory.Q)
+            T.sync_threads()
+            for b in T.serial(block.sequences):
+                places = places + block.count(memory.lengths[b]) * block.kv_heads
+            shares = Shares(places, T.min(places, block.blocks))
+            if number < shares.number:
+                if thread < GROUP:
+                    if registers is not None:
+                        T.set_max_nreg(registers[0], 0)
+                    if thread < 32:
+                        produce(block, memory, K, V, table, cursor, shares, number)
+                else:
+                    if registers is not None:
+                        T.set_max_nreg(registers[1], 1)
+                    consume(Q, Out, parts, states, counters, memory, r, cursor, shares, number, thread)
+
+    return Program(
+        main,
+        pass_configs={
+            "tl.disable_shared_memory_reuse": True,  # warp groups run at their own pace
+            "tl.enable_fast_math": True,  # exp2f is one MUFU then, without its care for denormal numbers
+            "tl.disable_safe_memory_legalize": True,  # it guards each access; all stand inside their tensors
+            "tl.disable_thread_storage_sync": True,  # barriers stand where they are needed
+        },
+        workspaces=(
+            Workspace(parts_shape, "float32"),
+            Workspace(states_shape, "float32"),
+            Workspace(counters_shape, "int32"),
+        ),
+    )
