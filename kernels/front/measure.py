@@ -7,7 +7,7 @@ JOBS has a JSON object a line: ``key`` is a shape key, ``candidates`` a list of 
 front takes. What RECORDS has already is left out, so the same command goes on after a stop. Contestants of a problem
 run in one process, in blocks of 5 ms in random order, so clocks are equal. A block is a CUDA graph over inputs that
 together exceed the L2. Builds run in other processes meanwhile. BUILDS is a folder that keeps them; `--build` fills it
-from the last job on, without a GPU.
+ahead, without a GPU.
 """
 
 import json
@@ -306,12 +306,9 @@ def missing(jobs: list[dict[str, Any]], records: list[dict[str, Any]]) -> list[d
 
 
 def prebuild(jobs: list[dict[str, Any]], folder: str, seconds: float) -> int:
-    """Compile candidates for as long as the time allows; the last jobs first, since a measurement begins at the others.
-
-    Returns how many there are.
-    """
+    """Compile candidates in the order of the jobs for as long as the time allows; returns how many there are."""
     until = time.monotonic() + seconds
-    wanted = [(job["key"], name) for job in reversed(jobs) for name in job["candidates"] if name != DEFAULT]
+    wanted = [(job["key"], name) for job in jobs for name in job["candidates"] if name != DEFAULT]
     with ProcessPoolExecutor(cores.jobs(), get_context("spawn")) as builders:
         tasks = [builders.submit(_build_before, until, key, name, folder) for key, name in wanted]
         return sum(each.result() for each in tasks)
