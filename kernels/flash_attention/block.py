@@ -4,7 +4,7 @@ Warp group 0 is the producer: one warp of it issues all TMA loads. Every further
 queries of the tile, one WGMMA high, and the whole state of their softmax in registers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import e, log2, sqrt
 from typing import Any, Self
 
@@ -36,6 +36,7 @@ class Block:
     consumer_groups: int
     ahead: bool
     epilogue_buffers: int  # of each consumer group; 0: the output leaves from registers
+    one_text: bool = False  # the consumer groups run the same instructions, with their number in a register
 
     @classmethod
     def of(cls, problem: Problem, **levers: Any) -> Self:
@@ -157,9 +158,17 @@ class Consumer:
     shared: Shared
     registers: Registers
     thread: Any
-    group: int
+    group: Any  # an expression where the groups share one text
     ping_pong: bool
     partial_sums: bool
+
+    @property
+    def awaits_loads(self) -> bool:
+        """Whether it waits for loads before its turn: the first group, or each where a text has no number in it."""
+        return self.block.one_text or bool(self.group == 0)
+
+    def numbered(self, group: int) -> Self:
+        return replace(self, group=group)
 
 
 @T.macro
@@ -182,7 +191,7 @@ def allocate_shared(block: Block) -> Shared:
 
 @T.macro
 def allocate_registers(block: Block) -> list[Registers]:
-    groups = range(block.consumer_groups)
+    groups = range(1 if block.one_text else block.consumer_groups)
     S = [T.alloc_fragment((ROWS, block.block_N), "float32") for _ in groups]
     P = [T.alloc_fragment((ROWS, block.block_N), block.dtype) for _ in groups]
     outputs = [T.alloc_fragment((ROWS, block.width), "float32") for _ in groups]

@@ -9,6 +9,8 @@ from harness.iteration import Problem, Program
 from kernels.flash_attention.block import ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
 from kernels.flash_attention.steps import (
     FUNCTIONS,
+    FUNCTIONS_OF_ONE_TEXT,
+    await_loads,
     await_queries,
     await_turn,
     end_scores,
@@ -47,6 +49,9 @@ def forward(
     heads_at_once: int = 1,
     epilogue_buffers: int = 0,
     dependent_launch: bool = False,
+    early_loads: bool = False,
+    early_turn: bool = False,
+    one_text: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -72,6 +77,11 @@ def forward(
     - ``epilogue_buffers`` of each consumer group, 64 columns wide: the output leaves through them by TMA. One or two
       fit beside K and V. With 0 it leaves from registers in halves of sectors, a tenth of the time of 1,024 tokens.
     - ``dependent_launch``: programmatic dependent launch, as in ``kernels.gemm.warp_specialized``; for short sequences.
+    - ``early_loads``: a group waits for its loads before its turn, and only the first group does: the others' turns
+      come after its own. Nothing but descriptors then stands between a turn and its first WGMMA.
+    - ``early_turn``: the turn passes on between a group's two products, so that the next group's are queued in time.
+    - ``one_text``: the consumer groups run the same instructions instead of one copy each, which takes half of the
+      instruction cache. Warp groups are then the y dimension of a block of threads.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -80,6 +90,8 @@ def forward(
     The package's docstring says what it reaches on an H200: a new figure there makes no record stale.
     """
     require(overlap or not (ahead or rescale_first or early_wait), "ahead, rescale_first and early_wait need overlap")
+    turns = overlap and ping_pong
+    require(turns or not (early_loads or early_turn), "early_loads and early_turn need overlap and ping_pong")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
     block = Block.of(
         problem,
@@ -88,6 +100,7 @@ def forward(
         consumer_groups=consumer_groups,
         ahead=ahead,
         epilogue_buffers=epilogue_buffers,
+        one_text=one_text,
     )
     tiles = Tiles.of(block, heads_at_once, num_sms if persistent else None)
     groups, heads, masked, waves = consumer_groups, block.heads, block.masked, tiles.waves
@@ -150,14 +163,23 @@ def forward(
             end_values(c, at)
 
     @T.macro
-    def next_step(c: Consumer, wave: Any, at: Any, m0: Any, n0: Any, masks: bool) -> None:
-        await_turn(c)
-        start_scores(c, wave, at)
+    def start_products(c: Consumer, wave: Any, at: Any, rescales: bool) -> None:
+        start_scores(c, wave, at, not early_loads)
         if overlap:
-            if rescale_first:
+            if rescales:
                 rescale(c)
-            start_values(c, at - 1)
-        give_turn(c, c.group + 1)
+            if early_turn:
+                give_turn(c, c.group + 1)
+            start_values(c, at - 1, not early_loads)
+        if not early_turn:
+            give_turn(c, c.group + 1)
+
+    @T.macro
+    def next_step(c: Consumer, wave: Any, at: Any, m0: Any, n0: Any, masks: bool) -> None:
+        if early_loads:
+            await_loads(c, at)
+        await_turn(c)
+        start_products(c, wave, at, rescale_first)
         end_scores(c, at, 1 if overlap else 0)
         if masks:
             mask(c, m0, n0)
@@ -188,11 +210,13 @@ def forward(
     @T.macro
     def step_to_next_tile(c: Consumer, wave: Any, row: Any, at: Any) -> None:
         """The last product of a tile with the first of the next, then the first softmax of the next."""
+        if early_loads:
+            await_queries(c, wave)
+            await_loads(c, at)
         await_turn(c)
-        await_queries(c, wave)
-        start_scores(c, wave, at)
-        start_values(c, at - 1)
-        give_turn(c, c.group + 1)
+        if not early_loads:
+            await_queries(c, wave)
+        start_products(c, wave, at, False)
         invert_total(c)
         end_scores(c, at, 1)
         first_maxima(c, row)
@@ -205,8 +229,9 @@ def forward(
         T.copy(c.registers.S, c.registers.P)
 
     @T.macro
-    def consume(Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, group: int) -> None:
-        c = Consumer(block, shared, registers[group], thread, group, ping_pong, partial_sums)
+    def consume(Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, group: Any) -> None:
+        own = registers[0 if one_text else group]
+        c = Consumer(block, shared, own, thread, group, ping_pong, partial_sums)
         index = T.alloc_var("int32")
         after = T.alloc_var("int32")
         row = T.alloc_var("int32")
@@ -235,7 +260,7 @@ def forward(
                 for step in T.serial(max(masked, 1), blocks):
                     next_step(c, wave, done + step, m0, 0, False)
                 free_queries(c, wave)
-                done = done + blocks
+                done = T.call_extern("int32", "of_warp", done + blocks) if one_text else done + blocks
                 if rescale_first:
                     rescale(c)
                 if ahead:
@@ -249,6 +274,8 @@ def forward(
                 index = after
         end_stores(c)
 
+    prelude = FUNCTIONS + (FUNCTIONS_OF_ONE_TEXT if one_text else "") + tiles.prelude
+    threads = (GROUP, groups + 1) if one_text else block.threads
     q_shape, k_shape, v_shape = problem.inputs
     o_shape, dtype = problem.output_shape, block.dtype
 
@@ -259,13 +286,23 @@ def forward(
         V: T.Tensor(v_shape, dtype),
         Out: T.Tensor(o_shape, dtype),
     ):
-        with T.Kernel(tiles.blocks, threads=block.threads, prelude=FUNCTIONS + tiles.prelude) as number:
+        with T.Kernel(tiles.blocks, threads=threads, prelude=prelude) as number:
             shared = allocate_shared(block)
             registers = allocate_registers(block)
             thread = T.get_thread_binding()
             if dependent_launch:
                 wait_for_kernel_before(let_next_start=True)
-            if thread < GROUP:
+            if one_text:
+                group = T.alloc_var("int32")
+                group = T.call_extern("int32", "of_warp", T.get_thread_binding(1)) - 1
+                if group < 0:
+                    T.set_max_nreg(block.registers[0], 0)
+                    if thread < 32:
+                        produce(Q, K, V, shared, number)
+                else:
+                    T.set_max_nreg(block.registers[1], 1)
+                    consume(Out, shared, registers, thread, number, group)
+            elif thread < GROUP:
                 T.set_max_nreg(block.registers[0], 0)
                 if thread < 32:
                     produce(Q, K, V, shared, number)
@@ -273,11 +310,12 @@ def forward(
                 work = partial(consume, Out, shared, registers, thread, number)
                 run_consumers(groups, block.registers[1], thread, work, 0)
 
-    return Program(
-        main,
-        pass_configs={
-            "tl.disable_shared_memory_reuse": True,  # warp groups run at their own pace
-            "tl.enable_fast_math": True,  # exp2f is one MUFU then, without its care for denormal numbers
-            "tl.disable_safe_memory_legalize": True,  # it guards each store; TMA clips, and ``store`` looks itself
-        },
-    )
+    pass_configs = {
+        "tl.disable_shared_memory_reuse": True,  # warp groups run at their own pace
+        "tl.enable_fast_math": True,  # exp2f is one MUFU then, without its care for denormal numbers
+        "tl.disable_safe_memory_legalize": True,  # it guards each store; TMA clips, and ``store`` looks itself
+    }
+    if one_text:
+        # It takes threadIdx.x for all threads, and would have the whole block meet where one group stores.
+        pass_configs["tl.disable_thread_storage_sync"] = True
+    return Program(main, pass_configs=pass_configs)

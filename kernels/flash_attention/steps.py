@@ -41,6 +41,17 @@ static __device__ __forceinline__ void tie(float *maxima, const float *out) {
 }
 """
 
+FUNCTIONS_OF_ONE_TEXT = r"""
+// A number that all lanes of a warp share, which the compiler does not know of threadIdx.
+static __device__ __forceinline__ int of_warp(int number) { return __shfl_sync(~0u, number, 0); }
+static __device__ __forceinline__ void await_turn_of(int barrier) {
+  asm volatile("bar.sync %0, 256;" : : "r"(barrier) : "memory");
+}
+static __device__ __forceinline__ void give_turn_to(int barrier) {
+  asm volatile("bar.arrive %0, 256;" : : "r"(barrier) : "memory");
+}
+"""
+
 
 @T.macro
 def signal(thread: Any, barriers: Any, index: Any) -> None:
@@ -61,12 +72,30 @@ def free_queries(c: Consumer, wave: Any) -> None:
 
 
 @T.macro
-def start_scores(c: Consumer, wave: Any, at: Any) -> None:
+def await_block(c: Consumer, full: Any, at: Any) -> None:
+    """Wait until the producer's ``at``-th block of K or of V is there."""
+    T.mbarrier_wait_parity(full[at % c.block.num_stages], (at // c.block.num_stages) & 1)
+
+
+@T.macro
+def await_loads(c: Consumer, at: Any) -> None:
+    """Before a turn: wait for the block of keys that it reads, and for the values of the block before.
+
+    The first group waits for all. Turns go round: when another group has its turn, the first has had its own.
+    """
+    if c.awaits_loads:
+        await_block(c, c.shared.K_full, at)
+        await_block(c, c.shared.V_full, at - 1)
+
+
+@T.macro
+def start_scores(c: Consumer, wave: Any, at: Any, waits: bool = True) -> None:
     """S = Q Kᵀ of the block of keys that is the producer's ``at``-th."""
     block, shared = c.block, c.shared
     stage = at % block.num_stages
     queries = wave % block.Q_stages * block.consumer_groups + c.group
-    T.mbarrier_wait_parity(shared.K_full[stage], (at // block.num_stages) & 1)
+    if waits:
+        await_block(c, shared.K_full, at)
     T.wgmma_gemm(shared.Q[queries, :, :], shared.K[stage, :, :], c.registers.S, transpose_B=True, clear_accum=True)
 
 
@@ -79,10 +108,11 @@ def end_scores(c: Consumer, at: Any, in_flight: int) -> None:
 
 
 @T.macro
-def start_values(c: Consumer, at: Any) -> None:
+def start_values(c: Consumer, at: Any, waits: bool = True) -> None:
     """out += P V."""
     stage = at % c.block.num_stages
-    T.mbarrier_wait_parity(c.shared.V_full[stage], (at // c.block.num_stages) & 1)
+    if waits:
+        await_block(c, c.shared.V_full, at)
     T.wgmma_gemm(c.registers.P, c.shared.V[stage, :, :], c.registers.out)
 
 
@@ -96,13 +126,20 @@ def end_values(c: Consumer, at: Any) -> None:
 @T.macro
 def await_turn(c: Consumer) -> None:
     if c.ping_pong:
-        T.sync_threads(TURN_BARRIER + c.group, 2 * GROUP)
+        if c.block.one_text:
+            T.call_extern("void", "await_turn_of", TURN_BARRIER + c.group)
+        else:
+            T.sync_threads(TURN_BARRIER + c.group, 2 * GROUP)
 
 
 @T.macro
-def give_turn(c: Consumer, to: int) -> None:
+def give_turn(c: Consumer, to: Any) -> None:
     if c.ping_pong:
-        T.named_barrier_arrive(TURN_BARRIER + to % c.block.consumer_groups, 2 * GROUP)
+        barrier = TURN_BARRIER + to % c.block.consumer_groups
+        if c.block.one_text:
+            T.call_extern("void", "give_turn_to", barrier)
+        else:
+            T.named_barrier_arrive(barrier, 2 * GROUP)
 
 
 @T.macro
@@ -202,6 +239,16 @@ def store_by_tma(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
 
 @T.macro
 def store(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
+    if c.block.one_text:
+        for group in list(range(c.block.consumer_groups)):
+            if c.group == group:
+                store_own(c.numbered(group), Out, head, m0)
+    else:
+        store_own(c, Out, head, m0)
+
+
+@T.macro
+def store_own(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
     if c.block.epilogue_buffers > 0:
         store_by_tma(c, Out, head, m0)
     else:

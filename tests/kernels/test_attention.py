@@ -82,6 +82,34 @@ def test_groups_take_turns() -> None:
     assert "partial" not in cuda(FULL, ping_pong=False)
 
 
+def test_the_first_group_waits_for_loads_before_its_turn() -> None:
+    first, second = loops(cuda(FULL, early_loads=True))
+    assert in_order(first, r"K_full\[.*?\.wait", r"V_full\[.*?\.wait", "sync_thread_partial", "wgmma_ss", "wgmma_rs")
+    assert first.count(".wait(") == 2
+    assert ".wait(" not in second
+
+
+def test_a_turn_passes_on_between_the_products_when_asked() -> None:
+    for loop in loops(cuda(FULL, early_turn=True)):
+        assert in_order(loop, "wgmma_ss", "named_barrier_arrive", "wgmma_rs")
+        assert loop.count("named_barrier_arrive") == 1
+
+
+@pytest.mark.parametrize("key", few([FULL, CAUSAL, RAGGED], FULL))
+def test_groups_share_one_text(key: str) -> None:
+    levers = {"block_N": 112, "epilogue_buffers": 1, "early_loads": True}
+    source = cuda(key, **levers, one_text=True)
+    assert len(loops(source)) * 2 == len(loops(cuda(key, **levers)))
+    assert source.count("warpgroup_reg_alloc<232>") == 1
+    assert in_order(
+        source, r"await_turn_of\(\(\w+ \+ 8\)\)", "wgmma_ss", r"give_turn_to\(\(\(\(\w+ \+ 1\) & 1\) \+ 8\)\)"
+    )
+    # The whole block meets once, before its roles part; each group has its own buffer and barrier at the end.
+    assert source.count("__syncthreads()") == 1
+    assert set(re.findall(r"sync_thread_partial\((\d+), 128\)", source)) == {"12", "13"}
+    assert source.count("tma_store(Out_desc") == cuda(key, **levers).count("tma_store(Out_desc")
+
+
 def test_only_blocks_at_the_diagonal_or_the_end_are_masked() -> None:
     least = re.escape("0x1p+100")
     assert not re.search(least, cuda(FULL))
@@ -196,6 +224,8 @@ def test_the_space_has_candidates(key: str) -> None:
         (FULL, {"num_sms": 0}, "num_sms=0 is not positive"),
         (FULL, {"overlap": False, "ahead": True}, "need overlap"),
         (FULL, {"persistent": False, "ahead": True}, "ahead needs persistent"),
+        (FULL, {"ping_pong": False, "early_turn": True}, "early_turn need overlap and ping_pong"),
+        (FULL, {"overlap": False, "early_loads": True}, "early_turn need overlap and ping_pong"),
     ],
 )
 def test_impossible_arguments_are_named(key: str, levers: dict[str, object], message: str) -> None:
