@@ -1,27 +1,7 @@
-"""The command line: one function per verb, one module for related verbs. To import it is to register the verbs."""
+"""The command line: one function per verb, one module for related verbs."""
 
-from harness.cli import (
-    ceiling,
-    compare,
-    container,
-    foreign,
-    gather,
-    health,
-    notebook,
-    profile,
-    publish,
-    report,
-    repository,
-    stages,
-    tune,
-    versus,
-)
 from harness.cli.app import main
-from harness.cli.groups import arrange
+from harness.cli.groups import register
 
-arrange()
-VERBS = (
-    *(ceiling, compare, container, foreign, gather, health),
-    *(notebook, profile, publish, report, repository, stages, tune, versus),
-)
-__all__ = ["VERBS", "main"]
+register()
+__all__ = ["main"]

@@ -43,6 +43,8 @@ def carry_out(words: Sequence[str]) -> ExitCode:
             console.print(line, markup=False)
         with suppress(UsageError):  # a verb that needs a repository says what is wrong with it
             Tree.here()  # options may name its operators
+        if not verb:
+            app.resolved_commands()  # the help tells what each does
         try:
             with parsing():
                 answer = app(words, exit_on_error=False, print_error=False, result_action="return_value")

@@ -6,7 +6,6 @@ from cyclopts import Parameter
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import GpuKey, Json
 from harness.cli.reply import Reply
 from harness.errors import UsageError
@@ -16,7 +15,6 @@ from harness.records.ceilings import CeilingRecord
 from harness.records.store import append
 
 
-@app.command
 def ceiling(
     *,
     gpu: GpuKey = gpus.AUTO,

@@ -13,7 +13,6 @@ from harness.boards.revisions import R
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli import many
-from harness.cli.app import app
 from harness.cli.options import (
     FleetOptions,
     Json,
@@ -36,7 +35,6 @@ from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 
 
-@app.command
 def compare(
     a: Annotated[str, Parameter(help="Before: a git revision, a file or folder of records, last, or previous.")],
     b: Annotated[str, Parameter(help="After: like A.")] = revisions.LAST,
@@ -77,7 +75,6 @@ def compare(
     return Reply(found, lambda: tables.comparisons(found, format), code, (*problems, *more))
 
 
-@app.command
 def reproduce(
     record: Annotated[str, Parameter(help="A record's id or its beginning, or a file of records, of which the last.")],
     /,
@@ -127,7 +124,6 @@ def _reproduced(tree: Tree, verdict: Reproduction, kept: Path) -> Reply[Reproduc
     )
 
 
-@app.command(name="play-off")
 def play(
     chosen: SelectionOptions = SelectionOptions(),
     *,
@@ -186,7 +182,6 @@ def _leaders_at_limit(tree: Tree, key: str, selection: Selection, top: int | Non
     return dict(sustained.paired_of(tree, fresh))
 
 
-@app.command
 def export(
     chosen: SelectionOptions = SelectionOptions(),
     *,

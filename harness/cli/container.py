@@ -8,7 +8,6 @@ from cyclopts import Parameter
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import Json
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
@@ -24,7 +23,6 @@ class ImageData(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-@app.command(name="image")
 def build_image(
     *,
     name: Annotated[str, Parameter(help="Name of the image.")] = "tilebench",
@@ -44,7 +42,6 @@ def build_image(
     return Reply(made, lambda: f"{made.name} {made.id}, {made.size_bytes / 1e9:.1f} GB")
 
 
-@app.command(name="run-in-docker")
 def run_in_docker(
     *words: Annotated[str, Parameter(help="A verb and its options, as without Docker.", allow_leading_hyphen=True)],
     image_name: Annotated[str | None, Parameter(name="--image", help="An image that exists already.")] = None,

@@ -8,7 +8,6 @@ from cyclopts import Parameter
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_seconds
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
@@ -26,7 +25,6 @@ from harness.records.base import Cause, Status
 from harness.records.results import Record
 
 
-@app.command
 def audit(
     *paths: Annotated[Path, Parameter(help="Scripts, or folders with scripts and their figures.")],
     shape: Annotated[str | None, Parameter(help="The problem of scripts outside srcs/<shape_key>/.")] = None,
@@ -45,7 +43,6 @@ def audit(
     )
 
 
-@app.command
 def foreign(
     tree: Annotated[Path, Parameter(help="A script, or a folder with scripts, in any layout.")],
     /,

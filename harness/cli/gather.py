@@ -6,7 +6,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import Json
 from harness.cli.reply import Reply, reported
 from harness.errors import UsageError
@@ -14,7 +13,6 @@ from harness.runs import gathering
 from harness.runs.gathering import Gathered
 
 
-@app.command
 def gather(
     *folders: Annotated[Path, Parameter(help="Folders tuning/<gpu>, or what holds them: tuning, a checkout.")],
     json: Json = False,

@@ -1,4 +1,4 @@
-"""The groups of verbs in ``--help``, each in the order in which a person needs them."""
+"""The verbs: where each one's function is, and their groups in ``--help``, in the order in which a person needs them."""
 
 from typing import Final
 
@@ -7,26 +7,51 @@ from cyclopts import Group
 from harness.cli.app import app
 
 GROUPS: Final = {
-    "Judge iterations": ("check", "build", "verify", "bench", "watch", "play-off", "reproduce", "foreign"),
-    "Write and tune": ("init", "new-operator", "new", "next", "profile", "tune", "tuning"),
-    "Read records; nothing is measured": ("leaderboard", "compare", "report", "export", "gather", "publish", "audit"),
-    "The machine and the harness": (
-        "doctor",
-        "versus",
-        "bisect",
-        "overhead",
-        "ceiling",
-        "selftest",
-        "image",
-        "run-in-docker",
-    ),
+    "Judge iterations": {
+        "check": "stages:check",
+        "build": "stages:build",
+        "verify": "stages:verify",
+        "bench": "stages:bench",
+        "watch": "stages:watch",
+        "play-off": "compare:play",
+        "reproduce": "compare:reproduce",
+        "foreign": "foreign:foreign",
+    },
+    "Write and tune": {
+        "init": "repository:init",
+        "new-operator": "repository:new_operator",
+        "new": "notebook:new",
+        "next": "notebook:show_state",
+        "profile": "profile:profile",
+        "tune": "tune:tune",
+        "tuning": "tune:tuning",
+    },
+    "Read records; nothing is measured": {
+        "leaderboard": "notebook:show_boards",
+        "compare": "compare:compare",
+        "report": "report:report",
+        "export": "compare:export",
+        "gather": "gather:gather",
+        "publish": "publish:publish",
+        "audit": "foreign:audit",
+    },
+    "The machine and the harness": {
+        "doctor": "health:examine",
+        "versus": "versus:hold",
+        "bisect": "versus:bisect",
+        "overhead": "health:overhead",
+        "ceiling": "ceiling:ceiling",
+        "selftest": "health:measure_itself",
+        "image": "container:build_image",
+        "run-in-docker": "container:run_in_docker",
+    },
 }
 
 
-def arrange() -> None:
-    """Put each verb into its group."""
+def register() -> None:
+    """Make each verb known; its module is imported when it is called, since all of them take half a second."""
     for place, (name, verbs) in enumerate(GROUPS.items()):
         group = Group(name, sort_key=place)
-        for number, verb in enumerate(verbs):
-            app[verb].group = group
-            app[verb].sort_key = number
+        for number, (verb, function) in enumerate(verbs.items()):
+            app.command(f"harness.cli.{function}", name=verb, group=group, sort_key=number)
+    app.command("harness.cli.stages:missing_extra", name="missing-extra", show=False)

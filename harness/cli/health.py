@@ -11,7 +11,6 @@ from harness import doctor
 from harness.boards import tables
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import GpuKey, Json, SelectionOptions, TableFormat, check_least
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
@@ -38,7 +37,6 @@ class SelftestData(msgspec.Struct, frozen=True, omit_defaults=True):
     sensitivity: selftest.sensitivity.SensitivityFinding | None = None
 
 
-@app.command(name="selftest")
 def measure_itself(
     chosen: SelectionOptions = SelectionOptions(),
     *,
@@ -130,7 +128,6 @@ def _reply(data: SelftestData, text: Callable[[], str] = lambda: "", *, sound: b
     return Reply(data, text, ExitCode.PASSED if sound else ExitCode.REJECTED)
 
 
-@app.command(name="doctor")
 def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.HealthFinding]]:
     """Say what this machine has, what is missing, and what to do about it."""
     if SelectionOptions(gpu=chosen.gpu, json=chosen.json) != chosen:
@@ -140,7 +137,6 @@ def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.
     return Reply(findings, lambda: doctor.table(findings), ExitCode.PASSED if healthy else ExitCode.INFRASTRUCTURE)
 
 
-@app.command
 def overhead(*, gpu: GpuKey = gpus.AUTO, json: Json = False, format: TableFormat = "simple") -> Reply[list[HostTime]]:
     """Time what one call costs the host: lazy, eager and compiled kernels, every execution backend, and torch."""
     check_format(format)

@@ -11,7 +11,6 @@ from harness.boards.board import BoardRow
 from harness.boards.ladder_state import LadderState
 from harness.boards.steps import StepBoard
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import BuildOptions, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import UsageError
@@ -24,7 +23,6 @@ class NewData(msgspec.Struct, frozen=True):
     path: str
 
 
-@app.command(name="leaderboard")
 def show_boards(
     chosen: SelectionOptions = SelectionOptions(),
     *,
@@ -38,7 +36,6 @@ def show_boards(
     return leaderboards(chosen.key, chosen, format, whole=all)
 
 
-@app.command(name="next")
 def show_state(chosen: SelectionOptions = SelectionOptions()) -> Reply[LadderState]:
     """Show the state of one ladder: the best, what was tried, and what to try next; measures nothing."""
     shape, model = chosen.ladder("next", "shows a whole ladder")
@@ -47,7 +44,6 @@ def show_state(chosen: SelectionOptions = SelectionOptions()) -> Reply[LadderSta
     return Reply(found, lambda: ladder_state.page(found), problems=reported(problems))
 
 
-@app.command
 def new(
     chosen: SelectionOptions = SelectionOptions(),
     *,

@@ -9,7 +9,6 @@ from harness.catalog import gpus
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli import many
-from harness.cli.app import app
 from harness.cli.options import FleetOptions, MeasureOptions, SelectionOptions, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import InfrastructureError, UsageError
@@ -21,7 +20,6 @@ from harness.machine.progress import reporting
 from harness.records.profiles import ProfileRecord
 
 
-@app.command
 def profile(
     chosen: SelectionOptions = SelectionOptions(),
     fleet: FleetOptions = FleetOptions(),

@@ -8,7 +8,6 @@ from cyclopts import Parameter
 from harness.boards.publication import publication
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import Json
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
@@ -23,7 +22,6 @@ class PublishData(msgspec.Struct, frozen=True):
     publication: published.Publication
 
 
-@app.command
 def publish(
     *,
     gpu: Annotated[str, Parameter(help="GPU key, such as h200.")],

@@ -7,7 +7,6 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import SelectionOptions
 from harness.cli.reply import Reply, reported
 
@@ -22,7 +21,6 @@ class ReportData(msgspec.Struct, frozen=True):
     pictures: tuple[str, ...]
 
 
-@app.command
 def report(
     chosen: SelectionOptions = SelectionOptions(),
     *,

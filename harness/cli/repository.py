@@ -8,7 +8,6 @@ from cyclopts import Parameter
 
 from harness.authoring import repository
 from harness.catalog.tree import Tree
-from harness.cli.app import app
 from harness.cli.options import Json
 from harness.cli.reply import Reply
 from harness.errors import UsageError
@@ -21,7 +20,6 @@ class InitData(msgspec.Struct, frozen=True):
     written: tuple[str, ...]
 
 
-@app.command
 def init(
     folder: Annotated[Path, Parameter(help="The folder; it is made where it is missing.")] = Path(),
     *,
@@ -43,7 +41,6 @@ class NewOperatorData(msgspec.Struct, frozen=True):
     baseline: str
 
 
-@app.command(name="new-operator")
 def new_operator(
     name: Annotated[str, Parameter(help="Its name in shape keys, such as rmsnorm.")],
     *,

@@ -17,7 +17,6 @@ from harness.catalog.fitting import require_fit
 from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.cli import many
-from harness.cli.app import app
 from harness.cli.notebook import leaderboards
 from harness.cli.options import (
     BuildOptions,
@@ -66,13 +65,11 @@ class BuildData(msgspec.Struct, frozen=True):
     reused: int
 
 
-@app.command
 def check(chosen: SelectionOptions = SelectionOptions()) -> Reply[RunData]:
     """Check the contract on the sources; imports nothing."""
     return _reply(_carry_out(_plan(chosen, Stage.CONTRACT), chosen))
 
 
-@app.command
 def build(
     chosen: SelectionOptions = SelectionOptions(),
     how: BuildOptions = BuildOptions(),
@@ -100,7 +97,6 @@ def build(
     )
 
 
-@app.command(name="missing-extra", show=False)
 def missing_extra(*, gpu: GpuKey = gpus.AUTO) -> ExitCode:
     """Print the extra of this project that a build for a GPU still needs here; for the Makefile."""
     found = gpus.find(gpus.detect() if gpu == gpus.AUTO else gpu)
@@ -108,7 +104,6 @@ def missing_extra(*, gpu: GpuKey = gpus.AUTO) -> ExitCode:
     return ExitCode.PASSED
 
 
-@app.command
 def verify(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
@@ -122,7 +117,6 @@ def verify(
     return _reply(_carry_out(_plan(chosen, Stage.VERIFY, how, needs_device=True), chosen, traceback))
 
 
-@app.command
 def bench(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
@@ -187,7 +181,6 @@ def _clock(plan: Plan, mhz: int | None) -> AbstractContextManager[None]:
     return locked(plan.device, mhz)
 
 
-@app.command
 def watch(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),

@@ -15,7 +15,6 @@ from harness.catalog.families import Families
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Tree, check_model
 from harness.cli import many
-from harness.cli.app import app
 from harness.cli.options import (
     FleetOptions,
     MeasureOptions,
@@ -101,7 +100,6 @@ class TileLangOptions:
         return AutotunerOptions(**own)
 
 
-@app.command
 def tune(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
@@ -201,7 +199,6 @@ def _on_many(
     return Reply(TuneData(None, picks=tuple(newest)), lambda: "\n".join(lines), code)
 
 
-@app.command
 def tuning(
     chosen: SelectionOptions = SelectionOptions(),
     *,

@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from harness.boards import leaderboard, tables
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
-from harness.cli.app import app
 from harness.cli.options import GpuKey, Json, MeasureOptions, SelectionOptions, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
@@ -74,7 +73,6 @@ class VersusData(msgspec.Struct, frozen=True):
     paired: tuple[PairedRow, ...] = ()
 
 
-@app.command(name="versus")
 def hold(
     chosen: SelectionOptions = SelectionOptions(),
     *,
@@ -149,7 +147,6 @@ class BisectData(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-@app.command
 def bisect(
     *,
     old: Annotated[str, Parameter(help="The older release, such as 0.1.9, or a revision of the clone.")],

@@ -1,14 +1,18 @@
 """A small checkout for a test: its own copy of the code, a tuning tree, and the real command line on it."""
 
+import compileall
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,16 +32,40 @@ MARK: Final = "TILEBENCH_TEST_MARK"
 BUDGET: Final = ("--budget", "0.2")
 
 # In the copied code the second clock rejects nothing and blocks may differ: a busy machine delays honest kernels too.
-# The judge's own tests and the adversaries hold the real rules.
+# A measurement has fewer placements, since what is tested is what becomes of it. The judge's own tests and the
+# adversaries hold the real rules.
 PATIENT: Final = {
-    "ms=1.0, of_block=0.1": "ms=math.inf, of_block=0.1",
-    "shortest_block=0.5": "shortest_block=0.0",
+    "harness/judge/facts/device_rules.py": {
+        "ms=1.0, of_block=0.1": "ms=math.inf, of_block=0.1",
+        "shortest_block=0.5": "shortest_block=0.0",
+    },
+    "harness/judge/candidate.py": {"min_placements: int = 8": "min_placements: int = 3"},
 }
 # Settings of a command that may start no process and may import neither torch nor TileLang.
 NEITHER_CHILD_NOR_TORCH: Final = """
 import sys
 from multiprocessing import forkserver
 forkserver.ensure_running = sys.modules["torch"] = sys.modules["tilelang"] = None
+"""
+
+# Carries out one command line after another. The children of all come from one forkserver, which imports torch once.
+SHELL: Final = """
+import json, os, sys
+import harness.cli
+from harness.cli.app import carry_out
+answers = os.fdopen(os.dup(1), "w")
+for line in sys.stdin:
+    root, words, *files = json.loads(line)
+    os.environ["TILEBENCH_ROOT"] = root
+    os.chdir(root)
+    for number, file in enumerate(files, start=1):
+        taken = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(taken, number)
+        os.close(taken)
+    code = int(carry_out(words))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    print(code, file=answers, flush=True)
 """
 
 BASELINE: Final = '''"""What a user would call instead."""
@@ -75,25 +103,36 @@ def until(condition: Callable[[], object], seconds: float = 300.0) -> bool:
     return True
 
 
+@cache
+def _code() -> tempfile.TemporaryDirectory[str]:
+    """The code of every checkout with its bytecode, made once, since each process would compile it anew."""
+    made = tempfile.TemporaryDirectory(prefix="tilebench-code-")
+    for part in CODE:
+        # Without opponents: each would be measured after each ladder. Their own tests add what they need.
+        ignored = shutil.ignore_patterns("__pycache__", "opponents")
+        shutil.copytree(ROOT / part, Path(made.name, part), ignore=ignored)
+    for file, changes in PATIENT.items():
+        path = Path(made.name, file)
+        text = path.read_text()
+        for strict, patient in changes.items():
+            assert strict in text, strict
+            text = text.replace(strict, patient)
+        path.write_text(text)
+    compileall.compile_dir(made.name, quiet=2)
+    return made
+
+
 @dataclass
 class Checkout:
     """A checkout of its own under ``root``; every process it starts carries a mark that finds it again."""
 
     root: Path
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    shell: subprocess.Popen[str] | None = None
 
     @classmethod
     def create(cls, root: Path) -> "Checkout":
-        for part in CODE:
-            # Without opponents: each would be measured after each ladder. Their own tests add what they need.
-            ignored = shutil.ignore_patterns("__pycache__", "opponents")
-            shutil.copytree(ROOT / part, root / part, ignore=ignored)
-        rules = root / "harness/judge/facts/device_rules.py"
-        text = rules.read_text()
-        for strict, patient in PATIENT.items():
-            assert strict in text, strict
-            text = text.replace(strict, patient)
-        rules.write_text(text)
+        shutil.copytree(_code().name, root)
         (root / "tuning").mkdir()
         (root / "tmp").mkdir()
         return cls(root)
@@ -101,7 +140,26 @@ class Checkout:
     def copied(self, root: Path) -> "Checkout":
         """The same tree again, records and all, to be changed."""
         shutil.copytree(self.root, root)
-        return Checkout(root)
+        return Checkout(root, shell=self.shell)
+
+    def kept_warm(self) -> "Checkout":
+        """From now on one process runs the commands of this checkout and of its copies, until something is left."""
+        self.shell = subprocess.Popen(
+            [sys.executable, "-c", SHELL],
+            cwd=self.root,
+            env=self.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        return self
+
+    def cool(self) -> None:
+        """End the process that runs the commands, and all that came from it."""
+        if self.shell is not None:
+            self.shell.communicate()
+            self.shell = None
 
     @property
     def tree(self) -> Tree:
@@ -144,6 +202,8 @@ class Checkout:
         return [sys.executable, "-m", "harness", *arguments]
 
     def run(self, *arguments: str, settings: str = "", seconds: float = 900) -> subprocess.CompletedProcess[str]:
+        if self.shell is not None and self.shell.poll() is None and not settings:
+            return self._run_warm(self.shell, arguments)
         return subprocess.run(
             self.command(*arguments, settings=settings),
             cwd=self.root,
@@ -153,6 +213,15 @@ class Checkout:
             timeout=seconds,
             check=False,
         )
+
+    def _run_warm(
+        self, shell: subprocess.Popen[str], arguments: tuple[str, ...]
+    ) -> subprocess.CompletedProcess[str]:
+        assert shell.stdin is not None and shell.stdout is not None
+        files = [self.root / name for name in ("shell_stdout.txt", "shell_stderr.txt")]
+        print(json.dumps([str(self.root), arguments, *map(str, files)]), file=shell.stdin, flush=True)
+        code = int(shell.stdout.readline())
+        return subprocess.CompletedProcess(arguments, code, *(file.read_text() for file in files))
 
     def json(self, *arguments: str) -> Any:
         """The data that a command prints; it must pass."""
@@ -188,10 +257,12 @@ class Checkout:
 
     def processes(self) -> list[psutil.Process]:
         """Every process that descends from a command of this checkout and still lives."""
+        self.cool()
         return [process for process in psutil.process_iter() if self._marked(process)]
 
     def leftovers(self) -> list[str]:
         """What commands left in the temporary folder."""
+        self.cool()
         return sorted(path.name for path in (self.root / "tmp").iterdir())
 
     def end(self) -> None:

@@ -8,12 +8,10 @@ from typing import Final
 
 import pytest
 
-from harness.cli import VERBS
 from harness.cli.app import app
 from harness.machine import hints
 from tests.harness.checkout import ROOT
 
-assert VERBS
 TARGETS: Final = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 MAKE: Final = re.compile(r"(?<![\w-])make ([a-z][\w-]*)(?= GPU|`|,|;|\)|$| does| adds| installs| then| shows)")
 VERB: Final = re.compile(r"(?:tilebench|-m harness) ([a-z][a-z-]*)([^`';:]*)")
