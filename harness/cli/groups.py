@@ -1,4 +1,4 @@
-"""The verbs: where each one's function is, and their groups in ``--help``, in the order in which a person needs them."""
+"""The verbs: where the function of each is, and their groups in ``--help``, each in the order of a session."""
 
 from typing import Final
 

@@ -198,14 +198,27 @@ def _building(iterations: list[Iteration]) -> str:
 
 
 def finish(
-    plan: Plan, candidate: Candidate, rejection: Rejection | None, environment: Environment, reporter: Reporter
+    plan: Plan,
+    candidate: Candidate,
+    rejection: Rejection | None,
+    environment: Environment,
+    reporter: Reporter,
+    so_far: Callable[[Progress], None] = lambda progress: None,
 ) -> tuple[Record, bool]:
-    """Run the stages on the device. Returns the record, and whether it only repeats a recorded build."""
+    """Run the stages on the device. Returns the record, and whether it only repeats a recorded build.
+
+    ``so_far`` hears of the measurement while it goes on, as the reporter does.
+    """
     reused = candidate.recorded_build is not None and (rejection is not None or not candidate.launches)
+
+    def hear(progress: Progress) -> None:
+        reporter.doing(f"{candidate.iteration}: {figure(progress)}")
+        so_far(progress)
+
     try:
         if rejection is None:
             reporter.doing(f"{plan.upto.value} {candidate.iteration}")
-            candidate.so_far = lambda progress: reporter.doing(f"{candidate.iteration}: {_figure(progress)}")
+            candidate.so_far = hear
             rejection = advance(candidate, plan.upto, on_device=True)
     finally:
         candidate.leave()
@@ -219,7 +232,8 @@ def finish(
     return record, reused
 
 
-def _figure(progress: Progress) -> str:
+def figure(progress: Progress) -> str:
+    """The ratio so far, without an interval."""
     ratio = median(block.baseline_ms / block.contestant_ms for block in progress.blocks)
     return f"ratio {ratio:.4f} after {len(progress.blocks)} rounds"
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.judge.candidate import Candidate, Referees
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
+from harness.judge.stopping import Progress
 from harness.machine import files
 from harness.machine.interruption import heed
 from harness.machine.progress import Reporter
@@ -23,7 +24,7 @@ from harness.records.results import Record
 from harness.records.store import read
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
-from harness.runs.run import Plan, alone, finish, prepare, record_of, reusable
+from harness.runs.run import Plan, alone, figure, finish, prepare, record_of, reusable
 
 POLL_S: Final = 0.1
 
@@ -31,9 +32,10 @@ POLL_S: Final = 0.1
 def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
     """The outcome of the plan's one iteration, and of each source that is saved after it; ends by KeyboardInterrupt.
 
-    The forkserver and the referee stay. What ran is recorded as a bench records it, and its source is kept beside the
-    records, since the next save overwrites it. What did not build leaves no record, and uses up no attempt. Raises
-    UsageError for an iteration that has passed before: it is never edited.
+    The forkserver and the referee stay. The ratio of the first placement is told early, once the trials have passed.
+    What ran is recorded as a bench records it, and its source is kept beside the records, since the next save
+    overwrites it. What did not build leaves no record, and uses up no attempt. Raises UsageError for an iteration that
+    has passed before: it is never edited.
     """
     (draft,) = plan.iterations
     _require_draft(plan.tree, draft)
@@ -49,7 +51,8 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
             for noticed in _saves(plan.tree, draft):
                 reporter.doing(f"judging {draft}")
                 judged_in = environment(draft.problem.operator)
-                made = reusable(plan, draft, environment) or _judged(plan, draft, referees, judged_in, reporter)
+                early = _first(draft, noticed, reporter)
+                made = reusable(plan, draft, environment) or _judged(plan, draft, referees, judged_in, reporter, early)
                 line = "; ".join((result_line(made, plan.gpu), *_against_parent(plan.tree, draft, made)))
                 reporter.finished(f"{line}; {time.monotonic() - noticed:.1f} s", advance=False)
                 reporter.doing(f"waiting for a save of {draft.path.name}")
@@ -84,14 +87,32 @@ def _saves(tree: Tree, draft: Iteration) -> Iterator[float]:
         time.sleep(POLL_S)
 
 
-def _judged(plan: Plan, draft: Iteration, referees: Referees, environment: Environment, reporter: Reporter) -> Record:
+def _first(draft: Iteration, noticed: float, reporter: Reporter) -> Callable[[Progress], None]:
+    """Reports the figure of the first placement, which comes before there is an interval."""
+
+    def told(progress: Progress) -> None:
+        if progress.placements == 1:
+            text = f"early     {draft}, {figure(progress)}; {time.monotonic() - noticed:.1f} s"
+            reporter.finished(text, advance=False)
+
+    return told
+
+
+def _judged(
+    plan: Plan,
+    draft: Iteration,
+    referees: Referees,
+    environment: Environment,
+    reporter: Reporter,
+    so_far: Callable[[Progress], None],
+) -> Record:
     candidate = Candidate.enter(draft, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
     source = draft.path.read_bytes()
     try:
         rejection = advance(candidate, plan.upto, on_device=False)
         if rejection is not None:
             return record_of(candidate, rejection, environment, None)
-        made, _ = finish(plan, candidate, None, environment, reporter)
+        made, _ = finish(plan, candidate, None, environment, reporter, so_far)
     finally:
         candidate.leave()
     files.put(kept_source(plan.tree, made), source)

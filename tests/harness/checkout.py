@@ -123,12 +123,47 @@ def _code() -> tempfile.TemporaryDirectory[str]:
 
 
 @dataclass
+class Shell:
+    """One process that runs commands on checkouts of the same code; it starts at the first, and again after its end."""
+
+    folder: Path
+    environment: dict[str, str]
+    process: subprocess.Popen[str] | None = None
+
+    def run(self, root: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        process = self.process = self.process or self._started()
+        assert process.stdin is not None and process.stdout is not None
+        files = [self.folder / name for name in ("shell_stdout.txt", "shell_stderr.txt")]
+        print(json.dumps([str(root), arguments, *map(str, files)]), file=process.stdin, flush=True)
+        code = int(process.stdout.readline())
+        return subprocess.CompletedProcess(arguments, code, *(file.read_text() for file in files))
+
+    def _started(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", SHELL],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self) -> None:
+        """End the process, and all that came from it."""
+        if self.process is not None:
+            started = psutil.Process(self.process.pid).children(recursive=True)
+            self.process.communicate()
+            self.process = None
+            psutil.wait_procs(started, timeout=10)  # the forkserver ends once it notices
+
+
+@dataclass
 class Checkout:
     """A checkout of its own under ``root``; every process it starts carries a mark that finds it again."""
 
     root: Path
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
-    shell: subprocess.Popen[str] | None = None
+    shell: "Shell | None" = None
 
     @classmethod
     def create(cls, root: Path) -> "Checkout":
@@ -143,23 +178,14 @@ class Checkout:
         return Checkout(root, shell=self.shell)
 
     def kept_warm(self) -> "Checkout":
-        """From now on one process runs the commands of this checkout and of its copies, until something is left."""
-        self.shell = subprocess.Popen(
-            [sys.executable, "-c", SHELL],
-            cwd=self.root,
-            env=self.environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        """From now on the commands of this checkout, and of its copies, come from one process."""
+        self.shell = Shell(self.root, self.environment())
         return self
 
     def cool(self) -> None:
-        """End the process that runs the commands, and all that came from it."""
-        if self.shell is not None:
-            self.shell.communicate()
-            self.shell = None
+        """End that process, unless it is another checkout's."""
+        if self.shell is not None and self.shell.folder == self.root:
+            self.shell.end()
 
     @property
     def tree(self) -> Tree:
@@ -202,8 +228,8 @@ class Checkout:
         return [sys.executable, "-m", "harness", *arguments]
 
     def run(self, *arguments: str, settings: str = "", seconds: float = 900) -> subprocess.CompletedProcess[str]:
-        if self.shell is not None and self.shell.poll() is None and not settings:
-            return self._run_warm(self.shell, arguments)
+        if self.shell is not None and not settings:
+            return self.shell.run(self.root, arguments)
         return subprocess.run(
             self.command(*arguments, settings=settings),
             cwd=self.root,
@@ -213,15 +239,6 @@ class Checkout:
             timeout=seconds,
             check=False,
         )
-
-    def _run_warm(
-        self, shell: subprocess.Popen[str], arguments: tuple[str, ...]
-    ) -> subprocess.CompletedProcess[str]:
-        assert shell.stdin is not None and shell.stdout is not None
-        files = [self.root / name for name in ("shell_stdout.txt", "shell_stderr.txt")]
-        print(json.dumps([str(self.root), arguments, *map(str, files)]), file=shell.stdin, flush=True)
-        code = int(shell.stdout.readline())
-        return subprocess.CompletedProcess(arguments, code, *(file.read_text() for file in files))
 
     def json(self, *arguments: str) -> Any:
         """The data that a command prints; it must pass."""

@@ -98,7 +98,7 @@ def number_of(name: str) -> int:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    made = Checkout.create(tmp_path_factory.mktemp("bad") / "checkout")
+    made = Checkout.create(tmp_path_factory.mktemp("bad") / "checkout").kept_warm()
     made.write("iter000_torch_matmul", (SAMPLES / "good/torch_matmul.py").read_text())
     for folder, names in (("bad", list(BAD)), ("good", GOOD)):
         for name in names:

@@ -19,6 +19,7 @@ from harness.records.store import read
 from harness.runs import watch
 from tests.harness.checkout import BUDGET, MODEL, NEITHER_CHILD_NOR_TORCH, SCALAR, SHAPE, Checkout, one_line, until
 from tests.harness.envelopes import envelope
+from tests.lanes import few
 
 OTHER_SHAPE = "linear_f32fp32_16x32x64"
 LADDER = ["iter000_torch_matmul", "iter001_tiles_of_16", "iter002_tiles_of_32"]
@@ -60,7 +61,7 @@ def build(problem):
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """Two problems and two models, benched once; tests that share it only read."""
-    made = Checkout.create(tmp_path_factory.mktemp("e2e") / "checkout")
+    made = Checkout.create(tmp_path_factory.mktemp("e2e") / "checkout").kept_warm()
     made.ladder((16, 32))
     made.ladder((16,), OTHER_SHAPE)
     made.ladder((8,), model="another")
@@ -341,10 +342,13 @@ def test_killed_in_the_middle_it_leaves_no_process_and_the_next_run_continues(ch
 
 @pytest.mark.parametrize(
     ("what", "body"),
-    [
+    few(
+        [
+            ("building", "while True: pass"),
+            ("its launch", "return lambda *tensors: [None for _ in iter(int, 1)]"),
+        ],
         ("building", "while True: pass"),
-        ("its launch", "return lambda *tensors: [None for _ in iter(int, 1)]"),
-    ],
+    ),
 )
 def test_killed_while_an_iteration_hangs_it_leaves_no_process(checkout: Checkout, what: str, body: str) -> None:
     checkout.ladder((16,))
@@ -368,7 +372,7 @@ def test_killed_while_an_iteration_hangs_it_leaves_no_process(checkout: Checkout
     assert until(lambda: checkout.processes() == []), checkout.processes()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", few([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
 def test_interrupted_it_says_so_in_one_line_and_cleans_up(checkout: Checkout, number: signal.Signals) -> None:
     slow_ladder(checkout)
     path = checkout.tree.records("cpu", SHAPE, MODEL)
@@ -439,6 +443,10 @@ def test_a_draft_is_judged_at_each_save_until_it_is_interrupted(checkout: Checko
     assert "iter000_torch_matmul is not measured" in first
     assert "NameError: name 'CONFGI' is not defined, at iter001_draft.py:10: return scalar_gemm" in broken
     assert "attempt" not in broken
+    told = [line for line in checkout.said.splitlines() if line.startswith(("early ", "passed ", "failed "))]
+    kinds = [line.partition(" ")[0] for line in told]
+    assert kinds == ["early", "passed", "failed", "failed", "early", "passed", "passed"]  # the last is known
+    assert all("iter001_draft, ratio " in line for line in told if line.startswith("early"))
     assert "ratio " in other
     assert "ratio " in again
 

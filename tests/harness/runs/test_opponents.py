@@ -63,7 +63,7 @@ REASONS = {
 @pytest.fixture(scope="module")
 def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A ladder of one, and opponents of all kinds; tests that share it only read."""
-    made = Checkout.create(tmp_path_factory.mktemp("opponents") / "checkout")
+    made = Checkout.create(tmp_path_factory.mktemp("opponents") / "checkout").kept_warm()
     made.ladder((32,))
     folder = made.root / opponents.FOLDER
     folder.mkdir()

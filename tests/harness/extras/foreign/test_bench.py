@@ -68,7 +68,14 @@ class Foreign:
 
 
 def foreign_tree(folder: Path) -> Foreign:
-    return Foreign(Checkout.create(folder / "checkout"), folder / "theirs")
+    return Foreign(Checkout.create(folder / "checkout").kept_warm(), folder / "theirs")
+
+
+def beside(other: Foreign, folder: Path) -> Foreign:
+    """Another tree, with a checkout that the same process benches."""
+    made = foreign_tree(folder)
+    made.checkout.shell = other.checkout.shell
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -203,8 +210,8 @@ def test_ctrl_c_keeps_what_is_known(tmp_path: Path) -> None:
     assert [each.script for each in made.records()] == ["iter001_prim_func", "iter002_prim_func"]
 
 
-def test_a_folder_that_names_no_problem_of_ours(tmp_path: Path) -> None:
-    made = foreign_tree(tmp_path)
+def test_a_folder_that_names_no_problem_of_ours(benched: Foreign, tmp_path: Path) -> None:
+    made = beside(benched, tmp_path)
     made.put(1, "hidden", shape="gemm_f16_32x32x32")
     done = made.checkout.run("foreign", str(made.root), *SHORT)
     assert done.returncode == 0, done.stderr
@@ -212,9 +219,9 @@ def test_a_folder_that_names_no_problem_of_ours(tmp_path: Path) -> None:
     assert record.basis is Basis.SELF_REPORTED and "unknown operator 'gemm'" in (record.reason or "")
 
 
-def test_a_script_whose_name_is_not_utf_8_is_a_row_like_any(tmp_path: Path) -> None:
+def test_a_script_whose_name_is_not_utf_8_is_a_row_like_any(benched: Foreign, tmp_path: Path) -> None:
     """TileLang cannot compile from such a path, and the row says so."""
-    made = foreign_tree(tmp_path)
+    made = beside(benched, tmp_path)
     path = made.put(1, "prim_func")
     path.rename(path.with_name(os.fsdecode(b"iter001_\xff.py")))
     done = made.checkout.run("foreign", str(made.root), *SHORT)
@@ -224,9 +231,9 @@ def test_a_script_whose_name_is_not_utf_8_is_a_row_like_any(tmp_path: Path) -> N
     assert "can't encode" in (record.reason or record.ended or "")
 
 
-def test_scripts_of_any_layout_are_found_and_judged(tmp_path: Path) -> None:
+def test_scripts_of_any_layout_are_found_and_judged(benched: Foreign, tmp_path: Path) -> None:
     """A loose file, a test of pytest, and a problem of KernelBench beside its candidate; and a file by itself."""
-    made = foreign_tree(tmp_path)
+    made = beside(benched, tmp_path)
     places = {"kernelbench": "level1/1_Square.py", "by_pytest": "tests/test_by_pytest.py", "prim_func": "gemm.py"}
     for sample, place in places.items():
         (made.root / place).parent.mkdir(parents=True, exist_ok=True)

@@ -81,10 +81,15 @@ def nothing_left(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        pytest.param(KILL_REFEREE, "the referee was killed by SIGKILL", id="referee"),
-        pytest.param(KILL_BASELINE, "the baseline's process was killed by SIGKILL; the same command", id="baseline"),
+        pytest.param(KILL_REFEREE, "the referee was killed by SIGKILL", id="referee", marks=pytest.mark.slow),
+        pytest.param(
+            KILL_BASELINE,
+            "the baseline's process was killed by SIGKILL; the same command",
+            id="baseline",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(KILL_FORKSERVER, "the forkserver, which all processes of a run come from, was", id="forkserver"),
-        pytest.param(REMOVE_SCRATCH, "was removed while it ran; the same command", id="scratch"),
+        pytest.param(REMOVE_SCRATCH, "was removed while it ran; the same", id="scratch", marks=pytest.mark.slow),
     ],
 )
 def test_what_the_harness_stands_on_dies_once_and_the_iteration_gets_another_turn(
@@ -204,6 +209,7 @@ def test_a_build_that_hangs_does_not_hold_up_the_end(checkout: Checkout) -> None
     nothing_left(checkout)
 
 
+@pytest.mark.slow
 def test_a_tilelang_that_cannot_be_imported_is_nobodys_failure(checkout: Checkout) -> None:
     checkout.ladder((8, 16))
     broken = checkout.root / "broken" / "tilelang"

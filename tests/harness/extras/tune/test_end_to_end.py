@@ -40,7 +40,7 @@ def set_space(checkout: Checkout, folder: str, space: str) -> None:
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    made = with_spaces(tmp_path_factory.mktemp("tune") / "checkout")
+    made = with_spaces(tmp_path_factory.mktemp("tune") / "checkout").kept_warm()
     done = made.run("tune", *CHOICE, "--budget", "0.2")
     assert done.returncode == 0, done.stderr
     made.printed = done.stdout  # type: ignore[attr-defined]
