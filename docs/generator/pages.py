@@ -6,7 +6,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from docs.generator import api, boards, commands, records, rooms
+from docs.generator import api, boards, commands, examples, records, rooms
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GPUS: Final = ("h200", "h100")
@@ -30,6 +30,8 @@ PARTS: Final[dict[str, Part]] = {
     "operators": records.operators,
     "opponents": records.opponents,
     "api": api.reference,
+    "examples": examples.summary,
+    "example folders": examples.folders,
     **{f"{name} {gpu}": partial(part, gpu) for gpu in GPUS for name, part in _OF_A_GPU.items()},
 }
 # A row is stale as soon as someone edits the judge, and fresh again only after a GPU has measured it. A check that

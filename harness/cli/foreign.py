@@ -1,4 +1,4 @@
-"""Verbs for trees of scripts from elsewhere: audit reads them, foreign measures them."""
+"""Verbs for trees of scripts from elsewhere: audit reads them, foreign measures them, adopt takes them over."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,15 +8,18 @@ from cyclopts import Parameter
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.options import Json, MeasureOptions, SelectionOptions, TableFormat, check_seconds
+from harness.cli.options import GpuKey, Json, MeasureOptions, SelectionOptions, TableFormat, check_seconds
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
+from harness.extras.adopt import table as adopted
+from harness.extras.adopt.adoption import AdoptedExample, AdoptPlan, adopt_examples
 from harness.extras.foreign import board
 from harness.extras.foreign.audit import audit as carry_out
 from harness.extras.foreign.bench import ForeignPlan, bench, build
 from harness.extras.foreign.board import ForeignBoard
 from harness.extras.foreign.finding import SHOWN, AuditFinding, text
 from harness.extras.foreign.record import ForeignRecord
+from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import CPU
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
@@ -78,6 +81,34 @@ def foreign(
     if found.reused:
         console.print(f"{found.reused} of {len(found.records)} were recorded before", markup=False)
     return _reply(board.boards(found.records), [record for _, record in found.records], format)
+
+
+def adopt(
+    examples: Annotated[Path, Parameter(help="A script, or a folder with examples.")],
+    into: Annotated[Path, Parameter(help="The repository to write; made where there is none.")],
+    /,
+    *,
+    gpu: GpuKey = "h200",
+    first: Annotated[bool, Parameter(negative="", help="Of each folder only the first that compiles.")] = False,
+    script_deadline: Annotated[float, Parameter(help="Seconds for a script, which runs without its kernels.")] = 200.0,
+    json: Json = False,
+    format: TableFormat = "simple",
+) -> Reply[list[AdoptedExample]]:
+    """Make operators of examples: their own inputs, reference and kernel, compiled here and judged by the other verbs.
+
+    The scripts run, as their user would run them, but on a machine without a GPU too: no kernel is launched.
+    """
+    if not examples.exists():
+        raise UsageError(f"{examples} is neither a file nor a folder")
+    check_format(format)
+    check_seconds("script-deadline", script_deadline)
+    found = gpus.find(gpu)
+    if found.is_cpu:
+        raise UsageError("examples are for a GPU; --gpu h200 compiles them on any machine")
+    plan = AdoptPlan(examples.resolve(), into.resolve(), found, Settings(budget_s=0.0), script_deadline, first)
+    done = adopt_examples(plan)
+    code = ExitCode.PASSED if any(each.built for each in done) else ExitCode.REJECTED
+    return Reply(done, lambda: adopted.folders(done, format), code)
 
 
 def _reply(

@@ -20,6 +20,7 @@ GROUPS: Final = {
     "Write and tune": {
         "init": "repository:init",
         "new-operator": "repository:new_operator",
+        "adopt": "foreign:adopt",
         "new": "notebook:new",
         "next": "notebook:show_state",
         "profile": "profile:profile",

@@ -29,6 +29,8 @@ class OnCpu(TorchFunctionMode):
             return _TOLD[func]
         if func is torch.Tensor.cuda:
             return args[0]
+        if func is torch.device and args and isinstance(args[0], int):
+            return torch.device("cuda", args[0])
         words = {name: _on_cpu(value) for name, value in (kwargs or {}).items() if name != "pin_memory"}
         return func(*map(_on_cpu, args), **words)
 
@@ -57,8 +59,8 @@ def call(path: Path, function: str, root: Path, arch: str, sms: int | None) -> l
     ``root``, and below the root's ``src``.
     """
     kernels: list[Any] = []
-    _stand_in_for_cuda(arch, sms)
-    _stand_in_for_kernels(kernels)
+    stand_in_for_cuda(arch, sms)
+    stand_in_for_kernels(kernels)
     os.chdir(path.parent)
     sys.path[:0] = [str(path.parent), str(root), str(root / "src")]
     sys.argv = [str(path)]
@@ -89,7 +91,8 @@ def _is_skipped(given: Any) -> bool:
     return any(each.name == "skip" for each in getattr(given, "marks", ()))
 
 
-def _stand_in_for_kernels(kernels: list[Any]) -> None:
+def stand_in_for_kernels(kernels: list[Any]) -> None:
+    """Keep what is compiled, and replace launches, timers, tuners and comparisons."""
     import tilelang
     from tilelang import profiler
     from tilelang.autotuner.tuner import AutoTuneImpl, AutoTuner
@@ -154,10 +157,13 @@ def timed(function: Callable[[], object], *_: Any, **__: Any) -> float:
     return _TIMED_MS
 
 
-def _stand_in_for_cuda(arch: str, sms: int | None) -> None:
+def stand_in_for_cuda(arch: str, sms: int | None) -> None:
+    """Answer for a GPU of an architecture, which need not be here."""
     digits = arch.removeprefix("sm_").rstrip("af")
     capability = int(digits[:-1]), int(digits[-1])
-    facts = SimpleNamespace(multi_processor_count=sms, major=capability[0], minor=capability[1])
+    facts = SimpleNamespace(
+        name=f"{arch} stand-in", multi_processor_count=sms, major=capability[0], minor=capability[1]
+    )
     shared = _SHARED_KIB.get(capability)
     if shared is not None:
         facts.shared_memory_per_block_optin = shared * 1024
@@ -167,6 +173,7 @@ def _stand_in_for_cuda(arch: str, sms: int | None) -> None:
         "current_device": 0,
         "get_device_capability": capability,
         "get_device_properties": facts,
+        "get_device_name": facts.name,
         "current_stream": SimpleNamespace(cuda_stream=0),
         **dict.fromkeys(("synchronize", "manual_seed", "manual_seed_all", "empty_cache", "set_device")),
     }

@@ -1,0 +1,1 @@
+"""Adoption: examples made elsewhere become operators, with their own inputs, reference and kernel."""

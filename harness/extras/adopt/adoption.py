@@ -1,0 +1,199 @@
+"""A tree of examples as a repository: one operator, baseline and iteration for each kernel that an example compares."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from harness.authoring import repository
+from harness.catalog.tree import Iteration, Tree
+from harness.errors import InfrastructureError, UsageError, printable
+from harness.extras.foreign.scripts import python_files
+from harness.extras.scratch_tree import write_iteration
+from harness.judge.candidate import Settings
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.problem import parse_shape_key
+from harness.machine.files import put
+from harness.machine.progress import Quiet, reporting
+from harness.operators import adopt
+from harness.records.base import Stage, Status
+from harness.runs.run import Plan, run
+
+MODEL: Final = "example"
+TAG: Final = "as_it_is"
+NOISE: Final = frozenset({"example", "examples", "test", "tests", "tilelang", "tl"})  # of names
+HERE: Final = Path(__file__).parent
+# Modules that each repository of examples gets, by the files here.
+HELPERS: Final = {
+    "operators/replay.py": "replay.py",
+    "kernels/replay.py": "replay.py",
+    "kernels/programs.py": "programs.py",
+}
+_ITERATION: Final = '''\
+"""The kernel of {source}, as the script compiles it."""
+
+from harness.iteration import Problem, Program
+from kernels.{name} import program
+
+PARENT = "{parent}"
+CONFIG = dict()
+
+
+def build(problem: Problem) -> Program:
+    return program()
+'''
+
+
+class AdoptedExample(msgspec.Struct, frozen=True):
+    """One script, or one test of it, and what came of it.
+
+    ``fixed`` of the ``inputs`` hold the script's own numbers alone. ``wide`` says that the reference is computed in a
+    wider precision than the script's. ``built`` is None where it was not tried. ``reason`` says why it is not adopted,
+    or why its kernel does not compile.
+    """
+
+    folder: str
+    script: str
+    function: str | None
+    shape_key: str | None = None
+    launches: int = 0
+    inputs: int = 0
+    outputs: int = 0
+    fixed: int = 0
+    wide: bool = True
+    built: bool | None = None
+    reason: str | None = None
+
+    @property
+    def source(self) -> str:
+        return f"{self.script}, {self.function}" if self.function else self.script
+
+
+@dataclass(frozen=True)
+class AdoptPlan:
+    """Which file or folder to adopt, the repository to write, and for which GPU."""
+
+    examples: Path
+    into: Path
+    gpu: Gpu
+    settings: Settings
+    deadline_s: float
+    first: bool = False  # of each folder only the first that compiles
+    build: bool = True
+
+    @property
+    def root(self) -> Path:
+        return self.examples if self.examples.is_dir() else self.examples.parent
+
+    def cases(self) -> list[AdoptedExample]:
+        """The tests and scripts, those of a folder together, and its tests first: they are smaller."""
+        found = [each for path in python_files(self.examples) for each in self._of(path)]
+        if not found:
+            raise UsageError(f"{self.examples} holds no Python that imports TileLang")
+        return sorted(found, key=lambda each: (each.folder, each.function is None, each.script))
+
+    def _of(self, path: Path) -> Iterator[AdoptedExample]:
+        place = path.relative_to(self.root)
+        folder = place.parts[0] if len(place.parts) > 1 else self.root.name
+        try:
+            module = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):
+            return
+        if path.name.startswith("test_"):
+            names = (node.name for node in module.body if isinstance(node, ast.FunctionDef))
+            yield from (AdoptedExample(folder, str(place), name) for name in names if name.startswith("test_"))
+        elif b"import tilelang" in path.read_bytes() and not path.name.startswith("regression_"):
+            yield AdoptedExample(folder, str(place), None)
+
+
+def adopt_examples(plan: AdoptPlan) -> list[AdoptedExample]:
+    """Carry a plan out; of several with one name only the first that can be adopted is."""
+    repository.init(plan.into)
+    for to, source in HELPERS.items():
+        put(plan.into / to, (HERE / source).read_bytes())
+    cases, found = plan.cases(), list[AdoptedExample]()
+    with reporting(len(cases)) as reporter, _Worker(plan) as worker:
+        for case in cases:
+            done = [each for each in found if each.shape_key and each.built is not False]
+            known = any(each.folder == case.folder for each in done) if plan.first else False
+            if known or name_of(case) in map(name_of, done):
+                reporter.finished(f"{case.source}: passed over, as there is one of its {'folder' if known else 'name'}")
+                continue
+            reporter.doing(case.source)
+            found.append(_built(plan, worker.captured(case)))
+            told = found[-1].reason or f"{found[-1].shape_key}{' compiles' if found[-1].built else ''}"
+            reporter.finished(printable(f"{case.source}: {told}"))
+    return found
+
+
+def name_of(case: AdoptedExample) -> str:
+    """The operator's name: the words of folder, script and test, each once."""
+    words = re.findall("[a-z0-9]+", f"{case.script.removesuffix('.py')} {case.function or ''}".lower())
+    name = "".join(dict.fromkeys(each for each in words if each not in NOISE)) or "example"
+    return name if name[0].isalpha() else f"x{name}"
+
+
+class _Worker:
+    """The child that runs the scripts; each is forked from it."""
+
+    def __init__(self, plan: AdoptPlan) -> None:
+        self.plan = plan
+        where = str(plan.into), str(plan.gpu.arch), str(plan.gpu.sms)
+        command = [sys.executable, "-m", "harness.extras.adopt.worker", *where]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> "_Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.communicate()
+
+    def captured(self, case: AdoptedExample) -> AdoptedExample:
+        """The case once its script has run. Raises InfrastructureError if the child is gone."""
+        order = {
+            "path": str(self.plan.root / case.script), "function": case.function, "name": name_of(case),
+            "source": case.source, "deadline_s": int(self.plan.deadline_s),
+        }  # fmt: skip
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        if not (line := self.process.stdout.readline()):
+            raise InfrastructureError(f"the child that runs the scripts ended at {case.source}")
+        answer: dict[str, Any] = json.loads(line)
+        return msgspec.structs.replace(case, **answer)
+
+
+def _built(plan: AdoptPlan, case: AdoptedExample) -> AdoptedExample:
+    """The case with an iteration: its operator has met its tensors, and its kernel is compiled."""
+    if case.shape_key is None:
+        return case
+    adopt(plan.into)
+    try:
+        iteration = _iteration(Tree(plan.into), plan.gpu, case)
+        if not plan.build:
+            return case
+        one = Plan(Tree(plan.into), plan.gpu, None, (iteration,), plan.settings, upto=Stage.BUILD)
+        (record,) = run(one, Quiet()).records
+    except UsageError as error:
+        return msgspec.structs.replace(case, shape_key=None, reason=str(error))
+    return msgspec.structs.replace(case, built=record.status is Status.PASSED, reason=record.reason)
+
+
+def _iteration(tree: Tree, gpu: Gpu, case: AdoptedExample) -> Iteration:
+    """The example's kernel as the first iteration after the baseline."""
+    problem = parse_shape_key(case.shape_key or "")
+    shutil.rmtree(tree.sources(gpu.key, problem.shape_key, MODEL), ignore_errors=True)
+
+    def source(parent: str) -> str:
+        return _ITERATION.format(source=case.source, name=problem.operator, parent=parent)
+
+    return write_iteration(tree, problem, gpu, MODEL, TAG, source)

@@ -1,0 +1,262 @@
+"""An example: what a recording tells of one kernel, its inputs, its outputs, and what the script compares them with."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import torch
+
+from harness.extras.adopt.launch import READ, WRITE, TapedLaunch
+from harness.extras.adopt.recording import Recording
+from harness.extras.adopt.tape import Tape, TapedCall, TensorPlace, Value, places_in
+from harness.judge.facts.dtypes import DTYPE_BYTES, NARROW_FLOATS
+
+COPYING: Final = ("aten.clone.default", "aten._to_copy.default")
+MOST_CALLS: Final = 20_000  # of a reference
+SUMMING: Final = ("sum", "mean", "softmax", "logsumexp", "var_mean", "cumsum", "norm")
+
+
+class NotAdopted(Exception):
+    """No operator comes of a script; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One output: where it lies when the kernel has written it, and what the script expects there."""
+
+    output: TensorPlace  # a whole tensor
+    actual: TensorPlace  # its view that is compared
+    expected: TensorPlace
+
+
+@dataclass(frozen=True)
+class Example:
+    """The calls that make the outputs, most often one launch. ``inputs`` are tensors that no kernel has made.
+
+    ``overwritten`` says of each output which input's memory it takes. ``workspaces`` are parameters of the one launch
+    that it writes, and nothing compares.
+    """
+
+    tape: Tape
+    calls: tuple[TapedCall, ...]
+    inputs: tuple[TensorPlace, ...]
+    outputs: tuple[Compared, ...]
+    overwritten: tuple[int | None, ...]
+    workspaces: tuple[TensorPlace, ...]
+
+    @property
+    def launch(self) -> TapedCall | None:
+        """The one call, where it is a launch and the kernel pins all sizes."""
+        return self.calls[0] if _pins(self.calls) else None
+
+    @property
+    def order(self) -> list[int]:
+        """The launch's parameters as a program has them: inputs, outputs with memory of their own, workspaces."""
+        assert self.launch is not None
+        given = self.launch.function.in_order(self.launch.arguments, self.launch.made)
+        storages = [each.value.storage for each in given]
+        outputs = [each.output for each, place in zip(self.outputs, self.overwritten, strict=True) if place is None]
+        return [storages.index(each.value.storage) for each in (*self.inputs, *outputs, *self.workspaces)]
+
+    @cached_property
+    def known(self) -> dict[Value, tuple[int, tuple[TensorPlace, ...]]]:
+        """The values that an input tells: itself, and what it is a copy of, by the copies in between."""
+        found: dict[Value, tuple[int, tuple[TensorPlace, ...]]] = {}
+        for position, place in enumerate(self.inputs):
+            copies: tuple[TensorPlace, ...] = ()
+            while place.elements == self.tape.bases[place.value.storage].elements and _is_dense(self._base(place)):
+                found.setdefault(place.value, (position, copies))
+                call = self.tape.makers.get(place.value)
+                if call is None or not _is_copy(call) or not _keeps_kind(call):
+                    break
+                place = next(places_in(call.arguments))
+                copies = (*copies, place)
+        return found
+
+    def _base(self, place: TensorPlace) -> TensorPlace:
+        return self.tape.bases[place.value.storage]
+
+    @cached_property
+    def reference(self) -> list[TapedCall]:
+        """What the expected tensors follow from, the inputs given."""
+        return self.tape.slice((each.expected.value for each in self.outputs), frozenset(self.known))
+
+    @cached_property
+    def fixed(self) -> frozenset[int]:
+        """The inputs with the script's own numbers alone: the reference, Python or other indices go by them."""
+        tape, after = self.tape, self.tape.following(self.tape.launches)
+        random = [{each.number for each in self.made(place) if each.random} for place in self.inputs]
+        read = {each.number for each in (*self.reference, *tape.slice(tape.shaping - after)) if each.random}
+        seen = {each.number for each in tape.slice(tape.observed - after) if each.random}
+        found = set()
+        for position, place in enumerate(self.inputs):
+            others = set().union(*(each for number, each in enumerate(random) if number != position))
+            exact = not place.dtype.is_floating_point
+            if random[position] & read or (exact and random[position] & (others | seen)):
+                found.add(position)
+        return frozenset(found)
+
+    def made(self, place: TensorPlace) -> list[TapedCall]:
+        """The calls that an input follows from."""
+        return self.tape.slice([place.value])
+
+    @property
+    def flops(self) -> int:
+        return max(sum(each.flops for each in self.reference), sum(each.output.elements for each in self.outputs))
+
+    @property
+    def terms(self) -> int:
+        """The most terms that a call of the reference sums."""
+        return max(map(_terms, self.reference), default=1)
+
+    @property
+    def roundings(self) -> int:
+        """The calls of the reference that round to 16 bits, of which four count."""
+        made = [each for call in self.reference for each in call.made if each is not None]
+        return min(max(1, sum(each.dtype in (torch.float16, torch.bfloat16) for each in made)), 4)
+
+    @property
+    def reference_bytes(self) -> int:
+        return sum(each.elements * 8 for call in self.reference for each in call.made if each is not None)
+
+
+def found_in(recording: Recording) -> Example:
+    """The first kernel that a script compares with something else; raises NotAdopted."""
+    tape, launches = recording.tape, recording.tape.launches
+    if not launches:
+        raise NotAdopted(recording.failed or "it launches no kernel of TileLang")
+    after = tape.following(launches)
+    pairs = (*recording.pairs, *recording.by_hand())
+    compared = list(_compared(tape, pairs, after))
+    if not compared:
+        beside = any(each.value in after for pair in pairs for each in pair)
+        raise NotAdopted(
+            "it compares its kernel with what a kernel made"
+            if beside
+            else recording.failed or "it compares what its kernel makes with nothing"
+        )
+    maker = tape.makers[compared[0].output.value]
+    group = list({each.output.value: each for each in compared if tape.makers[each.output.value] is maker}.values())
+    example = _example(tape, group, after)
+    _require(example)
+    return example
+
+
+def _compared(tape: Tape, pairs: Sequence[tuple[TensorPlace, TensorPlace]], after: set[Value]) -> Iterator[Compared]:
+    """The pairs of which one follows from a launch and the other from none, each output once."""
+    seen = set[Value]()
+    for pair in pairs:
+        actual, expected = sorted(pair, key=lambda each: each.value not in after)
+        if (expected.value in after) or actual.value not in after or actual.size != expected.size:
+            continue
+        while _is_copy(call := tape.makers[actual.value]) and actual.same_form(tape.bases[actual.value.storage]):
+            actual = next(places_in(call.arguments))
+        output = tape.bases[actual.value.storage]
+        if actual.elements != output.elements or actual.dtype != output.dtype or not _is_dense(output):
+            continue
+        if actual.value not in seen:
+            seen.add(actual.value)
+            whole = TensorPlace(actual.value, output.dtype, output.size, output.stride, output.offset)
+            yield Compared(whole, actual, expected)
+
+
+def _example(tape: Tape, group: Sequence[Compared], after: set[Value]) -> Example:
+    made = [each.output.value for each in group]
+    calls = [each for each in tape.slice(made) if not after.isdisjoint(each.writes)]
+    if _pins(calls):
+        return _of_launch(tape, calls[0], group)
+    written = {value.storage for call in calls for value in call.written}
+    read = [each for call in calls for each in _places(call) if each.value not in after]
+    calls = tape.slice(made, frozenset(each.value for each in read if each.value.storage not in written))
+    own = {value for call in calls for value in call.writes}
+    inputs = {each.value: each for call in calls for each in _places(call) if each.value not in own}
+    return Example(tape, tuple(calls), tuple(inputs.values()), tuple(group), (None,) * len(group), ())
+
+
+def _of_launch(tape: Tape, call: TapedCall, group: Sequence[Compared]) -> Example:
+    """One launch: what it writes and is not compared is a workspace, and an output that it also reads is an input."""
+    launch, outputs = call.function, {each.output.value.storage for each in group}
+    inputs, workspaces = list[TensorPlace](), list[TensorPlace]()
+    for position, place in zip(launch.inputs, call.arguments, strict=True):
+        use = launch.uses.get(position, READ)
+        if not use & WRITE or (use & READ and place.value.storage in outputs):
+            inputs.append(place)
+        elif place.value.storage not in outputs:
+            workspaces.append(place)
+    workspaces += [each for each in call.made if each is not None and each.value.storage not in outputs]
+    storages = [each.value.storage for each in inputs]
+    places = [each.output.value.storage for each in group]
+    overwritten = tuple(storages.index(each) if each in storages else None for each in places)
+    return Example(tape, (call,), tuple(inputs), tuple(group), overwritten, tuple(workspaces))
+
+
+def _pins(calls: Sequence[TapedCall]) -> bool:
+    """Whether the calls are one launch of different tensors, and the kernel pins all sizes."""
+    if len(calls) > 1 or not isinstance(calls[0].function, TapedLaunch):
+        return False
+    kernel, given = calls[0].function.prim_func, calls[0].arguments
+    sizes = [size for each in kernel.buffer_map.values() for size in each.shape]
+    tensors = [each.value for each in given if isinstance(each, TensorPlace)]
+    return (
+        len(set(tensors)) == len(given)
+        and len(kernel.buffer_map) == len(kernel.params)
+        and all(str(size).isdigit() for size in sizes)
+    )
+
+
+def _places(call: TapedCall) -> list[TensorPlace]:
+    return list(places_in([call.arguments, call.keywords]))
+
+
+def _require(example: Example) -> None:
+    """Raises NotAdopted for what no operator says."""
+    for place in (*example.inputs, *(each.output for each in example.outputs)):
+        if str(place.dtype).removeprefix("torch.") not in DTYPE_BYTES:
+            raise NotAdopted(f"a tensor is {place.dtype}, which no operator has")
+    for each in example.outputs:
+        if str(each.output.dtype).removeprefix("torch.") in NARROW_FLOATS:
+            raise NotAdopted(f"an output is {each.output.dtype}, and no limit tells a wrong one from a rounded one")
+        if any(isinstance(call.function, TapedLaunch) for call in example.reference):
+            raise NotAdopted("its reference takes what a kernel has made")
+    if not example.inputs:
+        raise NotAdopted("its kernel takes no tensor")
+    if len(example.reference) > MOST_CALLS:
+        raise NotAdopted(f"its reference is {len(example.reference)} calls of torch, over {MOST_CALLS}")
+
+
+def _is_copy(call: TapedCall) -> bool:
+    return str(call.function) in COPYING
+
+
+def _keeps_kind(call: TapedCall) -> bool:
+    """Whether a copy keeps floats floats, or the dtype."""
+    source, made = next(places_in(call.arguments)), call.made[0]
+    return made is not None and (
+        source.dtype == made.dtype or (source.dtype.is_floating_point and made.dtype.is_floating_point)
+    )
+
+
+def _is_dense(place: TensorPlace) -> bool:
+    wanted = 1
+    for size, stride in zip(reversed(place.size), reversed(place.stride), strict=True):
+        if size > 1 and stride != wanted:
+            return False
+        wanted *= size
+    return True
+
+
+def _terms(call: TapedCall) -> int:
+    places = list(places_in(call.arguments))
+    name = str(call.function).split(".")[1] if not isinstance(call.function, TapedLaunch) else ""
+    if name in ("mm", "bmm", "addmm", "baddbmm", "mv", "addmv"):
+        return int(places[-2].size[-1])
+    if name.strip("_") in SUMMING and call.made and call.made[0] is not None and places:
+        return max(
+            places[0].elements // max(call.made[0].elements, 1),
+            max(places[0].size, default=1) if "softmax" in name else 1,
+        )
+    if name == "convolution":
+        size = torch.Size(places[1].size)
+        return size.numel() // size[0]
+    return 1

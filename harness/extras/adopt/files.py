@@ -1,0 +1,258 @@
+"""The files of an example in a repository: its operator, its baseline, its kernel."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from harness.extras.adopt.example import Compared, Example, NotAdopted
+from harness.extras.adopt.launch import TapedLaunch
+from harness.extras.adopt.tape import TensorPlace, places_in
+from harness.extras.adopt.text import NotSaid, Writer, function
+from harness.judge.facts.dtypes import TOKENS
+
+TOKEN_OF: Final = {dtype: token for token, dtype in TOKENS.items()}
+LAUNCHES: Final = """\
+from kernels.programs import compiled
+from kernels.replay import data, laid_out, part
+
+
+"""
+IMPORTS: Final = "part, laid_out, whole, data, fixed, Replayed, as_it_is, at_least"
+
+
+@dataclass(frozen=True)
+class ExampleFiles:
+    """What is written of an example. ``source`` names it in words: a script's path and a function."""
+
+    name: str
+    source: str
+    example: Example
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes over 1 of inputs and outputs, each once: the dimensions of the shape key."""
+        places = (*self.example.inputs, *(each.output for each in self.example.outputs))
+        return list(dict.fromkeys(size for place in places for size in place.size if size > 1)) or [1]
+
+    @property
+    def token(self) -> str:
+        """The dtypes of the shape key: those of the first input of floats, else of the first that a key can have."""
+        dtypes = [dtype_of(each) for each in self.example.inputs]
+        floats = [each for each in dtypes if "float" in each]
+        return next((TOKEN_OF[each] for each in (*floats, *dtypes) if each in TOKEN_OF), "f32")
+
+    @property
+    def shape_key(self) -> str:
+        output = "f32" if self.token in ("e4m3", "e5m2") else ""
+        return f"{self.name}_{self.token}fp32{output}_{'x'.join(map(str, self.sizes))}"
+
+    # The operator
+
+    def operator(self, scales: list[tuple[float, bool]], *, wide: bool) -> str:
+        """The operator's module; ``scales`` has for each output its deviation, and whether a few values exceed it."""
+        example = self.example
+        fixed = [f"x{position}" for position in sorted(example.fixed)]
+        words = f"Inputs of its own numbers alone: {', '.join(fixed)}." if fixed else "Inputs are drawn anew each time."
+        tensors = [
+            f'"x{position}": Input("{self._shape(place)}", "{dtype_of(place)}", '
+            f"Replayed(make{position}, fixed={position in example.fixed})),"
+            for position, place in enumerate(example.inputs)
+        ]
+        dims = [f"D{number}" for number in range(len(self.sizes))]
+        pinned = [f"{name} == {size}" for name, size in zip(dims, self.sizes, strict=True)]
+        return "\n".join(
+            (
+                f'"""``{self.name}``: the reference is the example\'s own, of {self.source}.\n\n{words}\n"""',
+                "",
+                "from harness.judge.facts.operator import Input, Operator, Output",
+                f"from harness.operators.replay import {IMPORTS}",
+                "",
+                "",
+                *(self._make(position, place) for position, place in enumerate(example.inputs)),
+                self._computed(),
+                self._reference(wide=wide),
+                "OPERATOR = Operator(",
+                f'    name="{self.name}",',
+                f"    dims={tuple(dims)},",
+                f"    requires={tuple(pinned)},",
+                f'    dtypes=("{self.token}",),',
+                "    inputs={",
+                *(f"        {each}" for each in tensors),
+                "    },",
+                "    outputs={",
+                *(f"        {each}" for each in self._outputs(scales)),
+                "    },",
+                f"    flops={max(1, example.flops)},",
+                "    reference=reference,",
+                ")",
+                "",
+            )
+        )
+
+    def _outputs(self, scales: list[tuple[float, bool]]) -> Iterator[str]:
+        example = self.example
+        for number, (each, place) in enumerate(zip(example.outputs, example.overwritten, strict=True)):
+            scale, skewed = scales[number]
+            where = (
+                f'inplace="x{place}"'
+                if place is not None
+                else f'"{self._shape(each.output)}", "{dtype_of(each.output)}"'
+            )
+            rest = f"terms={example.terms}, roundings={example.roundings}, scale={scale!r}, skewed={skewed}"
+            yield f'"y{number}": Output({where}, {rest}),'
+
+    def _shape(self, place: TensorPlace) -> str:
+        sizes = self.sizes
+        return ", ".join(f"D{sizes.index(size)}" if size in sizes else str(size) for size in place.size) or "1"
+
+    def _make(self, position: int, place: TensorPlace) -> str:
+        writer = Writer(self.example.tape)
+        body = list(writer.statements(self.example.made(place), [place]))
+        return function(f"make{position}(seed, device)", body, f"{writer.place(place)}.reshape({place.size})") + "\n"
+
+    def _computed(self) -> str:
+        """The reference at the precision that ``kind`` gives: what follows from no input first, on a CPU."""
+        example = self.example
+        names = [f"x{position}" for position in range(len(example.inputs))]
+        from_inputs = example.tape.following_from(example.known, example.reference)
+        alone = [each for each in example.reference if each not in from_inputs] if self._is_random() else []
+        held = Writer(example.tape)
+        made = {value.storage for call in alone for value in (*call.reads, *call.writes)}
+        wanted = [each for call in from_inputs for each in places_in([call.arguments, call.keywords])]
+        kept = [each for each in (*wanted, *(each.expected for each in example.outputs)) if each.value.storage in made]
+        before = list(held.statements(alone, kept))
+        storages = list(dict.fromkeys(each.value.storage for each in kept))
+        writer = Writer(example.tape, kind="kind")
+        body = ["device = x0.device"]
+        if storages:
+            body += [f"{', '.join(f'v{each}' for each in storages)}, = fixed(alone)"]
+            for each in storages:
+                dtype = example.tape.bases[each].dtype
+                body += [f"v{each} = v{each}.to(device, {writer.dtype(dtype)}, copy=True)"]
+                writer.names[each] = f"v{each}"
+        body += self._known(writer)
+        rest = [each for each in example.reference if each not in alone]
+        body += writer.statements(rest, [each.expected for each in example.outputs])
+        results = ", ".join(self._expected(writer, each) for each in example.outputs)
+        text = function(f"computed({', '.join(names)}, kind=as_it_is)", body, f"({results},)") + "\n"
+        if not storages:
+            return text
+        first = function("alone(seed, device)", before, f"({', '.join(f'v{each}' for each in storages)},)")
+        return f"{first}\n{text}"
+
+    def _is_random(self) -> bool:
+        return any(each.random for each in self.example.reference)
+
+    def _known(self, writer: Writer) -> Iterator[str]:
+        """The tensors that inputs tell, as their bases have them."""
+        example = self.example
+        needed = {value for call in example.reference for value in call.reads}
+        needed |= {each.expected.value for each in example.outputs}
+        for value, (position, copies) in example.known.items():
+            if value not in needed:
+                continue
+            made, text = example.inputs[position], f"x{position}"
+            for copy in copies:
+                base = example.tape.bases[made.value.storage]
+                of = example.tape.bases[copy.value.storage]
+                text = f"whole({text}.reshape({base.size}), {copy.size}, {copy.stride}, {copy.offset}, {of.size})"
+                made = copy
+            base = example.tape.bases[value.storage]
+            name = f"v{value.storage}"
+            writer.names[value.storage] = name
+            yield f"{name} = {text}.reshape({base.size}).to({writer.dtype(base.dtype)})"
+            if any(value.storage == each.storage for call in example.reference for each in call.written):
+                yield f"{name} = {name}.clone()"
+
+    def _expected(self, writer: Writer, each: Compared) -> str:
+        base, view = each.output, each.actual
+        text = writer.place(each.expected)
+        if view.same_form(base):
+            return f"{text}.to({writer.dtype(base.dtype)})"
+        return f"whole({text}, {view.size}, {view.stride}, {view.offset}, {base.size}).to({writer.dtype(base.dtype)})"
+
+    def _reference(self, *, wide: bool) -> str:
+        names = [f"x{position}" for position in range(len(self.example.inputs))]
+        if wide:
+            floats = [f"x{p}" for p, each in enumerate(self.example.inputs) if each.dtype.is_floating_point]
+            body = [f"kind = at_least({floats[0]}.dtype)" if floats else "kind = at_least(torch.float32)"]
+            return function(f"reference({', '.join(names)})", body, f"computed({', '.join(names)}, kind=kind)") + "\n"
+        own = ", ".join(f"{name}.to({each.dtype})" for name, each in zip(names, self.example.inputs, strict=True))
+        return function(f"reference({', '.join(names)})", [], f"computed({own})") + "\n"
+
+    def baseline(self) -> str:
+        """The reference as the script has it, at its own precision."""
+        names = ", ".join(f"x{position}" for position in range(len(self.example.inputs)))
+        return (
+            f'"""The reference of {self.source}, at its own precision."""\n\nimport torch\n\n'
+            f"from harness.operators.{self.name} import computed\n\n\n"
+            f"def {self.name}({names}) -> tuple[torch.Tensor, ...]:\n"
+            f'    """The outputs of ``{self.name}`` in their order."""\n    return computed({names})\n'
+        )
+
+    # The kernel
+
+    def kernel(self, folder: Path) -> str:
+        """The module with the kernel; writes its programs into ``folder``, one JSON file each."""
+        body = self._one_launch(folder) if self.example.launch is not None else self._launches(folder)
+        return f'"""The kernel of {self.source}, as the script compiles it."""\n\n{body}'
+
+    def _one_launch(self, folder: Path) -> str:
+        launch, spaces = self.example.calls[0].function, self.example.workspaces
+        made = "".join(f'Workspace({each.size}, "{dtype_of(each)}"), ' for each in spaces)
+        program = self._program(folder, launch, 0, self.example.order)
+        names = "Program, Workspace" if spaces else "Program"
+        head = f"from harness.iteration import {names}\nfrom kernels.programs import read\n\n\n"
+        return head + function("program() -> Program", [], f"read({program}, workspaces=({made}))")
+
+    def _launches(self, folder: Path) -> str:
+        """Several launches, with what torch does in between."""
+        example, writer = self.example, Writer(self.example.tape)
+        body, programs = ["device = x0.device"], list[str]()
+        for position, place in enumerate(example.inputs):
+            base = example.tape.bases[place.value.storage]
+            if base.elements != place.elements:
+                raise NotAdopted("its kernels take parts of one tensor")
+            writer.names[place.value.storage] = f"x{position}"
+            body += [f"x{position} = x{position}.view({base.size})"]
+        for call in example.calls:
+            if isinstance(call.function, TapedLaunch):
+                program = self._program(folder, call.function, call.number, call.function.every)
+                programs += [f"    {call.number}: compiled({program}),"]
+        body += writer.statements(example.calls, [each.output for each in example.outputs])
+        body += [f"y{number}.copy_({writer.place(each.output)})" for number, each in enumerate(example.outputs)]
+        names = [f"x{number}" for number in range(len(example.inputs))]
+        names += [f"y{number}" for number in range(len(example.outputs))]
+        launch = function(f"launch({', '.join(names)})", body, "None").strip().split("\n")
+        return LAUNCHES + function("program()", ["kernels = {", *programs, "}", *launch], "launch")
+
+    def _program(self, folder: Path, launch: TapedLaunch, number: int, order: Sequence[int]) -> str:
+        text = launch.saved(order)
+        path = folder / f"{self.name}.{number}.json"
+        path.write_text(text)
+        options = {str(getattr(name, "value", name)): each for name, each in launch.pass_configs.items()}
+        sha256 = hashlib.sha256(text.encode()).hexdigest()
+        return f'"{path.name}", "{sha256}", {options!r}, {launch.compile_flags!r}'
+
+
+def dtype_of(place: TensorPlace) -> str:
+    return str(place.dtype).removeprefix("torch.")
+
+
+def deviation(found: torch.Tensor) -> tuple[float, bool]:
+    """The standard deviation of right values, to two digits, and whether a few lie far beyond it."""
+    values = found.double()
+    scale = float(values.square().mean().sqrt()) if values.numel() else 0.0
+    if not math.isfinite(scale):
+        raise NotAdopted("its reference gives values that are not finite")
+    if scale == 0:
+        return 1.0, False
+    return float(f"{scale:.2g}"), bool(values.abs().max() > 8 * scale)
+
+
+__all__ = ["ExampleFiles", "NotSaid", "deviation"]

@@ -1,0 +1,101 @@
+"""What an adopted example computes with: places in tensors, random numbers, and the script's own data.
+
+``tilebench adopt`` puts this file beside the operators and beside the kernels that it writes.
+"""
+
+import base64
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.judge.facts.dtypes import DTYPE_BYTES
+from harness.judge.facts.fills import Fill
+from harness.judge.facts.sizes import Shape, Values
+
+if TYPE_CHECKING:
+    import torch
+
+Make = Callable[[int, Any], Any]  # (seed, device) -> what the script's own calls of torch give
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed(Fill):
+    """What the script's own calls of torch put into an input; of one seed where ``fixed``."""
+
+    make: Make
+    fixed: bool = False
+    whole: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset(DTYPE_BYTES)
+
+    def draw(self, shape: Shape, dtype: str, values: Values, dice: Any) -> Any:
+        """One draw; raises ValueError where another seed gives another form."""
+        import torch
+
+        if self.fixed:
+            return fixed(self.make).to(dice.device, copy=True)
+        seed = int(torch.randint(1 << 40, (), generator=dice, device=dice.device))
+        made = _drawn(self.make, seed, dice.device)
+        if (tuple(made.shape), made.dtype) != (shape, getattr(torch, dtype)):
+            raise ValueError(f"a draw is {made.dtype}{list(made.shape)}, and the input {dtype}{list(shape)}")
+        return made
+
+
+@cache
+def fixed(make: Make) -> Any:
+    """What the script had: its own seeds, on the CPU."""
+    return _drawn(make, 0, "cpu")
+
+
+def _drawn(make: Make, seed: int, device: Any) -> Any:
+    import torch
+
+    where = torch.device(device)
+    with torch.random.fork_rng(devices=[where.index or 0] if where.type == "cuda" else []):
+        return make(seed, where)
+
+
+def part(
+    tensor: Any, layout: Shape, size: Shape, stride: Shape, offset: int = 0, dtype: "torch.dtype | None" = None
+) -> Any:
+    """Another view of the memory that a tensor has with strides ``layout``; a copy if it has others."""
+    tensor = laid_out(tensor, layout)
+    if dtype is None or dtype == tensor.dtype:
+        return tensor.as_strided(size, stride, tensor.storage_offset() + offset)
+    flat = tensor.as_strided((tensor.numel(),), (1,)).view(dtype)
+    return flat.as_strided(size, stride, flat.storage_offset() + offset)
+
+
+def laid_out(tensor: Any, layout: Shape) -> Any:
+    """The tensor with these strides: where torch chooses others here than it did for the script, a copy."""
+    strides = zip(tensor.stride(), layout, tensor.shape, strict=True)
+    if all(mine == wanted for mine, wanted, length in strides if length > 1):
+        return tensor
+    import torch
+
+    return torch.empty_strided(tensor.shape, layout, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def whole(tensor: Any, size: Shape, stride: Shape, offset: int, like: Shape) -> Any:
+    """The contiguous tensor of shape ``like`` of which this one is such a view."""
+    found = tensor.new_zeros(like)
+    found.as_strided(size, stride, offset).copy_(tensor)
+    return found
+
+
+def data(words: str, dtype: "torch.dtype", device: Any) -> Any:
+    """Numbers that the script holds itself."""
+    import torch
+
+    return torch.frombuffer(bytearray(zlib.decompress(base64.b85decode(words))), dtype=dtype).to(device)
+
+
+def as_it_is(dtype: "torch.dtype") -> "torch.dtype":
+    """The script's own precision."""
+    return dtype
+
+
+def at_least(wide: "torch.dtype") -> "Callable[[torch.dtype], torch.dtype]":
+    """A wide dtype in the place of each float of 16 bits or more."""
+    return lambda dtype: wide if dtype.is_floating_point and dtype.itemsize > 1 else dtype

@@ -1,0 +1,52 @@
+"""What came of examples, one line for each folder."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+from harness.extras.adopt.adoption import AdoptedExample
+from harness.machine.table import PLAIN, table
+
+
+class FolderRow:
+    """The examples of one folder: the first that compiles speaks for it, else the first that is adopted."""
+
+    def __init__(self, folder: str, cases: Sequence[AdoptedExample]) -> None:
+        self.folder, self.cases = folder, cases
+        self.found = [each for each in cases if each.shape_key]
+        self.built = [each for each in cases if each.built]
+
+    @property
+    def note(self) -> str:
+        """What a reader must know of the judgement; else why there is none."""
+        if not self.found:
+            return "; ".join(f"{reason} ({number})" for reason, number in Counter(self._reasons).items())
+        if not self.built:
+            return f"not compiled: {self.found[0].reason}"
+        best = min(self.built, key=lambda each: each.fixed)
+        several = f"{best.launches} launches together" if best.launches > 1 else ""
+        inputs = f"{best.fixed} of {best.inputs} inputs are the script's own" if best.fixed else ""
+        return "; ".join(filter(None, (several, inputs, "" if best.wide else "reference in the script's precision")))
+
+    @property
+    def _reasons(self) -> list[str]:
+        return [each.reason or "" for each in self.cases]
+
+
+def rows(cases: Sequence[AdoptedExample]) -> list[FolderRow]:
+    """One row a folder, those that compile first."""
+    grouped = groupby(sorted(cases, key=lambda each: each.folder), key=lambda each: each.folder)
+    found = [FolderRow(folder, list(group)) for folder, group in grouped]
+    return sorted(found, key=lambda row: (not row.built, not row.found))
+
+
+def folders(cases: Sequence[AdoptedExample], table_format: str = PLAIN) -> str:
+    """The table of folders."""
+    columns = {
+        "folder": lambda row: row.folder,
+        "tried": lambda row: len(row.cases),
+        "found": lambda row: len(row.found),
+        "built": lambda row: len(row.built),
+        "note": lambda row: row.note,
+    }
+    return table(rows(cases), columns, table_format, right=("tried", "found", "built"), wrap={"note": 24}) + "\n"

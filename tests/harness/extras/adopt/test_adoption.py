@@ -1,0 +1,136 @@
+"""Adoption: small examples become operators and kernels, in a child, without a GPU and without a compiler."""
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.catalog import gpus
+from harness.extras.adopt.adoption import AdoptedExample, AdoptPlan, adopt_examples, name_of
+from harness.extras.adopt.table import FolderRow, folders
+from harness.judge.candidate import Settings
+from harness.judge.facts.problem import parse_shape_key
+from harness.operators import OPERATORS, adopt
+from tests.harness.checkout import ROOT
+
+pytestmark = pytest.mark.slow  # a child imports torch and TileLang
+
+KERNEL = """
+import tilelang, torch
+import tilelang.language as T
+
+@tilelang.jit(out_idx=[-1])
+def scaled(M, N, factor, dtype="float16"):
+    @T.prim_func
+    def main(X: T.Tensor((M, N), dtype), W: T.Tensor((N,), "int32"), Y: T.Tensor((M, N), dtype)):
+        with T.Kernel(M, threads=128) as row:
+            for i in T.Parallel(N):
+                Y[row, i] = X[row, i] * factor * W[i]
+    return main
+"""
+SCRIPTS = {
+    "plain/example_scale.py": """
+x = torch.randn(64, 128, device="cuda", dtype=torch.float16).t().contiguous().t().contiguous()
+w = torch.randint(1, 4, (128,), device="cuda", dtype=torch.int32)
+torch.testing.assert_close(scaled(64, 128, 2.0)(x, w), x * 2 * w, rtol=0.5, atol=0.5)
+""",
+    "chain/example_twice.py": """
+x = torch.rand(64, 128, device="cuda", dtype=torch.float16)
+w = torch.arange(128, device="cuda", dtype=torch.int32)
+kernel = scaled(64, 128, 0.5)
+y = kernel(kernel(x, w) + 1, w)
+assert torch.allclose(y.float(), ((x * 0.5 * w + 1) * 0.5 * w).float())
+""",
+    "packed/example_packed.py": """
+codes = torch.randint(0, 9, (128,))
+w = (codes * 2).to(torch.int32).cuda()
+x = torch.randn(64, 128, dtype=torch.float16, device="cuda")
+y = scaled(64, 128, 1.0)(x, w)
+assert (y - x * (codes.cuda() * 2)).abs().max() < 1
+""",
+    "alone/example_alone.py": "scaled(64, 128, 2.0)(torch.ones(64, 128).half(), torch.ones(128).int())\n",
+    "broken/example_broken.py": "raise ValueError('no such luck')\n",
+}
+
+
+@pytest.fixture(scope="module")
+def adopted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, AdoptedExample]]:
+    root, into = tmp_path_factory.mktemp("examples"), tmp_path_factory.mktemp("adopted")
+    for place, text in SCRIPTS.items():
+        (root / place).parent.mkdir()
+        (root / place).write_text(KERNEL + text)
+    plan = AdoptPlan(root, into, gpus.find("h200"), Settings(budget_s=0.0), 100, build=False)
+    try:
+        found = adopt_examples(plan)
+        yield {each.folder: each for each in found}
+    finally:
+        adopt(ROOT)
+        sys.path[:] = [each for each in sys.path if each != str(into)]
+
+
+def test_a_plain_example_is_an_operator(adopted: dict[str, AdoptedExample]) -> None:
+    case = adopted["plain"]
+    assert (case.shape_key, case.reason, case.fixed) == ("plainscale_fp16fp32_64x128", None, 0)
+    operator, problem = OPERATORS["plainscale"], parse_shape_key(case.shape_key or "")
+    assert problem.inputs == ((64, 128), (128,)) and problem.input_dtypes == ("float16", "int32")
+    assert problem.outputs == (((64, 128), "float16"),)
+    x, w = torch.randn(64, 128), torch.arange(128, dtype=torch.int32)
+    (y,) = operator.reference(x, w)
+    torch.testing.assert_close(y, x * 2 * w)
+
+
+def test_draws_are_the_scripts_own_distribution(adopted: dict[str, AdoptedExample]) -> None:
+    problem = parse_shape_key(adopted["plain"].shape_key or "")
+    dice = torch.Generator().manual_seed(1)
+    one, other = (problem.fills[1].draw((128,), "int32", problem.sizes, dice) for _ in range(2))
+    assert set(one.tolist()) == {1, 2, 3} and not torch.equal(one, other)
+
+
+def test_several_launches_are_judged_together(adopted: dict[str, AdoptedExample]) -> None:
+    case = adopted["chain"]
+    assert (case.shape_key, case.launches, case.inputs) == ("chaintwice_fp16fp32_64x128", 2, 2)
+    text = Path(import_module("kernels.chaintwice").__file__ or "").read_text()
+    assert text.count("compiled(") == 2 and "torch.ops.aten.add.Tensor" in text
+
+
+def test_what_the_kernel_does_not_get_fixes_the_inputs(adopted: dict[str, AdoptedExample]) -> None:
+    """The reference reads the codes, the kernel what is packed from them."""
+    case = adopted["packed"]
+    assert case.fixed == 1 and case.inputs == 2
+    problem = parse_shape_key(case.shape_key or "")
+    x, w = (each.draw(shape, dtype, {}, torch.Generator()) for each, (shape, dtype) in zip(
+        problem.fills, problem.tensors, strict=False))  # fmt: skip
+    torch.testing.assert_close(OPERATORS[problem.operator].reference(x.float(), w)[0], x.float() * w)
+
+
+def test_reasons(adopted: dict[str, AdoptedExample]) -> None:
+    assert adopted["alone"].reason == "it compares what its kernel makes with nothing"
+    assert adopted["broken"].reason == "ValueError: no such luck"
+
+
+def test_an_iteration_lies_beside_its_baseline(adopted: dict[str, AdoptedExample]) -> None:
+    root = Path(import_module("harness.operators.plainscale").__file__ or "").parents[1]
+    folder = root / "tuning/h200/tilelang/srcs/plainscale_fp16fp32_64x128/example"
+    assert sorted(each.name for each in folder.glob("*.py")) == [
+        "iter000_reference_plainscale.py",
+        "iter001_as_it_is.py",
+    ]
+
+
+def test_names() -> None:
+    assert name_of(AdoptedExample("gemm", "gemm/example_gemm.py", None)) == "gemm"
+    assert name_of(AdoptedExample("topk", "topk/test_topk_tilelang.py", "test_topk_rows")) == "topkrows"
+    assert name_of(AdoptedExample("x", "3d/example.py", None)) == "x3d"
+
+
+def test_the_table_says_why(adopted: dict[str, AdoptedExample]) -> None:
+    built = AdoptedExample("a", "a/x.py", None, "x_fp16fp32_1", launches=1, inputs=2, fixed=1, built=True)
+    refused = AdoptedExample("b", "b/y.py", None, reason="it compares nothing")
+    assert FolderRow("a", [built]).note == "1 of 2 inputs are the script's own"
+    assert folders([refused, built], "github").splitlines()[2:] == [
+        "| a      |     1 |     1 |     1 | 1 of 2 inputs are the script's own |",
+        "| b      |     1 |     0 |     0 | it compares nothing (1)            |",
+    ]
