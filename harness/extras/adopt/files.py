@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Final
 
 import torch
 
+from harness.catalog.names import TAG
 from harness.extras.adopt.example import Compared, Example, NotAdopted
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.tape import TensorPlace, places_in
@@ -32,6 +34,14 @@ class ExampleFiles:
     name: str
     source: str
     example: Example
+
+    @property
+    def baseline_name(self) -> str:
+        """The baseline's module, which also names iteration 0; a long name keeps its end."""
+        module = f"reference_{self.name}"
+        if re.fullmatch(TAG, module):
+            return module
+        return f"reference_{self.name[-14:]}_{hashlib.sha256(self.name.encode()).hexdigest()[:4]}"
 
     @property
     def sizes(self) -> list[int]:
@@ -113,7 +123,7 @@ class ExampleFiles:
     def _make(self, position: int, place: TensorPlace) -> str:
         writer = Writer(self.example.tape)
         body = list(writer.statements(self.example.made(place), [place]))
-        return function(f"make{position}(seed, device)", body, f"{writer.place(place)}.reshape({place.size})") + "\n"
+        return function(f"make{position}(seed, device)", body, f"{writer.place(place)}.reshape({place.size})")
 
     def _computed(self) -> str:
         """The reference at the precision that ``kind`` gives: what follows from no input first, on a CPU."""
@@ -139,7 +149,7 @@ class ExampleFiles:
         rest = [each for each in example.reference if each not in alone]
         body += writer.statements(rest, [each.expected for each in example.outputs])
         results = ", ".join(self._expected(writer, each) for each in example.outputs)
-        text = function(f"computed({', '.join(names)}, kind=as_it_is)", body, f"({results},)") + "\n"
+        text = function(f"computed({', '.join(names)}, kind=as_it_is)", body, f"({results},)")
         if not storages:
             return text
         first = function("alone(seed, device)", before, f"({', '.join(f'v{each}' for each in storages)},)")
@@ -181,9 +191,9 @@ class ExampleFiles:
         if wide:
             floats = [f"x{p}" for p, each in enumerate(self.example.inputs) if each.dtype.is_floating_point]
             body = [f"kind = at_least({floats[0]}.dtype)" if floats else "kind = at_least(torch.float32)"]
-            return function(f"reference({', '.join(names)})", body, f"computed({', '.join(names)}, kind=kind)") + "\n"
+            return function(f"reference({', '.join(names)})", body, f"computed({', '.join(names)}, kind=kind)")
         own = ", ".join(f"{name}.to({each.dtype})" for name, each in zip(names, self.example.inputs, strict=True))
-        return function(f"reference({', '.join(names)})", [], f"computed({own})") + "\n"
+        return function(f"reference({', '.join(names)})", [], f"computed({own})")
 
     def baseline(self) -> str:
         """The reference as the script has it, at its own precision."""

@@ -58,7 +58,7 @@ class TapedLaunch:
 
         def added(node: Any) -> None:
             """What an atomic operation writes it also reads."""
-            if isinstance(node, tvm.tirx.TapedCall) and str(node.op.name).endswith(("region", "access_ptr")):
+            if isinstance(node, tvm.tirx.Call) and str(node.op.name).endswith(("region", "access_ptr")):
                 where = buffers.get(getattr(getattr(node.args[0], "buffer", None), "data", None))
                 if where is not None and int(node.args[1 if str(node.op.name).endswith("region") else 2]) & WRITE:
                     found[where] = READ | WRITE
@@ -68,7 +68,7 @@ class TapedLaunch:
                 note(node, WRITE)
             elif isinstance(node, tvm.tirx.BufferLoad) and node.buffer.data in buffers:
                 plain[buffers[node.buffer.data]] = plain.get(buffers[node.buffer.data], 0) + 1
-            elif isinstance(node, tvm.tirx.TapedCall):
+            elif isinstance(node, tvm.tirx.Call):
                 name = str(getattr(node.op, "name", "")).rpartition(".")[2]
                 if name in ("region", "access_ptr"):
                     note(node.args[0], int(node.args[1 if name == "region" else 2]))

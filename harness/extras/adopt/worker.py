@@ -78,7 +78,7 @@ def _adopted(recording: Recording, order: dict[str, Any], root: Path) -> dict[st
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     scales, wide = _scales(files, root)
     put(root / "operators" / f"{files.name}.py", files.operator(scales, wide=wide).encode())
-    put(root / "baselines" / f"reference_{files.name}.py", files.baseline().encode())
+    put(root / "baselines" / f"{files.baseline_name}.py", files.baseline().encode())
     put(root / "kernels" / f"{files.name}.py", kernel.encode())
     return {
         "shape_key": files.shape_key,
