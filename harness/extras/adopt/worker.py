@@ -73,8 +73,10 @@ def _adopted(recording: Recording, order: dict[str, Any], root: Path) -> dict[st
     files = ExampleFiles(order["name"], order["source"], example)
     (root / "kernels" / "adopted").mkdir(parents=True, exist_ok=True)
     kernel = files.kernel(root / "kernels" / "adopted")
-    if example.reference_bytes > MOST_BYTES or sum(each.flops for each in example.reference) > MOST_FLOPS:
-        raise NotAdopted(f"its reference takes {example.reference_bytes >> 30} GiB in all, too much for a CPU")
+    flops = sum(each.flops for each in example.reference)
+    if example.reference_bytes > MOST_BYTES or flops > MOST_FLOPS:
+        size = f"{example.reference_bytes >> 30} GiB and {flops / 1e12:.1f} TFLOP"
+        raise NotAdopted(f"its reference takes {size}, too much for a CPU")
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     scales, wide = _scales(files, root)
     put(root / "operators" / f"{files.name}.py", files.operator(scales, wide=wide).encode())
