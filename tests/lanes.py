@@ -27,11 +27,13 @@ MEASURE: Final = (
     "tests/harness/cli/test_repository.py",
     "tests/harness/extras/foreign/test_bench.py",
     "tests/harness/extras/overhead/test_overhead.py",
-    "tests/harness/extras/profile/",
+    "tests/harness/extras/profile/test_launch.py",
+    "tests/harness/extras/profile/test_run.py",
     "tests/harness/extras/selftest/",
     "tests/harness/extras/tune/test_end_to_end.py",
     "tests/harness/extras/tune/test_screen.py",
-    "tests/harness/operators/",
+    "tests/harness/operators/test_attention.py",
+    "tests/harness/operators/test_scaled.py",
     "tests/harness/runs/",
 )
 

@@ -124,7 +124,7 @@ def test_a_row_past_the_end_is_not_stored() -> None:
 
 
 @pytest.mark.parametrize(("key", "parts"), few([(FULL, 2), (CAUSAL, 2), (RAGGED, 1)], (FULL, 2)))
-@pytest.mark.parametrize("buffers", [1, 2])
+@pytest.mark.parametrize("buffers", few([1, 2], 2))
 def test_the_output_leaves_by_tma_where_it_has_buffers(key: str, parts: int, buffers: int) -> None:
     direct, source = cuda(key, block_N=112), cuda(key, block_N=112, epilogue_buffers=buffers)
     assert "tma_store" not in direct
@@ -137,6 +137,7 @@ def test_the_output_leaves_by_tma_where_it_has_buffers(key: str, parts: int, buf
     assert in_order(source, *each * 2 * parts, "tma_store_wait<0, true>")
 
 
+@pytest.mark.slow
 def test_three_groups_and_a_second_buffer_of_queries() -> None:
     source = cuda(FULL, block_N=80, consumer_groups=3, ahead=True)
     assert source.count("warpgroup_reg_alloc<160>") == 3
@@ -194,7 +195,8 @@ def test_the_front_leaves_attention_without_a_winner_to_the_library() -> None:
     assert default(parse_shape_key(FULL), place).family is None
 
 
-@pytest.mark.parametrize("key", few([FULL, CAUSAL], FULL))
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [FULL, CAUSAL])
 def test_the_space_has_candidates(key: str) -> None:
     problem = parse_shape_key(key)
     taken = 0

@@ -31,7 +31,6 @@ DEFAULTS = [
 ]
 CHOSEN = [
     ("h200", "matmul_bf16fp32_4096x4096x4096"),
-    ("h200", "attention_bf16fp32_2x16x16x512x64x64"),
     ("a100", "matmul_bf16fp32_4096x4096x4096"),
     ("b200", "matmul_bf16fp32_8192x8192x8192"),
 ]

@@ -203,10 +203,11 @@ def test_sums_of_a_few_steps_are_promoted(key: str, scales: int) -> None:
     ("levers", "batches"),
     [
         (dict(block_M=128, block_N=128), 2),
-        (dict(block_M=128, block_N=192), 2),
-        (dict(block_M=192, block_N=128, consumer_groups=3), 3),
-        (dict(block_M=256, block_N=128, num_stages=3, epilogue_N=32), 4),  # two bands each
-        (dict(block_M=128, block_N=128, chain=4), 8),
+        pytest.param(dict(block_M=128, block_N=192), 2, marks=pytest.mark.slow),
+        pytest.param(dict(block_M=192, block_N=128, consumer_groups=3), 3, marks=pytest.mark.slow),
+        # Two bands each.
+        pytest.param(dict(block_M=256, block_N=128, num_stages=3, epilogue_N=32), 4, marks=pytest.mark.slow),
+        pytest.param(dict(block_M=128, block_N=128, chain=4), 8, marks=pytest.mark.slow),
         (dict(block_M=128, block_N=128, chain=2, cluster_M=2), 4),
     ],
 )

@@ -90,6 +90,7 @@ def test_a_run_that_stops_while_it_starts_a_child_leaves_no_traceback(tmp_path: 
     assert (done.stdout, done.stderr) == ("1\n1\n3\n", "")
 
 
+@pytest.mark.slow
 def test_threads_that_watch_one_process_all_learn_how_it_ended(tmp_path: Path) -> None:
     script = tmp_path / "watched.py"
     script.write_text(WATCHED_BY_MANY)
@@ -131,6 +132,7 @@ def test_no_name_leads_to_the_forkserver_nor_to_the_one_after_it(tmp_path: Path)
     assert (done.stdout, done.stderr) == ("1 False True\n1 False True\n", "")
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_no_warning_of_what_its_libraries_held(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED_WITH_A_LOCK)

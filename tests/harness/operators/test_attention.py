@@ -207,6 +207,7 @@ def build(problem):
 '''
 
 
+@pytest.mark.slow
 def test_attention_goes_down_the_line_on_a_cpu(tmp_path: Path) -> None:
     checkout = Checkout.create(tmp_path / "checkout")
     shapes = ("attention_f32fp32_1x4x2x96x32x32", "causalattention_f32fp32_1x4x2x96x32x48")

@@ -324,7 +324,7 @@ def slow_ladder(checkout: Checkout) -> None:
 def test_killed_in_the_middle_it_leaves_no_process_and_the_next_run_continues(checkout: Checkout) -> None:
     slow_ladder(checkout)
     path = checkout.tree.records("cpu", SHAPE, MODEL)
-    with checkout.started("bench", "--budget", "1") as process:
+    with checkout.started("bench", *BUDGET) as process:
         assert until(lambda: path.exists() and path.read_bytes().count(b"\n") >= 2)
         process.kill()
         process.wait()

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 from harness.extras.report.gather import Report
 from tests.harness.extras.report.conftest import Reader
 from tests.harness.extras.report.notebook import MODEL, SHAPE
+from tests.lanes import few
 
 PROBLEM: Final = f"/{SHAPE}"
 BEST: Final = f"/{SHAPE}/{MODEL}/iter002_warp_specialized"
@@ -199,7 +200,7 @@ def test_the_policy_stops_what_escaping_might_let_through(browser: Browser, file
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", few(["light", "dark"], "dark"))
 def test_axe_finds_nothing_serious(reader: Reader, theme: str) -> None:
     reader.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     found = []

@@ -437,6 +437,7 @@ def test_what_cannot_be_written_is_one_line(
     assert complaint in err
 
 
+@pytest.mark.slow
 def test_the_pictures_of_the_readme_show_what_is_recorded(tmp_path: Path) -> None:
     """Where this fails after new records: tilebench report --gpu h200 --pictures docs/pictures."""
     report = gather(Tree(ROOT), GPU, Selection())
@@ -450,6 +451,7 @@ def texts(svg: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
 
 
+@pytest.mark.slow
 def test_another_gpu_stands_beside(tmp_path: Path) -> None:
     """The leaders of the H100 beside those of the H200, where both have measured."""
     tree = Tree(ROOT)

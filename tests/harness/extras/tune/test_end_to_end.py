@@ -197,6 +197,7 @@ def test_tilelang_picks_of_the_same_space(tuned: Checkout) -> None:
     assert pick.iteration == "iter001_tuned_register_blocked"
 
 
+@pytest.mark.slow
 def test_its_temporary_files_go_too(tuned: Checkout) -> None:
     done = tuned.run("tune", *CHOICE, "--engine", "tilelang", "--again", "--no-cache", "--warmup", "1", "--rep", "2")
     assert done.returncode == 0, done.stderr

@@ -118,6 +118,7 @@ def test_compiler_levers_beside_the_family() -> None:
     assert (made.compile_flags, made.pass_configs) == (("-O3",), {"tl.disable_tma_lower": True})
 
 
+@pytest.mark.slow
 def test_a_survey_of_many_kernels_warns_of_none() -> None:
     """In a process of its own, as TileLang's logger keeps its level and its stream."""
     script = f"""
