@@ -186,6 +186,7 @@ $(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
 	@$(PINS) > $(VENV)/pins
 	@$(PIP) --editable .
 	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -c 'import tilelang, torch'
+	@$(VENV)/bin/python -m compileall -q harness kernels baselines
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/runtime.stamp

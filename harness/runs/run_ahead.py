@@ -29,16 +29,19 @@ def run_ahead(
 
     At most ``window`` items are begun and not used up. A permit per item would not do: a late item could overtake the
     one that the caller waits for. With ``in_batches``, a whole window is done before its first result is given, and
-    used up before the next begins. On exit, ``abort`` is called again and again until no thread works any more: work
-    that hangs would be waited for otherwise. Raises KeyboardInterrupt between results.
+    used up before the next begins. The first batch has one item a thread, so that its result is soon there. On exit,
+    ``abort`` is called again and again until no thread works any more: work that hangs would be waited for otherwise.
+    Raises KeyboardInterrupt between results.
     """
     waiting = iter(items)
     begun: list[Future[R]] = []
 
     def results(pool: ThreadPoolExecutor) -> Iterator[R]:
+        ahead = threads if in_batches else window
         while True:
             if not (in_batches and begun):
-                begun.extend(pool.submit(work, each) for each in islice(waiting, window - len(begun)))
+                begun.extend(pool.submit(work, each) for each in islice(waiting, ahead - len(begun)))
+                ahead = window
             if not begun:
                 return
             for future in begun if in_batches else ():

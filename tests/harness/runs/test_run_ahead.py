@@ -44,7 +44,8 @@ def test_no_more_items_are_begun_than_the_window_holds(in_batches: bool) -> None
 
     with run_ahead(work, range(100), 2, window=5, abort=nothing, in_batches=in_batches) as results:
         for number in results:
-            assert not in_batches or len(begun) == 5 * (number // 5 + 1)
+            if in_batches:  # the first has one item a thread
+                assert len(begun) == (2 if number < 2 else min(100, 2 + 5 * ((number - 2) // 5 + 1)))
             used.append(number)
 
 
