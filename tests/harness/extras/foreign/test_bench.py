@@ -68,7 +68,7 @@ class Foreign:
 
 
 def foreign_tree(folder: Path) -> Foreign:
-    return Foreign(Checkout.create(folder / "checkout").kept_warm(), folder / "theirs")
+    return Foreign(Checkout.create(folder / "checkout"), folder / "theirs")
 
 
 def beside(other: Foreign, folder: Path) -> Foreign:
@@ -82,6 +82,7 @@ def beside(other: Foreign, folder: Path) -> Foreign:
 def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     """All samples, benched once; ``rows`` holds the printed rows by sample."""
     made = foreign_tree(tmp_path_factory.mktemp("foreign"))
+    made.checkout.kept_warm()
     for number, sample in enumerate(ALL, start=1):
         path = made.put(number, sample)
     path.with_name("sizes.py").write_text("SIZE = 32\n")
@@ -194,8 +195,8 @@ def test_a_second_call_measures_only_what_is_new_or_changed(benched: Foreign) ->
     assert benched.records()[-1].script == "iter001_prim_func"
 
 
-def test_ctrl_c_keeps_what_is_known(tmp_path: Path) -> None:
-    made = foreign_tree(tmp_path)
+def test_ctrl_c_keeps_what_is_known(benched: Foreign, tmp_path: Path) -> None:
+    made = beside(benched, tmp_path)
     for number in (1, 2):
         made.put(number, "prim_func")
     with made.checkout.started("foreign", str(made.root), "--gpu", "cpu", "--budget", "4") as process:
@@ -284,8 +285,8 @@ def test_of_one_script_a_named_shape_counts_before_the_guess(tmp_path: Path) -> 
         scripts(tmp_path, Selection(shape=SHAPE))
 
 
-def test_scripts_for_a_gpu_are_refused_at_once_where_there_is_none(tmp_path: Path) -> None:
-    made = foreign_tree(tmp_path)
+def test_scripts_for_a_gpu_are_refused_at_once_where_there_is_none(benched: Foreign, tmp_path: Path) -> None:
+    made = beside(benched, tmp_path)
     made.put(1, "stock_gpu", shape="matmul_bf16fp32_2048x2048x2048")
     done = made.checkout.run("foreign", str(made.root), "--gpu", "cpu", settings=NEITHER_CHILD_NOR_TORCH)
     assert done.returncode == 3
@@ -301,8 +302,8 @@ def test_scripts_for_a_gpu_are_refused_at_once_where_there_is_none(tmp_path: Pat
 
 @pytest.mark.skipif(toolchain.find().nvcc is None, reason="needs nvcc; make build installs it")
 @pytest.mark.skipif(gpus.detect() != "cpu", reason="this machine has a GPU, which judges")
-def test_without_a_gpu_the_kernels_are_compiled_for_one(tmp_path: Path) -> None:
-    made = foreign_tree(tmp_path)
+def test_without_a_gpu_the_kernels_are_compiled_for_one(benched: Foreign, tmp_path: Path) -> None:
+    made = beside(benched, tmp_path)
     made.put(1, "stock_gpu", shape="matmul_bf16fp32_2048x2048x2048")
     done = made.checkout.run("foreign", str(made.root), "--gpu", "h200", "--json")
     assert done.returncode == 0, done.stderr
