@@ -36,7 +36,7 @@ BUDGET: Final = ("--budget", "0.2")
 # adversaries hold the real rules.
 PATIENT: Final = {
     "harness/judge/facts/device_rules.py": {
-        "ms=1.0, of_block=0.1": "ms=math.inf, of_block=0.1",
+        "ms=1.0, of_block=0.1": "ms=1e9, of_block=0.1",
         "shortest_block=0.5": "shortest_block=0.0",
     },
     "harness/judge/candidate.py": {"min_placements: int = 8": "min_placements: int = 3"},
