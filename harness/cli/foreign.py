@@ -1,6 +1,7 @@
 """Verbs for trees of scripts from elsewhere: audit reads them, foreign measures them, adopt takes them over."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,14 +9,23 @@ from cyclopts import Parameter
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.cli.options import GpuKey, Json, MeasureOptions, SelectionOptions, TableFormat, check_seconds
+from harness.cli import many
+from harness.cli.options import (
+    FleetOptions,
+    GpuKey,
+    Json,
+    MeasureOptions,
+    SelectionOptions,
+    TableFormat,
+    check_seconds,
+)
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
 from harness.extras.adopt import table as adopted
 from harness.extras.adopt.adoption import AdoptedExample, AdoptPlan, adopt_examples
 from harness.extras.foreign import board
 from harness.extras.foreign.audit import audit as carry_out
-from harness.extras.foreign.bench import ForeignPlan, bench, build
+from harness.extras.foreign.bench import ForeignPlan, bench, build, recorded
 from harness.extras.foreign.board import ForeignBoard
 from harness.extras.foreign.finding import SHOWN, AuditFinding, text
 from harness.extras.foreign.record import ForeignRecord
@@ -51,6 +61,7 @@ def foreign(
     /,
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
+    fleet: FleetOptions = FleetOptions(),
     *,
     script_deadline: Annotated[float, Parameter(help="Seconds for a script that runs by itself.")] = 300.0,
     format: TableFormat = "simple",
@@ -61,8 +72,11 @@ def foreign(
     check_format(format)
     check_seconds("script-deadline", script_deadline)
     named = chosen.gpu != gpus.AUTO and not gpus.find(chosen.gpu).is_cpu
-    builds = named and not how.force and gpus.detect() == CPU
-    gpu, device = (gpus.find(chosen.gpu), None) if builds else gpus.resolve(chosen.gpu, force=how.force)
+    builds = named and not how.force and not fleet.wanted and gpus.detect() == CPU
+    if fleet.wanted:
+        gpu, device = many.gpu_of(chosen, fleet, force=how.force), None
+    else:
+        gpu, device = (gpus.find(chosen.gpu), None) if builds else gpus.resolve(chosen.gpu, force=how.force)
     plan = ForeignPlan(
         tree=Tree.here(),
         foreign=tree.resolve(),
@@ -73,6 +87,9 @@ def foreign(
         deadline_s=script_deadline,
         again=how.again,
     )
+    if fleet.wanted:
+        given = {"model": chosen.model, "iter": chosen.iter, "script_deadline": script_deadline} | many.changed(how)
+        return _on_many(plan, fleet, (*many.of_problem("foreign", gpu, given), str(plan.foreign)), format)
     if builds:
         console.print(f"no NVIDIA GPU here: the kernels are compiled for {gpu.key}, and not run", markup=False)
         built = build(plan)
@@ -81,6 +98,20 @@ def foreign(
     if found.reused:
         console.print(f"{found.reused} of {len(found.records)} were recorded before", markup=False)
     return _reply(board.boards(found.records), [record for _, record in found.records], format)
+
+
+def _on_many(plan: ForeignPlan, fleet: FleetOptions, line: Sequence[str], format: str) -> Reply[list[ForeignBoard]]:
+    """Measure each problem's scripts on a GPU of their own; what no problem is known of is for one GPU alone."""
+    listed = plan.scripts()
+    problems = [each.problem for each in listed if each.problem is not None]
+    if not problems:
+        raise UsageError(f"{plan.foreign} has no script of a problem that is known; leave --gpus and --cluster out")
+    if unknown := len(listed) - len(problems):
+        console.print(f"{unknown} scripts of no known problem are left out; without --gpus they run by themselves")
+    code = many.run_errands(fleet, plan.gpu, line, problems)
+    found = recorded(plan)
+    told = _reply(board.boards(found), [record for _, record in found], format)
+    return replace(told, exit_code=max(code, told.exit_code))
 
 
 def adopt(

@@ -1,7 +1,7 @@
 """The bench of a foreign tree: the judge judges each script; a script without a findable kernel runs by itself."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -108,6 +108,22 @@ def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
     return [(script, found[model]) for model, (_, script) in written.items()]
 
 
+def recorded(plan: ForeignPlan) -> list[tuple[ForeignScript, ForeignRecord]]:
+    """The newest record of each script as it is now, of whichever GPU of the key measured it."""
+    sha256 = finder_sha256()
+    found = ((script, next(_records(plan, script, sha256), None)) for script in plan.scripts())
+    return [(script, record) for script, record in found if record is not None]
+
+
+def _records(plan: ForeignPlan, script: ForeignScript, finder: str) -> Iterator[ForeignRecord]:
+    """A script's records that are of its present source and of this finder, the newest first."""
+    path = path_of(plan.tree, plan.gpu.key, script.shape_key, script.model)
+    wanted = script.name, script.sources_sha256, finder
+    for record in reversed(read(path, ForeignRecord)[0]):
+        if (record.script, record.sources_sha256, record.finder_sha256) == wanted:
+            yield record
+
+
 def finder_sha256() -> str:
     """Hash of the code that finds a script's kernel: another version may find another kernel."""
     here = Path(__file__).parent
@@ -127,15 +143,9 @@ class _ForeignRun:
 
     def knows(self, script: ForeignScript) -> bool:
         """Whether a new run would only repeat an outcome on record."""
-        path = path_of(self.plan.tree, self.plan.gpu.key, script.shape_key, script.model)
-        same = (
-            record
-            for record in reversed(read(path, ForeignRecord)[0])
-            if record.script == script.name
-            and record.sources_sha256 == script.sources_sha256
-            and record.finder_sha256 == self.finder_sha256
-            and record.environment == self.environment(script.operator)
-        )
+        environment = self.environment(script.operator)
+        records = _records(self.plan, script, self.finder_sha256)
+        same = (record for record in records if record.environment == environment)
         found = fault_attribution.standing(same, self.plan.gpu)
         if found is not None:
             self.known[script.path] = found

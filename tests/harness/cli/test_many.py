@@ -48,6 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[driver.Fleet]:
         (("build", "--model=tilebench", "--iter=1", "--build-deadline=9", "--attempts=2"), Stage.BUILD),
         (("profile", "--no-counters", "--again", "--deadline=60", "--iter=1", "--model=tilebench"), Stage.BENCH),
         (("tune", "--model=me", "--family=a", "--family=b", "--no-screen", "--parent=iter001"), Stage.BENCH),
+        (("foreign", str(ROOT / "tuning/h200"), "--script-deadline=9", "--budget=2", "--again"), Stage.BENCH),
         (("tune", "--model=me", "--engine=tilelang", "--no-check", "--rep=9", "--objective=paired"), Stage.BENCH),
     ],
 )
