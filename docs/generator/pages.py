@@ -6,7 +6,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from docs.generator import api, boards, commands, examples, records, rooms
+from docs.generator import api, boards, commands, examples, records, rooms, upgrades
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GPUS: Final = ("h200", "h100")
@@ -30,6 +30,9 @@ PARTS: Final[dict[str, Part]] = {
     "operators": records.operators,
     "opponents": records.opponents,
     "api": api.reference,
+    "upgrades": upgrades.counts,
+    "upgraded examples": partial(upgrades.changes, "examples"),
+    "upgraded leaders": partial(upgrades.changes, "leaders"),
     "examples": examples.summary,
     "example folders": examples.folders,
     **{f"{name} {gpu}": partial(part, gpu) for gpu in GPUS for name, part in _OF_A_GPU.items()},
