@@ -1,12 +1,17 @@
 """``torch.nn.attention.varlen.varlen_attn``, which a CPU lacks: there it is attention of one sequence at a time."""
 
+from inspect import signature
 from itertools import pairwise
+from typing import Any, Final
 
 import torch
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 
 from harness.operators.pageddecode import cached
+
+# torch 2.11 does not ask for it.
+_GROUPED: Final[dict[str, Any]] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
 
 def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:
@@ -25,7 +30,7 @@ def varlenattention(
 ) -> torch.Tensor:
     """Causal attention within sequences that start at S[B+1], of at most L tokens: O[N,H,D]."""
     if q.is_cuda:
-        out = varlen_attn(q, k, v, starts, starts, L, L, window_size=(-1, 0), enable_gqa=True)
+        out = varlen_attn(q, k, v, starts, starts, L, L, window_size=(-1, 0), **_GROUPED)
         assert isinstance(out, torch.Tensor)
         return out
     parts = [slice(*bounds) for bounds in pairwise(starts.tolist()) if bounds[0] < bounds[1]]
@@ -39,7 +44,7 @@ def pageddecode(
     if q.is_cuda:
         each = torch.arange(len(q) + 1, dtype=torch.int32, device=q.device)
         tokens = table.shape[1] * k.shape[1]
-        out = varlen_attn(q, k, v, each, None, 1, tokens, enable_gqa=True, seqused_k=lengths, block_table=table)
+        out = varlen_attn(q, k, v, each, None, 1, tokens, seqused_k=lengths, block_table=table, **_GROUPED)
         assert isinstance(out, torch.Tensor)
         return out
     rows = [[cached(pages, table[b], int(n)) for pages in (k, v)] for b, n in enumerate(lengths)]

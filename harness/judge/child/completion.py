@@ -8,16 +8,16 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final, Protocol
 
 import torch
 
 from harness.judge.child.cuda_calls import checked
 
-WORDS: Final = 256  # of each output of the lead-in and of the last launch
+WORDS: Final = 256  # of the outputs of the lead-in, of the launch after it, and of the last one
 OTHERS: Final = 8  # launches between them, with one word each
-LONGEST_LOOK_MS: Final = 0.15  # a referee that was held up longer cannot say when the lead-in ended
+LONGEST_LOOK_MS: Final = 0.25  # a referee that was held up longer cannot say when the lead-in ended
 SETTLED_MS: Final = 0.1  # without a write
 LONGEST_WAIT_S: Final = 0.05
 _WORD_BYTES: Final = 8
@@ -38,10 +38,9 @@ class DeviceCopies:
 
         self._runtime: Any = runtime
         self._stream = torch.cuda.Stream()
-        sizes = [width * count for _, _, width, count in rows]
         # Where the host's memory is not page-locked, a copy waits for the device.
-        self._host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=True)
-        starts = accumulate(sizes, initial=self._host.data_ptr())
+        self._host = torch.empty(_bytes(rows), dtype=torch.uint8, pin_memory=True)
+        starts = accumulate((_bytes([each]) for each in rows), initial=self._host.data_ptr())
         to_host = runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
         self._arguments = [
             (start, width, address, pitch, width, count, to_host, self._stream.cuda_stream)
@@ -71,9 +70,11 @@ class Completion:
         between = launches[1 + math.ceil(LONGEST_LOOK_MS / launch_ms) : -1]
         some = dice.sample(between, min(OTHERS, len(between)))
         self._between = copies([_rows(dice.choice(each), 1, dice) for each in some])
-        self._lead_in, self._next, self._last = (
-            _Watched(copies([_rows(output, WORDS, dice) for output in launches[place]])) for place in (0, 1, -1)
-        )
+        # In this order a look at the lead-in follows that at the next launch.
+        rows = [[_rows(output, WORDS // len(launches[0]), dice) for output in launches[place]] for place in (-1, 1, 0)]
+        self._copies = copies([each for launch in rows for each in launch])
+        self._bounds = list(pairwise(accumulate((_bytes(launch) for launch in rows), initial=0)))
+        self._last, self._next, self._lead_in = map(_Watched, self._read())
         self._before = self._at_lead_in = self._between.read()
         self._at_last: bytes | None = None
         self._looked_s = time.perf_counter()
@@ -81,11 +82,9 @@ class Completion:
 
     def look(self) -> None:
         """Note the time if the lead-in or the last launch has written since the last look."""
-        ended = self._last.look()
         followed = self._next.wrote_s is not None  # by an earlier look, so the lead-in had ended by then
-        if not followed:
-            self._next.look()
-        led_in = self._lead_in.look()
+        watched = (self._last, self._next, self._lead_in)
+        ended, _, led_in = (each.look(seen) for each, seen in zip(watched, self._read(), strict=True))
         if led_in:
             self._too_late |= followed
             self._at_lead_in = self._between.read()
@@ -120,6 +119,10 @@ class Completion:
             return math.nan
         return (self._last.wrote_s - self._lead_in.wrote_s) * 1e3
 
+    def _read(self) -> list[bytes]:
+        seen = self._copies.read()
+        return [seen[start:end] for start, end in self._bounds]
+
     @property
     def out_of_order(self) -> bool:
         """After the block: whether a launch wrote before the lead-in had ended, or after the last launch began to.
@@ -131,15 +134,13 @@ class Completion:
 
 
 class _Watched:
-    """Bytes of one launch's outputs, and when they changed last."""
+    """Words of one launch's outputs, and when they changed last."""
 
-    def __init__(self, copies: Copies) -> None:
-        self._copies = copies
-        self._before = self._seen = copies.read()
+    def __init__(self, seen: bytes) -> None:
+        self._before = self._seen = seen
         self.wrote_s: float | None = None
 
-    def look(self) -> bool:
-        seen = self._copies.read()
+    def look(self, seen: bytes) -> bool:
         if seen == self._seen:
             return False
         self._seen, self.wrote_s = seen, time.perf_counter()
@@ -156,9 +157,13 @@ def _words(seen: bytes) -> list[bytes]:
 
 
 def _rows(output: torch.Tensor, most: int, dice: random.Random) -> Rows:
-    """One word of each of so many equal parts of an output, at a random place of the part."""
+    """One word of each of at most so many equal parts of an output, at a random place of the part."""
     size = output.numel() * output.itemsize
     width = min(_WORD_BYTES, size)
     count = min(most, size // width)
     words = size // count // width
     return output.data_ptr() + dice.randrange(words) * width, words * width, width, count
+
+
+def _bytes(rows: Sequence[Rows]) -> int:
+    return sum(width * count for _, _, width, count in rows)
