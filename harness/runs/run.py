@@ -158,7 +158,9 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
     Gives the candidates in order, each with its rejection if it has failed. Their processes end with the context.
     """
     apart = plan.uses_device and plan.gpu.is_cpu
-    jobs = cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
+    # Checks of the contract only parse, one at a time; by two threads CPython's parser can fail with a SystemError.
+    parses = plan.upto is Stage.CONTRACT
+    jobs = 1 if parses else cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
     entered: list[Candidate] = []
