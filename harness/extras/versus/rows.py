@@ -16,6 +16,7 @@ from harness.extras.versus.compiling import BuildCompiler, BuildOrder, KernelCod
 from harness.extras.versus.environment import PythonEnvironment
 
 FIGURES: Final = {"registers": "registers", "spills": "spill_bytes", "shared": "shared_bytes", "SASS": "instructions"}
+REFUSED: Final = r"contract: |(Attribute|Import|ModuleNotFound|Name|Syntax|Type)Error: "
 BuildQuestion = Literal["different", "broken", "spills"]
 
 
@@ -110,6 +111,7 @@ def versus(
     """Build each iteration in both environments.
 
     What differs is built once more, since lowering is not deterministic, and what failed, since a machine may be busy.
+    What Python refuses it refuses again.
     """
     both = (old, new)
     compiler.build(BuildOrder(each, where) for each in iterations for where in both)
@@ -119,7 +121,7 @@ def versus(
         BuildOrder(each, where, 2)
         for each, row in unsure.items()
         for where, side in ((old, row.old), (new, row.new))
-        if side.error or row.verdict is BuildChange.DIFFERENT
+        if (side.error and not re.match(REFUSED, side.error)) or row.verdict is BuildChange.DIFFERENT
     )
     rows |= {each: _row(compiler, each, old, new, diff) for each in unsure}
     return list(rows.values())

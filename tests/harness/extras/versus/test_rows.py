@@ -110,6 +110,12 @@ def test_a_failure_has_its_first_line(old: VersusBuild, new: VersusBuild, verdic
     assert any("has no attribute 'cluster'" in note for note in made.notes)
 
 
+def test_what_python_refuses_is_not_built_again() -> None:
+    assert row(old1=build("a"), new1=BROKEN).verdict is BuildChange.BROKEN
+    late = VersusBuild(error="the build crashed, or was not done within 180 s")
+    assert row(old1=build("a"), new1=late, new2=build("a")).verdict is BuildChange.SAME
+
+
 def test_what_fails_the_command() -> None:
     wide, spilling = changed(build("a"), build("b", 185)), changed(build("a"), build("b", spills=8))
     assert FailOn.parse(None).fails(changed(build("a"), BROKEN))
