@@ -18,7 +18,7 @@ from harness.machine.files import put
 
 KEPT: Final = Path(__file__).resolve().parents[1] / "results" / "upgrades"
 STEADY: Final = (BuildChange.SAME, BuildChange.VARIES)
-_PATH: Final = r" ?\[?'?(/[\w.+-]+){2,}.*"  # and what follows: the words of a compiler
+_PATH: Final = r" ?[\[(]?'?(/[\w.+-]+){2,}.*"  # and what follows: the words of a compiler
 
 
 class KeptRow(msgspec.Struct, frozen=True):
