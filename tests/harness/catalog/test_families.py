@@ -173,6 +173,9 @@ def test_no_description_is_in_a_hash(checkout: Checkout, folder: str) -> None:
         ("h200", "groupedlinear_bf16fp32_64x64x64x4", "gemm.grouped", "gemm.grouped"),
         ("h200", "int4linear_bf16fp32_16x64x128", "gemm.int4_weights", "gemm.int4_weights"),
         ("h200", "attention_fp16fp32_1x2x1x512x64x64", "flash_attention.forward", "flash_attention.forward"),
+        ("h200", "pageddecode_bf16fp32_2x8x1x64x2x64", "paged_decode.paged_decode", "paged_decode.paged_decode"),
+        ("h200", "mladecode_bf16fp32_2x64x512x64x2x64", "latent_decode.latent_decode", "latent_decode.latent_decode"),
+        ("h200", "varlenattention_fp16fp32_2x2x1x64x64x64", "varlen_attention.varlen", "varlen_attention.varlen"),
     ],
 )
 def test_which_family_begins_and_which_is_searched(gpu: str, shape: str, begins: str, searched: str) -> None:

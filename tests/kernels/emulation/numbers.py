@@ -1,0 +1,91 @@
+"""What a warp-specialised kernel computes, on the CPU, from the very text that TileLang generates for sm_90a."""
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from harness.iteration import Program
+from tests.kernels.emulation import generated
+
+HEADER: Final = Path(__file__).with_name("numbers.hpp")
+_LAUNCH: Final = """
+extern "C" const char* launch(void** tensors) {{
+  alignas(1024) static uchar memory[SHARED_BYTES];
+  shared_memory = memory, wrong = "";
+  {maps}
+  try {{
+    for (int number = 0; number < {blocks}; ++number) run_block(number, {threads}, [&] {{ main_kernel({arguments}); }});
+  }} catch (const std::runtime_error&) {{ under_way.clear(); }}
+  return wrong.c_str();
+}}
+"""
+
+
+class Stopped(Exception):
+    """A kernel that cannot go on, such as by a deadlock."""
+
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]  # the tensor's axes from the innermost coordinate on; what a load takes
+
+
+def emulated(
+    program: Program, blocks: int, boxes: Mapping[str, Box], folder: Path, broken: tuple[str, str] | None = None
+) -> Callable[..., None]:
+    """Return a launch of the program for tensors of bf16, without its workspaces. It raises Stopped.
+
+    ``boxes`` describes the loads and stores by TMA of each tensor, named as in the prim_func. ``broken`` is a pattern
+    in the kernel's text, and what stands there instead.
+    """
+    source = generated(program)
+    if broken is not None:
+        source, count = re.subn(*broken, source)
+        assert count
+    text = source[source.index('extern "C" __global__ void __launch_bounds__') :]
+    signature = re.search(r"__launch_bounds__\((\d+).*?main_kernel\((.*?)\) \{", text)
+    assert signature is not None
+    parameters = re.findall(r"(\w+)(?:,|$)", signature[2])
+    buffers = [program.prim_func.buffer_map[each] for each in program.prim_func.params]
+    names = [each.name for each in buffers]
+    text = re.sub(r"extern __shared__ \S+ uchar (\w+)\[\];", r"uchar* \1 = shared_memory;", text)
+    text, replaced = re.subn(
+        r"__shared__ __align__\(16\) uint64_t (\w+)_mem\[(\d+)\];", r'Barrier* \1_mem = barriers("\1", \2);', text
+    )
+    assert replaced
+    maps = []
+    for name in (each.removesuffix("_desc") for each in parameters if each.endswith("_desc")):
+        shape = [int(size) for size in buffers[names.index(name)].shape]
+        strides = [int(torch.empty(shape, device="meta").stride(axis)) for axis in boxes[name][0]]
+        sizes = [shape[axis] for axis in boxes[name][0]]
+        lists = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in (sizes, strides, boxes[name][1]))
+        maps.append(f"CUtensorMap {name}_desc{{(bfloat16_t*)tensors[{names.index(name)}], {lists}}};")
+    arguments = [
+        each if each.endswith("_desc") else f"({_pointer(text, each)}*)tensors[{names.index(each)}]"
+        for each in parameters
+    ]
+    main = _LAUNCH.format(maps="\n  ".join(maps), blocks=blocks, threads=signature[1], arguments=", ".join(arguments))
+    (folder / "kernel.cpp").write_text(f'#include "{HEADER}"\n{text}\n{main}')
+    command = ["g++", "-std=c++20", "-O2", "-w", "-fPIC", "-shared", "kernel.cpp", "-o", "kernel.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    library = ctypes.CDLL(str(folder / "kernel.so"))
+    library.launch.restype = ctypes.c_char_p
+    workspaces = [torch.zeros(each.shape, dtype=getattr(torch, each.dtype)) for each in program.workspaces]
+
+    def launch(*tensors: Any) -> None:
+        every = [*tensors, *workspaces]
+        assert all(each.is_contiguous() for each in every)
+        wrong = library.launch((ctypes.c_void_p * len(every))(*(each.data_ptr() for each in every)))
+        if wrong:
+            raise Stopped(wrong.decode())
+
+    return launch
+
+
+def _pointer(text: str, name: str) -> str:
+    found = re.search(rf"(\w+)\* __restrict__ {name}\b", text)
+    assert found is not None
+    return found[1]

@@ -1,0 +1,71 @@
+"""Decoding kernels and attention of uneven lengths, judged by what their generated text computes on the CPU."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.judge.facts.problem import parse_shape_key
+from kernels.latent_decode import latent_decode
+from kernels.paged_decode import paged_decode
+from kernels.varlen_attention import varlen
+from tests.harness.operators.launches import wrong
+from tests.kernels.emulation.numbers import Stopped, emulated
+from tests.lanes import few
+
+PAGED = "pageddecode_bf16fp32_3x16x2x64x3x64"
+LATENT = "mladecode_bf16fp32_3x64x256x64x3x64"
+VARLEN = "varlenattention_bf16fp32_4x2x1x512x384x64"
+
+
+@pytest.mark.parametrize(("block_N", "blocks"), few([(32, 3), (64, 5), (16, 40)], (32, 3)))
+def test_shares_of_pages_give_the_attention_of_each_sequence(block_N: int, blocks: int, tmp_path: Path) -> None:
+    program = paged_decode(parse_shape_key(PAGED), block_N=block_N, num_stages=3, num_sms=blocks)
+    pages = (3, 1, 2, 0), (64, block_N, 1, 1)
+    assert wrong(PAGED, emulated(program, blocks, {"K": pages, "V": pages}, tmp_path)) == set()
+
+
+BROKEN = {
+    "nothing waits for the values": (r"V_full\[[^;]*\.wait\([^;]*\);", ";"),
+    "nothing waits for a free stage": (r"K_empty\[[^;]*\.wait\([^;]*\);", ";"),
+    "a part is left out": (r"first = \(\(", "first = 1 + (("),
+    "what lies beyond a length is read": (r"if \(left < \d+\) \{", "if (0) {"),
+}
+
+
+@pytest.mark.parametrize("broken", few(BROKEN, "nothing waits for the values"))
+def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path) -> None:
+    program = paged_decode(parse_shape_key(PAGED), block_N=16, num_stages=2, num_sms=5)
+    pages = (3, 1, 2, 0), (64, 16, 1, 1)
+    launch = emulated(program, 5, {"K": pages, "V": pages}, tmp_path, BROKEN[broken])
+    try:
+        found = wrong(PAGED, launch)
+    except Stopped as stopped:
+        found = {str(stopped)}
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("block_N", "share_scores", "blocks"), few([(32, False, 4), (64, False, 3), (64, True, 3)], (64, True, 3))
+)
+def test_two_groups_give_the_latent_attention(block_N: int, share_scores: bool, blocks: int, tmp_path: Path) -> None:
+    problem = parse_shape_key(LATENT)
+    program = latent_decode(problem, block_N=block_N, num_stages=2, share_scores=share_scores, num_sms=blocks)
+    launch = emulated(program, blocks, {"cache": ((2, 1, 0), (64, block_N, 1))}, tmp_path)
+    assert wrong(LATENT, launch) == set()
+
+
+@pytest.mark.parametrize(
+    ("block_N", "buffers", "dynamic"), few([(80, 1, True), (128, 0, True), (128, 0, False)], (80, 1, True))
+)
+def test_uneven_tiles_give_the_attention_within_each_sequence(
+    block_N: int, buffers: int, dynamic: bool, tmp_path: Path
+) -> None:
+    problem = parse_shape_key(VARLEN)
+    program = varlen(problem, block_N=block_N, epilogue_buffers=buffers, dynamic=dynamic, num_sms=3)
+    boxes = {
+        "Q": ((2, 0, 1), (64, 64, 1)),
+        "K": ((2, 0, 1), (64, block_N, 1)),
+        "V": ((2, 0, 1), (64, block_N, 1)),
+        "Out": ((2, 0, 1), (64, 64, 1)),
+    }
+    assert wrong(VARLEN, emulated(program, 3, boxes, tmp_path)) == set()
