@@ -73,6 +73,9 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
             (H200, parse_shape_key("groupedlinear_bf16fp32_8192x4096x7168x32"), "kernels.gemm.grouped"),
             (H200, parse_shape_key("int4linear_bf16fp32_16x8192x8192"), "kernels.gemm.int4_weights"),
             (H200, parse_shape_key("causalattention_bf16fp32_1x4x1x512x192x128"), "kernels.flash_attention.forward"),
+            (H200, parse_shape_key("pageddecode_bf16fp32_2x8x1x64x2x128"), "kernels.paged_decode.paged_decode"),
+            (H200, parse_shape_key("mladecode_bf16fp32_2x64x512x64x2x64"), "kernels.latent_decode.latent_decode"),
+            (H200, parse_shape_key("varlenattention_fp16fp32_2x4x1x64x64x64"), "kernels.varlen_attention.varlen"),
         ],
         (CPU, SMALL, "kernels.cpu.register_blocked"),
         (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.stationary"),
@@ -118,7 +121,6 @@ def test_compiler_levers_beside_the_family() -> None:
     assert (made.compile_flags, made.pass_configs) == (("-O3",), {"tl.disable_tma_lower": True})
 
 
-@pytest.mark.slow
 def test_a_survey_of_many_kernels_warns_of_none() -> None:
     """In a process of its own, as TileLang's logger keeps its level and its stream."""
     script = f"""
