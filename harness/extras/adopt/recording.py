@@ -173,4 +173,4 @@ class _Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _Module(spec.name)
 
     def exec_module(self, module: Any) -> None:
-        module.__file__ = f"{module.__name__} is absent"  # some print it
+        module.__file__, module.__version__ = f"{module.__name__} is absent", "0"  # some print them

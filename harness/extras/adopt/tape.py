@@ -100,7 +100,7 @@ class Tape(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = dict(kwargs or {})
-        if self.paused or func.is_view or func is torch.ops.aten.detach.default:
+        if self.paused or func.is_view or torch.Tag.inplace_view in func.tags or func is torch.ops.aten.detach.default:
             return func(*args, **keywords)
         reads: list[Value] = []
         places = _mapped(args, lambda each: self._read(each, reads))
@@ -112,7 +112,8 @@ class Tape(TorchDispatchMode):
             self.shaping.update(each.value for each in places_in(places) if func not in _INDEXING or _is_mask(each))
         flops = _flops(func, args, keywords)
         if torch.Tag.nondeterministic_seeded in func.tags:
-            keywords.pop("generator", None), named.pop("generator", None)
+            for given in (keywords, named):
+                given.update({each: None for each in given if each == "generator"})
             torch.manual_seed(len(self.calls))
         writes = list(self._mutated(func, args, keywords))
         large = any(each.elements > LARGE for each in places_in([places, named]))

@@ -39,10 +39,10 @@ def views() -> Tensors:
     y = x.t()[2:5] * 2
     x[1:3, ::2] += 1
     x.view(2, 24)[0].mul_(3)
-    return x, y, x.t() @ x, x.sort(dim=1)[1]
+    return x, y, x.t() @ x, x.sort(dim=1)[1], x[0] @ x.t()
 
 
-@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("position", range(5))
 def test_a_text_gives_what_the_script_had(position: int) -> None:
     tape, made, places = recorded(views)
     assert torch.equal(replayed(tape, places[position]), made[position])
@@ -52,6 +52,11 @@ def test_another_seed_gives_other_numbers() -> None:
     tape, made, places = recorded(views)
     other = replayed(tape, places[0], seed=7)
     assert other.shape == made[0].shape and not torch.equal(other, made[0])
+
+
+def test_a_generator_of_the_script_is_replaced() -> None:
+    tape, made, places = recorded(lambda: (torch.randperm(9, generator=torch.Generator().manual_seed(4)),))
+    assert torch.equal(replayed(tape, places[0]), made[0])
 
 
 def test_a_value_before_a_write_is_not_the_one_after() -> None:
