@@ -23,6 +23,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.files import put
 from harness.machine.progress import Quiet, reporting
+from harness.machine.repository import OWN, SHIPPED
 from harness.operators import adopt
 from harness.records.base import Stage, Status
 from harness.runs.run import Plan, run
@@ -138,7 +139,15 @@ def name_of(case: AdoptedExample) -> str:
     """The operator's name: the words of folder, script and test, each once."""
     words = re.findall("[a-z0-9]+", f"{case.script.removesuffix('.py')} {case.function or ''}".lower())
     name = "".join(dict.fromkeys(each for each in words if each not in NOISE)) or "example"
-    return name if name[0].isalpha() else f"x{name}"
+    name = name if name[0].isalpha() else f"x{name}"
+    return f"{name}example" if any(path.exists() for path in _shipped(name)) else name
+
+
+def _shipped(name: str) -> Iterator[Path]:
+    """Where modules of this name would lie that tilebench ships."""
+    for package in OWN:
+        place = SHIPPED.joinpath(*package.split("."), name)
+        yield from (place, place.with_suffix(".py"))
 
 
 class _Worker:
@@ -185,7 +194,10 @@ def _built(plan: AdoptPlan, case: AdoptedExample) -> AdoptedExample:
         (record,) = run(one, Quiet()).records
     except UsageError as error:
         return msgspec.structs.replace(case, shape_key=None, reason=str(error))
-    return msgspec.structs.replace(case, built=record.status is Status.PASSED, reason=record.reason)
+    reason = (
+        record.reason and record.reason.partition(f" ({record.attempt};")[0].partition(f", at {iteration.name}.py:")[0]
+    )
+    return msgspec.structs.replace(case, built=record.status is Status.PASSED, reason=reason)
 
 
 def _iteration(tree: Tree, gpu: Gpu, case: AdoptedExample) -> Iteration:

@@ -39,6 +39,8 @@ OPTIONAL: Final = (
     "matplotlib",
     "bitblas",
 )
+# Of Triton, what a module calls when it is loaded.
+DECORATING: Final = ("jit", "autotune", "heuristics", "Config", "constexpr")
 # What compares two tensors element by element where a script does it by hand.
 COMPARING: Final = ("sub.Tensor", "isclose.default", "eq.Tensor", "ne.Tensor", "mul.Tensor", "dot.default")
 
@@ -153,12 +155,13 @@ class _Absent:
             raise AttributeError(name)
         return _Absent(f"{self._name}.{name}")
 
-    def __call__(self, *given: Any, **_: Any) -> Any:
-        if len(given) == 1 and callable(given[0]):
-            return given[0]  # a decorator
-        if self._name.rpartition(".")[2] in ("jit", "autotune", "heuristics", "Config", "cdiv"):
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        if self._name.rpartition(".")[2] in DECORATING:
             return self
         raise ModuleNotFoundError(f"it needs {self._name}, which is not installed")
+
+    def __getitem__(self, _: Any) -> Any:
+        raise ModuleNotFoundError(f"it needs {self._name.partition('.')[0]}, which is not installed")
 
 
 class _Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):

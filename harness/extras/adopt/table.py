@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
 from harness.extras.adopt.adoption import AdoptedExample
 from harness.machine.table import PLAIN, table
+
+LONGEST: Final = 120  # characters of a reason
 
 
 class FolderRow:
@@ -20,9 +23,9 @@ class FolderRow:
     def note(self) -> str:
         """What a reader must know of the judgement; else why there is none."""
         if not self.found:
-            return "; ".join(f"{reason} ({number})" for reason, number in Counter(self._reasons).items())
+            return "; ".join(f"{shown(reason)} ({number})" for reason, number in Counter(self._reasons).items())
         if not self.built:
-            return f"not compiled: {self.found[0].reason}"
+            return f"not compiled: {shown(self.found[0].reason or '')}"
         best = min(self.built, key=lambda each: each.fixed)
         several = f"{best.launches} launches together" if best.launches > 1 else ""
         inputs = f"{best.fixed} of {best.inputs} inputs are the script's own" if best.fixed else ""
@@ -31,6 +34,11 @@ class FolderRow:
     @property
     def _reasons(self) -> list[str]:
         return [each.reason or "" for each in self.cases]
+
+
+def shown(reason: str) -> str:
+    """A reason as a table has it."""
+    return reason if len(reason) <= LONGEST else f"{reason[:LONGEST].rstrip()}…"
 
 
 def rows(cases: Sequence[AdoptedExample]) -> list[FolderRow]:

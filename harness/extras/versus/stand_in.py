@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -19,6 +20,15 @@ _TUNES: Final = "it runs a tuner of its own, which needs a GPU"
 # Of a block at most, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").
 _SHARED_KIB: Final = {(8, 0): 163, (8, 6): 99, (8, 9): 99, (9, 0): 227, (10, 0): 227, (10, 3): 227, (12, 0): 99}
 _TIMED_MS: Final = 1.0  # what a benchmark is told
+
+
+def _nothing(*_: object, **__: object) -> None: ...
+
+
+_STREAM: Final = SimpleNamespace(cuda_stream=0, **dict.fromkeys(("synchronize", "wait_stream", "wait_event"), _nothing))
+_EVENT: Final = SimpleNamespace(
+    elapsed_time=lambda *_: _TIMED_MS, **dict.fromkeys(("record", "wait", "synchronize"), _nothing)
+)
 
 
 class OnCpu(TorchFunctionMode):
@@ -174,8 +184,11 @@ def stand_in_for_cuda(arch: str, sms: int | None) -> None:
         "get_device_capability": capability,
         "get_device_properties": facts,
         "get_device_name": facts.name,
-        "current_stream": SimpleNamespace(cuda_stream=0),
-        **dict.fromkeys(("synchronize", "manual_seed", "manual_seed_all", "empty_cache", "set_device")),
+        "current_stream": _STREAM,
+        "Stream": _STREAM,
+        "stream": nullcontext(),
+        "Event": _EVENT,
+        **dict.fromkeys(("init", "synchronize", "manual_seed", "manual_seed_all", "empty_cache", "set_device")),
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, _answering(answer))

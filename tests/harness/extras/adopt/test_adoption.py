@@ -51,6 +51,20 @@ x = torch.randn(64, 128, dtype=torch.float16, device="cuda")
 y = scaled(64, 128, 1.0)(x, w)
 assert (y - x * (codes.cuda() * 2)).abs().max() < 1
 """,
+    "dynamic/example_dynamic.py": """
+@tilelang.jit(out_idx=[-1])
+def shifted(N):
+    M = T.dynamic("m")
+    @T.prim_func
+    def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M, N), "float32")):
+        with T.Kernel(M, threads=128) as row:
+            for i in T.Parallel(N):
+                Y[row, i] = X[row, i] + 1
+    return main
+
+x = torch.randn(24, 128, device="cuda")
+torch.testing.assert_close(shifted(128)(x), x + 1)
+""",
     "alone/example_alone.py": "scaled(64, 128, 2.0)(torch.ones(64, 128).half(), torch.ones(128).int())\n",
     "broken/example_broken.py": "raise ValueError('no such luck')\n",
 }
@@ -106,6 +120,13 @@ def test_what_the_kernel_does_not_get_fixes_the_inputs(adopted: dict[str, Adopte
     torch.testing.assert_close(OPERATORS[problem.operator].reference(x.float(), w)[0], x.float() * w)
 
 
+def test_sizes_that_a_launch_tells_are_bound_by_the_inputs(adopted: dict[str, AdoptedExample]) -> None:
+    """Such a kernel is called, not given as a program: the judge compares a program's sizes with the problem's."""
+    assert adopted["dynamic"].shape_key == "dynamic_f32fp32_24x128"
+    text = Path(import_module("kernels.dynamic").__file__ or "").read_text()
+    assert "kernels = {" in text and "torch.empty((24, 128)" in text
+
+
 def test_reasons(adopted: dict[str, AdoptedExample]) -> None:
     assert adopted["alone"].reason == "it compares what its kernel makes with nothing"
     assert adopted["broken"].reason == "ValueError: no such luck"
@@ -121,8 +142,9 @@ def test_an_iteration_lies_beside_its_baseline(adopted: dict[str, AdoptedExample
 
 
 def test_names() -> None:
-    assert name_of(AdoptedExample("gemm", "gemm/example_gemm.py", None)) == "gemm"
     assert name_of(AdoptedExample("topk", "topk/test_topk_tilelang.py", "test_topk_rows")) == "topkrows"
+    assert name_of(AdoptedExample("gemm", "gemm/example_gemm.py", None)) == "gemmexample"  # a family's name
+    assert name_of(AdoptedExample("topk", "topk/example_topk.py", None)) == "topkexample"  # an operator's
     assert name_of(AdoptedExample("x", "3d/example.py", None)) == "x3d"
 
 
