@@ -132,7 +132,7 @@ def found_in(recording: Recording) -> Example:
     if not compared:
         beside = any(each.value in after for pair in pairs for each in pair)
         raise NotAdopted(
-            "it compares its kernel with what a kernel made"
+            "it compares no whole output of a kernel with what none has made"
             if beside
             else recording.failed or "it compares what its kernel makes with nothing"
         )

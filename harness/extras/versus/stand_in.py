@@ -185,6 +185,7 @@ def stand_in_for_cuda(arch: str, sms: int | None) -> None:
         "get_device_properties": facts,
         "get_device_name": facts.name,
         "current_stream": _STREAM,
+        "default_stream": _STREAM,
         "Stream": _STREAM,
         "stream": nullcontext(),
         "Event": _EVENT,
