@@ -18,6 +18,7 @@ import torch
 from harness.errors import described
 from harness.extras.adopt.example import NotAdopted, found_in
 from harness.extras.adopt.files import ExampleFiles, deviation
+from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.recording import Recording, record
 from harness.extras.adopt.text import NotSaid
 from harness.machine.files import put
@@ -84,7 +85,7 @@ def _adopted(recording: Recording, order: dict[str, Any], root: Path) -> dict[st
     put(root / "kernels" / f"{files.name}.py", kernel.encode())
     return {
         "shape_key": files.shape_key,
-        "launches": len(example.tape.launches) if example.launch is None else 1,
+        "launches": sum(isinstance(each.function, TapedLaunch) for each in example.calls),
         "inputs": len(example.inputs),
         "outputs": len(example.outputs),
         "fixed": len(example.fixed),
