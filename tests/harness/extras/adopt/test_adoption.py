@@ -141,6 +141,19 @@ def test_an_iteration_lies_beside_its_baseline(adopted: dict[str, AdoptedExample
     ]
 
 
+def test_a_layout_survives_the_file() -> None:
+    """TileLang knows a layout's variables by identity: as it is loaded, the shape of its result is no number."""
+    from tilelang import tvm
+    from tilelang.layout import Layout
+
+    from harness.extras.adopt.programs import _anew
+
+    layout = Layout([64, 64], lambda i, j: [i // 8, i % 8 * 64 + j])
+    loaded = tvm.ir.load_json(tvm.ir.save_json(layout))
+    assert [str(size) for size in _anew(loaded).get_output_shape()] == ["8", "512"]
+    assert [str(size) for size in loaded.get_output_shape()] != ["8", "512"]
+
+
 def test_names() -> None:
     assert name_of(AdoptedExample("topk", "topk/test_topk_tilelang.py", "test_topk_rows")) == "topkrows"
     assert name_of(AdoptedExample("gemm", "gemm/example_gemm.py", None)) == "gemmexample"  # a family's name
