@@ -8,7 +8,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 import torch
@@ -70,10 +70,11 @@ class Completion:
         between = launches[1 + math.ceil(LONGEST_LOOK_MS / launch_ms) : -1]
         some = dice.sample(between, min(OTHERS, len(between)))
         self._between = copies([_rows(dice.choice(each), 1, dice) for each in some])
-        # In this order a look at the lead-in follows that at the next launch.
-        rows = [[_rows(output, WORDS // len(launches[0]), dice) for output in launches[place]] for place in (-1, 1, 0)]
-        self._copies = copies([each for launch in rows for each in launch])
-        self._bounds = list(pairwise(accumulate((_bytes(launch) for launch in rows), initial=0)))
+        words = WORDS // len(launches[0])
+        last, follower, lead_in = ([_rows(each, words, dice) for each in launches[place]] for place in (-1, 1, 0))
+        # The copy engine may mix up the order of what it is asked for at once.
+        self._later, self._earlier = copies([*last, *follower]), copies(lead_in)
+        self._bytes_of_last = _bytes(last)
         self._last, self._next, self._lead_in = map(_Watched, self._read())
         self._before = self._at_lead_in = self._between.read()
         self._at_last: bytes | None = None
@@ -119,9 +120,10 @@ class Completion:
             return math.nan
         return (self._last.wrote_s - self._lead_in.wrote_s) * 1e3
 
-    def _read(self) -> list[bytes]:
-        seen = self._copies.read()
-        return [seen[start:end] for start, end in self._bounds]
+    def _read(self) -> tuple[bytes, bytes, bytes]:
+        """Of the last launch, of that after the lead-in, and then of the lead-in."""
+        later = self._later.read()
+        return later[: self._bytes_of_last], later[self._bytes_of_last :], self._earlier.read()
 
     @property
     def out_of_order(self) -> bool:

@@ -15,7 +15,7 @@ import torch
 
 from harness.errors import described
 from harness.judge.child import chain, trials
-from harness.judge.child.arena import Arena, Span, arena_bytes, create_arena, draw_span, place, set_bytes
+from harness.judge.child.arena import Arena, arena_bytes, create_arena, draw_span, place, set_bytes
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.completion import Completion
@@ -376,15 +376,15 @@ class _Bench:
     def _draw(self) -> Contents:
         """A new placement, with both sides bound to it."""
         sets = max(side.launches for side in self.sides.values()) + 1
-        contents = self._place(sets, draw_span(self.problem, sets, self.arena.size, self.dice))
+        contents = self._place(sets)
         contents.refresh()
         self._synchronize()
         for side in self.sides.values():
             side.prepare(contents.placement[: side.launches + 1], self.timer)
         return contents
 
-    def _place(self, sets: int, span: Span | None = None) -> Contents:
-        span = span or (0, self.arena.size)
+    def _place(self, sets: int) -> Contents:
+        span = draw_span(self.problem, sets, self.arena.size, self.dice)
         placement = place(self.problem, sets, span, self.dice)
         return Contents(self.problem, self.arena, placement, span, self.generator, self.dice)
 

@@ -37,6 +37,7 @@ IDLE_MS: Final = 0.5
 OF_LEAD_IN: Final = 0.1
 RAN_MS: Final = 1.0  # of CPU time while it stood still
 MOST_OFFENCES: Final = 2  # a virtual machine charges a thread that is just being stopped for time of others
+MOST_DISORDERED: Final = 0.1  # of the blocks; to move a median takes half of them
 # The causes that a side may give for a failed launch; it cannot blame the referee.
 LAUNCH_FAILURES: Final = (Cause.RUNTIME, Cause.COMPILE, Cause.OUT_OF_MEMORY)
 _CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as clock_getcpuclockid makes it
@@ -73,6 +74,7 @@ class ServedSide:
     launch_ms: float = 1e-6  # of the last block
     libraries: dict[str, str] = field(default_factory=dict)
     offences: int = 0
+    watched: int = 0  # blocks, by their outputs
     disorders: int = 0
     _stood_s: float | None = None  # its CPU time, noted after the last stop
 
@@ -114,8 +116,9 @@ class ServedSide:
         if self.name == "baseline":  # its answer is believed
             return
         self.passed_ms = max(self.passed_ms - IDLE_MS, (completion.ended_s - self.began_s) * 1e3)
+        self.watched += 1
         self.disorders += completion.out_of_order
-        if self.disorders > MOST_OFFENCES:
+        if self.disorders > MOST_OFFENCES + MOST_DISORDERED * self.watched:
             raise Out(Cause.OVERLAP, "its launches do not write in their order, each after the one before has ended")
 
     def stop(self) -> None:

@@ -104,3 +104,35 @@ def test_a_busy_core_excuses_no_lie(
     baseline: tuple[float, float], contestant: tuple[float, float], late_ms: float
 ) -> None:
     assert in_turns(baseline, contestant) == pytest.approx((baseline[0], late_ms), nan_ok=True)
+
+
+class Seen:
+    """What the outputs of a block say."""
+
+    timed_ms, ended_s = 1.0, 1.0
+
+    def __init__(self, out_of_order: bool) -> None:
+        self.out_of_order = out_of_order
+
+    def look(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("every", "refused"), [(20, False), (2, True), (1, True)])
+def test_launches_out_of_order_are_refused_once_they_could_move_the_median(every: int, refused: bool) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with Connection(ours.detach()) as channel:
+        side = ServedSide("contestant", channel, 0, 1.0, cpu=False)
+        blocks = [Seen(number % every == 0) for number in range(60)]
+
+        def watch() -> None:
+            for block in blocks:
+                side.note_the_end(block)  # type: ignore[arg-type]
+
+        if not refused:
+            watch()
+            return
+        with pytest.raises(Out, match="do not write in their order") as out:
+            watch()
+        assert out.value.cause is Cause.OVERLAP

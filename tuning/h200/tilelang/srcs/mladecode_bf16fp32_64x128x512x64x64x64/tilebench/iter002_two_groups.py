@@ -1,4 +1,4 @@
-"""Warp specialization by hand; equal shares of all keys. Two groups compute all scores, and half of the output each."""
+"""Warp specialization by hand: equal shares of all keys, of which two groups compute all scores and half of the output."""
 
 from harness.iteration import Problem, Program, bench_with, main, verify_with
 from kernels.latent_decode import latent_decode
