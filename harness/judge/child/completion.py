@@ -1,7 +1,8 @@
 """The time of a block by its outputs: the copy engine reads a few of their bytes while the kernels run.
 
 A side answers when it likes, so its answer is no clock. The timed part of a block lies between the last writes of the
-lead-in and of the last launch. On an H200 one look takes 15 µs, and blocks that are looked at take as long as others.
+lead-in and of the last launch. On an H200 a copy of 32 words took 11 µs. Blocks took as long with such copies beside
+them as without, within 0.15%; both sides have them.
 """
 
 import math

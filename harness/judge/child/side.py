@@ -89,8 +89,10 @@ class ServedSide:
         return answer
 
     def run(self, repetitions: int = 1, meanwhile: Callable[[], None] | None = None) -> float:
-        """Run one block, or its timed part so many times; ms by the side's own clock. ``meanwhile`` is called again and
-        again until it answers."""
+        """Run one block, or its timed part so many times; ms by the side's own clock.
+
+        ``meanwhile`` is called again and again until the side answers.
+        """
         answer: Ran = self._ask(Run(repetitions), Ran, meanwhile)
         if not 0 < answer.elapsed_ms < math.inf:
             raise Out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
