@@ -117,6 +117,13 @@ def test_a_kernel_of_another_dtype_than_its_folder(tree: Tree) -> None:
     assert "bfloat16, where linear_e4m3fp32bf16_1024x1024x1024 has inputs of float8_e4m3fn" in finding.what
 
 
+def test_a_kernel_that_asks_its_problem_for_the_dtype_may_name_that_of_its_sums(tree: Tree) -> None:
+    asks = HONEST.format(block=1).replace('"bfloat16"', "problem.input") + '\nSUMS = "float32"\n'
+    assert "problem.input" in asks
+    tree.put("srcs", "iter001_asks.py", asks, shape="linear_fp16fp32_1024x1024x1024")
+    assert tree.found(Kind.DTYPE) == []
+
+
 def test_one_program_twice_and_its_figures(tree: Tree) -> None:
     again = HONEST.format(block=128).replace("Wide tiles.", "Another idea.") + "\n# not the same text\n"
     tree.put("srcs", "iter002_again.py", again)
