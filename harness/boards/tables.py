@@ -48,7 +48,8 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         optional=("rate", "time_ms", "notes", "model", "sustained", "vs best"),
         cut={"leader": SHORTEST, "model": SHORTEST},
     )
-    where = Counter(_where(board) for board in shown if board.environment is not None)
+    measured = [board for board in shown if board.leader] or shown
+    where = dict.fromkeys(_where(board) for board in measured if board.environment is not None)
     head = [f"{key}: the leader of each problem" for key in dict.fromkeys(board.gpu for board in shown)]
     head += [paragraph(line) for line in where]
     return "\n".join([*head, "", body, "", paragraph(_summary(shown))])
@@ -223,7 +224,7 @@ def regimes(board: Board) -> str:
 
 def _where(board: Board) -> str:
     assert board.environment is not None
-    return f"{board.environment.line()}; timer {board.timer or 'none'}"
+    return board.environment.line() + (f"; timer {board.timer}" if board.timer else "")
 
 
 def _environment(board: Board) -> str:
