@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import tilelang.language as T
 
-from harness.iteration import Problem, Program, Workspace
+from harness.iteration import Problem, Program
 from kernels.hopper import GROUP, NUM_SMS, require_shared, run_consumers
 from kernels.operands import require
 from kernels.paged_decode.kernel import (
@@ -26,6 +26,7 @@ from kernels.paged_decode.kernel import (
     advance,
     begin,
     combine,
+    decoding,
     signal,
 )
 
@@ -414,17 +415,4 @@ def latent_decode(
                     )
                     run_consumers(GROUPS, REGISTERS[1], thread, work, 0)
 
-    return Program(
-        main,
-        pass_configs={
-            "tl.disable_shared_memory_reuse": True,  # warp groups run at their own pace
-            "tl.enable_fast_math": True,  # exp2f is one MUFU then, without its care for denormal numbers
-            "tl.disable_safe_memory_legalize": True,  # it guards each access; all stand inside their tensors
-            "tl.disable_thread_storage_sync": True,  # barriers stand where they are needed
-        },
-        workspaces=(
-            Workspace(parts_shape, "float32"),
-            Workspace(states_shape, "float32"),
-            Workspace(counters_shape, "int32"),
-        ),
-    )
+    return decoding(main, parts_shape, states_shape, counters_shape)

@@ -444,6 +444,13 @@ def paged_decode(
                         T.set_max_nreg(registers[1], 1)
                     consume(Q, Out, parts, states, counters, memory, r, cursor, shares, number, thread)
 
+    return decoding(main, parts_shape, states_shape, counters_shape)
+
+
+def decoding(
+    main: Any, parts_shape: tuple[int, ...], states_shape: tuple[int, ...], counters_shape: tuple[int, ...]
+) -> Program:
+    """The program of ``main``, with workspaces for the partial outputs of shares, their states and counters."""
     return Program(
         main,
         pass_configs={
