@@ -1,4 +1,4 @@
-"""The verbs: where the function of each is, and their groups in ``--help``, each in the order of a session."""
+"""The verbs: where the function of each is, and their groups in ``--help``, each in the order of use."""
 
 from typing import Final
 

@@ -51,8 +51,7 @@ CPU_RULES: Final = DeviceRules(
     shortest_block=0.5,
     lateness=LatenessAllowance(ms=1.0, of_block=0.1, of_launch=0.5),
 )
-# Two stopped processes wake at different speeds. On an H200 2 of 1054 honest measurements exceeded the allowance, by at
-# most 0.28 ms; a run measures those once more.
+# A measurement that exceeds the allowance is made once more at the end of a run, in new processes.
 GPU_RULES: Final = DeviceRules(
     budget_s=3.0,
     rounds_per_placement=6,
