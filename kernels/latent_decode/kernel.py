@@ -22,11 +22,13 @@ from kernels.paged_decode.kernel import (
     ROWS,
     SEQUENCE,
     SLOTS,
+    STEPS,
     Shares,
     advance,
     begin,
     combine,
     decoding,
+    enter_row,
     signal,
 )
 
@@ -169,11 +171,10 @@ def produce(
     size, num_stages, width = block.block_N, block.num_stages, block.width
     begin(block, memory, cursor, shares, number)
     done = T.alloc_var("int32", init=0)
-    steps = T.alloc_var("int32")
     page = T.alloc_var("int32")
     while cursor[PLACE] < cursor[END]:
-        steps = T.min(cursor[COUNT] - cursor[BLOCK], cursor[END] - cursor[PLACE])
-        for step in T.serial(steps):
+        enter_row(block, memory, cursor)
+        for step in T.serial(cursor[STEPS]):
             first = (cursor[BLOCK] + step) * size
             page = table[cursor[SEQUENCE], T.truncdiv(first, block.page)]
             token = T.truncmod(first, block.page)
@@ -192,8 +193,8 @@ def produce(
             )
             if T.shuffle_elect(32):
                 T.mbarrier_arrive(memory.full[stage])
-        done = done + steps
-        advance(block, memory, cursor, steps)
+        done = done + cursor[STEPS]
+        advance(block, cursor)
 
 
 @T.macro
@@ -345,21 +346,20 @@ def latent_decode(
         r = registers[group]
         begin(block, memory, cursor, shares, number)
         done = T.alloc_var("int32", init=0)
-        steps = T.alloc_var("int32")
         while cursor[PLACE] < cursor[END]:
-            steps = T.min(cursor[COUNT] - cursor[BLOCK], cursor[END] - cursor[PLACE])
+            enter_row(block, memory, cursor)
             take_queries(memory, Q, cursor, group)
             T.clear(r.out)
             T.clear(r.total)
             T.fill(r.maximum, LEAST)
-            for step in T.serial(steps):
+            for step in T.serial(cursor[STEPS]):
                 left = memory.lengths[cursor[SEQUENCE]] - (cursor[BLOCK] + step) * block_N
                 stage, parity = (done + step) % num_stages, ((done + step) // num_stages) & 1
                 attend(block, memory, r, stage, parity, left, thread, group)
-            done = done + steps
+            done = done + cursor[STEPS]
             if share_scores:
                 exchange(memory, r.total, 1, group, False)
-            if steps == cursor[COUNT]:
+            if cursor[STEPS] == cursor[COUNT]:
                 for i, j in T.Parallel(ROWS, width):
                     Out[cursor[SEQUENCE], cursor[HEAD] * ROWS + i, group * width + j] = r.out[i, j] / r.total[i]
             else:
@@ -370,7 +370,7 @@ def latent_decode(
                         "ends_row",
                         T.address_of(counters[cursor[SEQUENCE], cursor[HEAD], group]),
                         T.address_of(memory.said[group]),
-                        steps,
+                        cursor[STEPS],
                         cursor[COUNT],
                         BARRIER + group,
                     )
@@ -379,7 +379,7 @@ def latent_decode(
                     for column in T.serial(width // GROUP):
                         at = group * width + column * GROUP + thread % GROUP
                         combine(block, Out, parts, states, cursor, shares, at)
-            advance(block, memory, cursor, steps)
+            advance(block, cursor)
 
     @T.prim_func
     def main(

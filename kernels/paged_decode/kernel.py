@@ -15,9 +15,9 @@ LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - s
 REGISTERS = {1: None, 2: (40, 208)}  # of a thread (producer, consumer), by blocks of an SM
 BARRIER = 8  # the named barrier of the consumers; TileLang takes them from 0
 
-# Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, and
-# where the share ends.
-SEQUENCE, COUNT, HEAD, BLOCK, PLACE, END, SLOTS = range(7)
+# Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, where
+# the share ends, and the steps in this row.
+SEQUENCE, COUNT, HEAD, BLOCK, PLACE, END, STEPS, SLOTS = range(8)
 
 FUNCTIONS = r"""
 // Whether these steps were the last of a row's. The one that sees so finds all parts of the row written.
@@ -192,16 +192,25 @@ def begin(block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number:
 
 
 @T.macro
-def advance(block: PagedBlock, memory: Pages, cursor: Any, steps: Any) -> None:
+def enter_row(block: PagedBlock, memory: Pages, cursor: Any) -> None:
+    """Find how many blocks of the cursor's row belong to the share.
+
+    The length is read here and not in ``advance``: there it needs a guard, and ptxas 13.0 added 1 twice to the guarded
+    index.
+    """
+    cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
+    cursor[STEPS] = T.min(cursor[COUNT] - cursor[BLOCK], cursor[END] - cursor[PLACE])
+
+
+@T.macro
+def advance(block: PagedBlock, cursor: Any) -> None:
     """Go on to the next head of keys, and after the last one to the next sequence."""
-    cursor[PLACE] += steps
+    cursor[PLACE] += cursor[STEPS]
     cursor[BLOCK] = 0
     cursor[HEAD] += 1
     if cursor[HEAD] == block.kv_heads:
         cursor[HEAD] = 0
         cursor[SEQUENCE] += 1
-        if cursor[SEQUENCE] < block.sequences:
-            cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
 
 
 @T.macro
@@ -224,11 +233,10 @@ def produce(
     size, num_stages = block.block_N, block.num_stages
     begin(block, memory, cursor, shares, number)
     done = T.alloc_var("int32", init=0)
-    steps = T.alloc_var("int32")
     page = T.alloc_var("int32")
     while cursor[PLACE] < cursor[END]:
-        steps = T.min(cursor[COUNT] - cursor[BLOCK], cursor[END] - cursor[PLACE])
-        for step in T.serial(steps):
+        enter_row(block, memory, cursor)
+        for step in T.serial(cursor[STEPS]):
             first = (cursor[BLOCK] + step) * size
             page = table[cursor[SEQUENCE], T.truncdiv(first, block.page)]
             at = (page, T.truncmod(first, block.page), size, cursor[HEAD], block.depth)
@@ -237,8 +245,8 @@ def produce(
             load(K, at, memory.K, memory.K_full, stage)
             T.mbarrier_wait_parity(memory.V_empty[stage], parity)
             load(V, at, memory.V, memory.V_full, stage)
-        done = done + steps
-        advance(block, memory, cursor, steps)
+        done = done + cursor[STEPS]
+        advance(block, cursor)
 
 
 @T.macro
@@ -369,9 +377,8 @@ def paged_decode(
     ) -> None:
         begin(block, memory, cursor, shares, number)
         done = T.alloc_var("int32", init=0)
-        steps = T.alloc_var("int32")
         while cursor[PLACE] < cursor[END]:
-            steps = T.min(cursor[COUNT] - cursor[BLOCK], cursor[END] - cursor[PLACE])
+            enter_row(block, memory, cursor)
             for i, j in T.Parallel(shared, block.depth):
                 memory.Q[i, j] = Q[cursor[SEQUENCE], cursor[HEAD] * shared + i, j]
             T.fence_proxy_async()
@@ -379,12 +386,12 @@ def paged_decode(
             T.clear(r.out)
             T.clear(r.total)
             T.fill(r.maximum, LEAST)
-            for step in T.serial(steps):
+            for step in T.serial(cursor[STEPS]):
                 left = memory.lengths[cursor[SEQUENCE]] - (cursor[BLOCK] + step) * block_N
                 stage, parity = (done + step) % num_stages, ((done + step) // num_stages) & 1
                 attend(block, memory, r, stage, parity, left, thread)
-            done = done + steps
-            if steps == cursor[COUNT]:
+            done = done + cursor[STEPS]
+            if cursor[STEPS] == cursor[COUNT]:
                 for i, j in T.Parallel(ROWS, block.depth):
                     if i < shared:
                         Out[cursor[SEQUENCE], cursor[HEAD] * shared + i, j] = r.out[i, j] / r.total[i]
@@ -396,7 +403,7 @@ def paged_decode(
                         "ends_row",
                         T.address_of(counters[cursor[SEQUENCE], cursor[HEAD]]),
                         T.address_of(memory.said[0]),
-                        steps,
+                        cursor[STEPS],
                         cursor[COUNT],
                         BARRIER,
                     )
@@ -404,7 +411,7 @@ def paged_decode(
                 ):
                     if thread % GROUP < block.depth:
                         combine(block, Out, parts, states, cursor, shares, thread % GROUP)
-            advance(block, memory, cursor, steps)
+            advance(block, cursor)
 
     @T.prim_func
     def main(
