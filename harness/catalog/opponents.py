@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration
 from harness.errors import UsageError
@@ -28,6 +28,7 @@ class Opponent:
     name           as rows show it
     what           the kernel, in one line
     build          what an iteration's ``build`` is: a Program, a prim_func, or a call that takes inputs and output
+    prepare        what a user does once with the inputs, untimed: it returns what takes their places
     operators      the operators that it takes, each with its input dtypes as shape keys write them
     architectures  where it runs, as ``gpus.toml`` writes them; ``c`` is a CPU
     requires       the packages that bring it, pinned; none where TileLang and torch are enough
@@ -50,6 +51,7 @@ class Opponent:
     extra: str = ""
     copies: bool = False
     refuses: Callable[[Problem], str | None] = lambda problem: None
+    prepare: Callable[..., Sequence[Any]] | None = None
     path: Path = field(default=Path(), compare=False)
 
     def serves(self, problem: Problem, gpu: Gpu) -> bool:

@@ -87,8 +87,12 @@ class Inspect(Message, frozen=True):
 # both sides -> referee
 
 
+class Renew(Message, frozen=True):
+    """Prepare the inputs again, as they are now; asked of libraries and opponents alone, outside what is timed."""
+
+
 class Ready(Message, frozen=True):
-    """All calls are bound; with the timer ``graph``, captured.
+    """All calls are bound; with the timer ``graph``, captured. ``prepares`` asks for a ``Renew`` after new inputs.
 
     ``libraries`` are the versions of CUDA's libraries in the process, once it has launched. ``overlap`` is the
     complaint about captured calls that do not wait for each other.
@@ -96,6 +100,7 @@ class Ready(Message, frozen=True):
 
     libraries: dict[str, str] = {}
     overlap: str = ""
+    prepares: bool = False
 
 
 class Ran(Message, frozen=True):
@@ -124,13 +129,14 @@ class Inspected(Message, frozen=True):
 class Meet(Message, frozen=True):
     """A new process of one side; the channel to it follows as a file descriptor.
 
-    ``opponent`` is the name of the opponent that it runs, if it runs one.
+    ``opponent`` is the name of the opponent that it runs, if it runs one. ``prepares`` allows it to prepare inputs.
     """
 
     side: Literal["baseline", "contestant"]
     pid: int
     deadline_s: float
     opponent: str = ""
+    prepares: bool = False
 
 
 class Verify(Message, frozen=True):

@@ -308,6 +308,7 @@ class SideProcess(Worker):
     side: Side
     opponent = ""
     stands_in = ""  # in the library's place, the name of what does
+    prepares = False  # whether it may prepare inputs outside what is timed
     confinement: Confinement | None = None
 
     def __init__(
@@ -336,7 +337,7 @@ class SideProcess(Worker):
     def introduce(self, referee: "Referee", deadline_s: float) -> None:
         """Give the referee its end of the channel."""
         self._await_confinement(deadline_s)
-        referee.tell(Meet(self.side, self.pid, deadline_s, self.stands_in))
+        referee.tell(Meet(self.side, self.pid, deadline_s, self.stands_in, self.prepares))
         reduction.send_handle(referee.channel, self._meeting.fileno(), referee.pid)
         self._meeting.close()
 
@@ -349,6 +350,7 @@ class BaselineProcess(SideProcess):
     """The process of the baseline."""
 
     side = "baseline"
+    prepares = True
 
     def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
         super().__init__(run_baseline, Brief(root, problem, gpu, measuring_core(gpu)), UNLIMITED_BYTES)
@@ -438,6 +440,8 @@ class Contestant(SideProcess):
 
 class OpponentProcess(Contestant):
     """The process of an opponent, on either side: our code, a stranger's package, and so a contestant's limits."""
+
+    prepares = True
 
     def __init__(self, root: Path, entry: Iteration, gpu: Gpu, side: Side = "contestant") -> None:
         self.side, self.opponent, self.stands_in = side, entry.name, entry.name

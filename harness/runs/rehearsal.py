@@ -112,7 +112,7 @@ def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
     assert baseline is not None
     outputs = [torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in problem.tensors[len(inputs) :]]
     try:
-        made = call.alone(*inputs, *outputs)
+        made = call.alone(*call.prepared(*inputs, *outputs))
     except Exception as error:
         return f"{located(baseline, error)}: in {problem}, {described(error)}"
     found = [tuple(each.shape) for each in ([made] if isinstance(made, torch.Tensor) else made or ())]

@@ -19,4 +19,4 @@ def baseline(brief: Brief, parent: Connection, referee: Connection) -> None:
         import baselines
 
         library = baselines.library(brief.problem)
-        serve(brief, Kernel(library.alone, None, None, writing=library), referee)
+        serve(brief, Kernel(library.alone, None, None, library.writing, prepare=library.prepare), referee)

@@ -3,22 +3,23 @@
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter  # bound before the iteration can patch it
 from types import ModuleType
+from typing import Any
 
 import torch
 
-from harness.catalog.opponents import described_in
+from harness.catalog.opponents import Opponent, described_in
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.failure import failed
 from harness.judge.child.inputs import tensors
 from harness.judge.child.kernel import Kernel, build_kernel
 from harness.judge.child.levers import Levers
+from harness.judge.child.preparation import Preparation
 from harness.judge.child.serve import serve
 from harness.judge.child.setup import set_up_contestant
 from harness.judge.facts.problem import Problem
@@ -39,21 +40,21 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     cause = Cause.LOAD
     try:
         levers = Levers(brief.path)
-        module = None if brief.opponent else load(brief.path)
-        build = _opponent(brief) if module is None else module.build
+        entered: Any = _opponent(brief) if brief.opponent else load(brief.path)
         cause = Cause.COMPILE
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
 
         def noted(problem: Problem) -> object:
-            built = build(problem)
+            built = entered.build(problem)
             levers.note_result(built)
             return built
 
         kernel = replace(build_kernel(noted, brief.problem, brief.gpu, device), unpinned=levers.complaint)
-        if module is None:
+        if brief.opponent:
+            kernel = replace(kernel, prepare=entered.prepare)
             _rehearse(kernel, brief.problem, device)
         else:
-            levers.note_config(module)
+            levers.note_config(entered)
     except MemoryError as error:
         send(parent, failed(error, Cause.OUT_OF_MEMORY, brief, "out of host memory while building"))
         return None
@@ -64,19 +65,19 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     return kernel
 
 
-def _opponent(brief: Brief) -> Callable[[Problem], object]:
-    """The ``build`` of an opponent; its package may keep caches in the home folder.
+def _opponent(brief: Brief) -> Opponent:
+    """The opponent as its file describes it; its package may keep caches in the home folder.
 
     Triton and torch have noted the folder of the forkserver's user already, so each is told by its own variable.
     """
     for variable in ("HOME", "TRITON_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[variable] = str(brief.scratch)
-    return next(each.build for each in described_in(brief.path) if each.name == brief.opponent)
+    return next(each for each in described_in(brief.path) if each.name == brief.opponent)
 
 
 def _rehearse(kernel: Kernel, problem: Problem, device: torch.device) -> None:
     """Launch once on tensors like the referee's: some opponents compile and tune at their first call."""
-    kernel.launch(*tensors(problem, device))
+    kernel.launch(*Preparation(kernel.prepare, [tensors(problem, device)], len(problem.inputs)).sets[0])
     if device.type == "cuda":
         torch.cuda.synchronize()
         torch.cuda.empty_cache()

@@ -10,6 +10,7 @@ from tilelang import tvm
 from tilelang.jit import JITImpl
 
 from harness.judge.child.capture import Captured, capturing, compilation
+from harness.judge.child.preparation import Prepare
 from harness.judge.facts.compilation import Compilation
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
@@ -31,7 +32,7 @@ class Kernel:
 
     The parent reads the build evidence from ``compilation``, which is None if nothing was compiled.
     ``writing`` launches with outputs that are written, where ``launch`` only returns them. ``unpinned`` gives the
-    complaint about levers that CONFIG does not pin, empty if there is none.
+    complaint about levers that CONFIG does not pin, empty if there is none. ``prepare`` is done outside what is timed.
     """
 
     launch: LaunchCall
@@ -39,6 +40,7 @@ class Kernel:
     compilation: Compilation | None
     writing: LaunchCall | None = None
     unpinned: Callable[[], str] = str
+    prepare: Prepare | None = None
 
 
 def target_of(gpu: Gpu) -> Any:

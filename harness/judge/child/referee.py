@@ -94,7 +94,9 @@ class _Bench:
             self.sides.pop(order.side).channel.close()
         if order.side == "baseline":
             self.opponent = order.opponent
-        self.sides[order.side] = ServedSide(order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu)
+        self.sides[order.side] = ServedSide(
+            order.side, channel, order.pid, order.deadline_s, self.gpu.is_cpu, order.prepares
+        )
         with suppress(OSError):  # a side that is gone fails at its first order
             self.arena.send(channel, order.pid)
 
@@ -171,6 +173,7 @@ class _Bench:
                     break
             inputs = contents.keep_inputs(1)
             self._synchronize()
+            side.renew()
             side.run()
             if not contents.guards_held():
                 raise Out(Cause.WRONG_RESULT, f"{name} trial: a launch wrote outside its outputs")
@@ -187,6 +190,7 @@ class _Bench:
             contents.refresh()
             _, first, second = (contents.keep_inputs(index) for index in range(chain.SETS))
             self._synchronize()
+            side.renew()
             side.run()
             if not contents.guards_held():
                 raise Out(Cause.WRONG_RESULT, "chained trial: a launch wrote outside its output")
@@ -272,10 +276,10 @@ class _Bench:
         phases: dict[str, SidePhase] = {}
         looks: dict[str, Look] = {}
         for side in self.dice.sample(list(self.sides.values()), 2):
-            contents.refresh()
+            self._refresh(side, contents)
             phases[side.name] = self._phase(side, order)
             if self.problem.overwrites:  # by now each launch has changed its own inputs again and again
-                contents.refresh()
+                self._refresh(side, contents)
                 self._run(side)
             one = self.dice.randint(1, side.launches)
             looks[side.name] = contents.look(side.launches, one, contents.originals(one))
@@ -306,7 +310,7 @@ class _Bench:
         contents = self._draw()
         blocks_ms = []
         for _ in range(2 * order.rounds):
-            contents.refresh()
+            self._refresh(side, contents)
             blocks_ms.append(self._run(side))
             contents.look(side.launches, None, [])
         return BaselineAlone(median(blocks_ms) / side.launches)
@@ -321,7 +325,7 @@ class _Bench:
         looks: dict[str, Look] = {}
         late_ms: dict[str, tuple[float, float]] = {}
         for side in self.dice.sample(list(self.sides.values()), 2):
-            contents.refresh()
+            self._refresh(side, contents)
             completion = self._watch(side, contents)
             elapsed_ms = self._run(side, completion=completion)
             unwritten = contents.unwritten(side.launches)
@@ -337,6 +341,12 @@ class _Bench:
         found = [] if checked is None else self._compare("timed", look)
         block = BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"])
         return _Round(block, *in_turns(late_ms["baseline"], late_ms["contestant"]), found)
+
+    def _refresh(self, side: ServedSide, contents: Contents) -> None:
+        contents.refresh()
+        if side.prepares:
+            self._synchronize()
+            side.renew()
 
     def _watch(self, side: ServedSide, contents: Contents) -> Completion | None:
         """What reads the time of the next block from its outputs; None on a CPU."""

@@ -15,6 +15,7 @@ from harness.judge.child.failure import failed
 from harness.judge.child.kernel import Kernel
 from harness.judge.child.launches import inspect
 from harness.judge.child.libraries import loaded
+from harness.judge.child.preparation import Preparation
 from harness.judge.messages import (
     Broken,
     Inspect,
@@ -22,6 +23,7 @@ from harness.judge.messages import (
     Prepare,
     Ran,
     Ready,
+    Renew,
     Run,
     receive,
     send,
@@ -39,19 +41,26 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
         return
     clock: Clock | None = None
     calls: list[Call] = []
+    preparation: Preparation | None = None
     ran = False
     libraries: dict[str, str] = {}
     answer: Message = Ready()
     while not isinstance(answer, Broken):
-        order = receive(referee, Prepare | Inspect | Run)
+        order = receive(referee, Prepare | Renew | Inspect | Run)
         try:
             if isinstance(order, Prepare):
-                clock = None  # frees the memory that a graph holds
+                clock = preparation = None  # frees the memory that they hold
                 launch = kernel.writing if order.writes and kernel.writing is not None else kernel.launch
-                calls = [partial(launch, *tensors) for tensors in arena.sets(brief.problem, order.sets)]
+                sets = arena.sets(brief.problem, order.sets)
+                preparation = Preparation(kernel.prepare, sets, len(brief.problem.inputs))
+                calls = [partial(launch, *tensors) for tensors in preparation.sets]
                 clock = CLOCKS[order.timer](calls[0], calls[1:])
                 libraries = libraries or (loaded() if ran else {})
-                answer = Ready(libraries, clock.overlap)
+                answer = Ready(libraries, clock.overlap, kernel.prepare is not None)
+            elif isinstance(order, Renew):
+                assert preparation is not None, "Renew before Prepare"
+                preparation.again()
+                answer = Ready()
             elif isinstance(order, Inspect):
                 answer = replace(inspect(calls, cpu=brief.gpu.is_cpu), unpinned=kernel.unpinned())
             else:

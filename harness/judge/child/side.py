@@ -22,6 +22,7 @@ from harness.judge.messages import (
     Prepare,
     Ran,
     Ready,
+    Renew,
     Run,
     Unanswered,
     receive,
@@ -66,6 +67,8 @@ class ServedSide:
     pid: int
     deadline_s: float
     cpu: bool
+    may_prepare: bool = False
+    prepares: bool = False
     launches: int = 1
     began_s: float = 0.0
     spent_ms: float = 0.0
@@ -81,8 +84,14 @@ class ServedSide:
     def prepare(self, sets: tuple[Set, ...], timer: str, *, writes: bool = False) -> None:
         ready: Ready = self._ask(Prepare(sets, timer, writes), Ready)
         self.libraries = ready.libraries
+        self.prepares = self.may_prepare and ready.prepares
         if ready.overlap and self.name == "contestant":
             raise Out(Cause.OVERLAP, ready.overlap)
+
+    def renew(self) -> None:
+        """Let it prepare new inputs before it is timed, if it does so: a library may, an iteration may not."""
+        if self.prepares:
+            self._ask(Renew(), Ready)
 
     def inspect(self) -> Inspected:
         answer: Inspected = self._ask(Inspect(), Inspected)
