@@ -32,7 +32,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.interpreters import PRELOAD, Interpreter, own_imports, server_pids, using
 from harness.judge.messages import VERSION, Confined, Meet, Message, Unanswered, receive, send
-from harness.machine import memory
+from harness.machine import cores, memory
 from harness.machine.files import make_scratch, remove, sweep
 from harness.machine.nvml import Device
 from harness.records.base import Cause, Confinement
@@ -377,7 +377,8 @@ class Contestant(SideProcess):
         self._stack = os.open(self.scratch / STACK_FILE, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._descriptors = [self._output, self._stack]
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
-        brief = Brief(root, problem, gpu, measuring_core(gpu), path, self.scratch, self.opponent)
+        self._core = measuring_core(gpu)
+        brief = Brief(root, problem, gpu, None, path, self.scratch, self.opponent)
         try:
             super().__init__(self.body, brief, memory_limit_bytes(builders), interpreter)
         except BaseException:  # the forkserver is gone, or the run is being stopped
@@ -385,8 +386,10 @@ class Contestant(SideProcess):
             raise
 
     def resume(self) -> None:
-        """Give it the device: it may now use the memory that builders shared."""
+        """Give it the device: the memory that builders shared, and on a CPU the measuring core and no other."""
         self._memory_bytes = memory_limit_bytes()
+        if self._core is not None:
+            cores.pin(self.pid, self._core)
         super().resume()
 
     def check(self) -> None:
@@ -489,7 +492,7 @@ def memory_limit_bytes(builders: int = 1) -> int:
 
 
 def measuring_core(gpu: Gpu) -> int | None:
-    """The core of both sides on ``cpu``: the last, since the parent has the first; None on a GPU."""
+    """The core of all that measures on ``cpu``: the last, since the parent has the first; None on a GPU."""
     return max(os.sched_getaffinity(0)) if gpu.is_cpu else None
 
 

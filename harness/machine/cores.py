@@ -32,6 +32,22 @@ def jobs(spare: int = 0) -> int:
     return max(1, min(usable() - spare, memory.total_bytes() // JOB_BYTES))
 
 
+def pin(pid: int, core: int) -> None:
+    """Keep all threads of a process on one core: new ones inherit it, so the last look finds none elsewhere."""
+    with contextlib.suppress(FileNotFoundError):  # it is gone
+        while any(_moved(int(task.name), core) for task in Path(f"/proc/{pid}/task").iterdir()):
+            continue
+
+
+def _moved(task: int, core: int) -> bool:
+    """Whether a thread had to be pinned; not if it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        if os.sched_getaffinity(task) != {core}:
+            os.sched_setaffinity(task, {core})
+            return True
+    return False
+
+
 def slice_of(lane: int, lanes: int) -> list[int]:
     """The cores of one of several runs on this machine: neighbours, no core shared; all where there are too few."""
     cpus = sorted(os.sched_getaffinity(0), key=lambda cpu: (_topology(cpu), cpu))

@@ -15,7 +15,7 @@ STACK_SIGNAL: Final = signal.SIGUSR1
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The instructions of a child. ``core`` pins a CPU measurement.
+    """The instructions of a child. ``core`` is where a CPU measures; a contestant is pinned there once it is built.
 
     ``path`` and ``scratch`` are of a contestant or an opponent; ``opponent`` is the name of an opponent in that file.
     """

@@ -53,6 +53,7 @@ class Contents:
         self._windows: list[list[torch.Tensor]] = []  # per input; the windows in use come first
         self._targets: list[list[torch.Tensor]] = []
         sets = len(self.sets)
+        self._inputs = len(problem.inputs)
         rules = CPU_RULES if arena.device.type == "cpu" else GPU_RULES
         windows = max(MIN_WINDOWS, min(WINDOWS_A_SET * sets, 2 * sets + MAX_SPARE))
         for position, shape in enumerate(problem.inputs):
@@ -68,12 +69,15 @@ class Contents:
             self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
 
         self._gaps = _gaps(self.sets, self._whole)
+        outputs = [each for one in self.sets for each in one[self._inputs :]]
+        self._unread, self._poisoned = [self._whole], [each for each in outputs if not each.is_floating_point()]
+        if arena.device.type == "cpu":  # a host fills many parts as fast as one, and need not fill inputs twice
+            self._unread, self._poisoned = [self._whole[start:end] for start, end in self._gaps], outputs
         bounds = torch.tensor(self._gaps, device=arena.device).view(-1, 2)
         reach = torch.arange(GUARD_BYTES, device=arena.device)
         after = torch.minimum(bounds[:, :1] + reach, bounds[:, 1:] - 1)
         before = torch.maximum(bounds[:, 1:] - 1 - reach, bounds[:, :1])
         self._guards = torch.cat([after, before]).view(-1)
-        self._inputs = len(problem.inputs)
         self._probed = [
             _Probed(arena, placement, position, *problem.tensors[position])
             for position in range(self._inputs, len(problem.tensors))
@@ -81,8 +85,9 @@ class Contents:
 
     def refresh(self) -> None:
         """New inputs in every set; all outputs, and all other bytes of the span, become poison."""
-        self._whole.fill_(GUARD)
-        trials.poison([each for one in self.sets for each in one[self._inputs :] if not each.is_floating_point()])
+        for each in self._unread:
+            each.fill_(GUARD)
+        trials.poison(self._poisoned)
         for windows, targets in zip(self._windows, self._targets, strict=True):
             sets = len(targets)
             rest = windows[sets:]  # not in use since the last refresh, and at least as many as the sets

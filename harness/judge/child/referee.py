@@ -81,9 +81,11 @@ class _Bench:
         self.dice = random.Random(os.urandom(16))
         self.sides: dict[str, ServedSide] = {}
         self.opponent = ""  # in the library's place
+        cpu = gpu.is_cpu
         # Each timed launch of a block has its own set of inputs.
-        self.capacity = min(_most_launches(problem, gpu), max(1, self.rules.arena_bytes // set_bytes(problem) - 1))
-        self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1), cpu=gpu.is_cpu)
+        fitting = max(1, self.rules.arena_bytes // set_bytes(problem, cpu=cpu) - 1)
+        self.capacity = min(_most_launches(problem, gpu), fitting)
+        self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1, cpu=cpu), cpu=cpu)
         self.idle_probe = torch.zeros(1, device=self.arena.device)
         self.generator = torch.Generator(self.arena.device)
         self.generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
@@ -394,8 +396,9 @@ class _Bench:
         return contents
 
     def _place(self, sets: int) -> Contents:
-        span = draw_span(self.problem, sets, self.arena.size, self.dice)
-        placement = place(self.problem, sets, span, self.dice)
+        cpu = self.gpu.is_cpu
+        span = draw_span(self.problem, sets, self.arena.size, self.dice, cpu=cpu)
+        placement = place(self.problem, sets, span, self.dice, cpu=cpu)
         return Contents(self.problem, self.arena, placement, span, self.generator, self.dice)
 
     def _synchronize(self) -> None:

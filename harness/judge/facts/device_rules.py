@@ -46,7 +46,7 @@ CPU_RULES: Final = DeviceRules(
     min_launches=24,
     measurements=3,
     warm_up_s=0.1,
-    arena_bytes=256 << 20,
+    arena_bytes=128 << 20,
     least_pool_bytes=0,
     shortest_block=0.5,
     lateness=LatenessAllowance(ms=1.0, of_block=0.1, of_launch=0.5),

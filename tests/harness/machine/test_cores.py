@@ -1,9 +1,11 @@
 """How many builds go at once: no more than a container's quota of cores and its memory take, whatever the node has."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any, cast
 
 import pytest
@@ -146,3 +148,23 @@ def test_runs_have_no_more_cores_together_than_the_quota(node: Node) -> None:
     node.quota.write_text("1600000 100000\n")
     assert len(cores.slice_of(1, 2)) == 8
     assert len(cores.slice_of(0, 8)) == NODE_CORES  # two each are too few to measure with
+
+
+def test_all_threads_of_a_process_are_pinned_and_those_that_they_start() -> None:
+    core = max(os.sched_getaffinity(0))
+    code = (
+        "import os, threading, time; inner = threading.Thread(target=time.sleep, args=(60,), daemon=True)\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); print(flush=True); input()\n"
+        "inner.start(); print(flush=True); input()"
+    )
+    with Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE) as process:
+        assert process.stdin and process.stdout
+        process.stdout.readline()
+        cores.pin(process.pid, core)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        tasks = [int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()]
+        assert [os.sched_getaffinity(task) for task in tasks] == [{core}] * 3
+        process.kill()
+    cores.pin(process.pid, core)  # it is gone, which its next order tells
