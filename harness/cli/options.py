@@ -100,7 +100,7 @@ class MeasureOptions(BuildOptions):
         False
     )
     budget: Annotated[
-        float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 1 on a CPU.")
+        float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 0.6 on a CPU.")
     ] = None
     deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel.")] = _DEFAULTS.launch_deadline_s
 

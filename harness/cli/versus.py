@@ -31,7 +31,7 @@ from harness.runs.opponents import OpponentPlan
 
 Question = Literal[BuildQuestion, "slower"]
 Budget = Annotated[
-    float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 1 on a CPU.")
+    float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 0.6 on a CPU.")
 ]
 Named = Annotated[
     str,

@@ -41,7 +41,7 @@ class DeviceRules:
 
 # Other programs share a CPU's cores. They can delay a whole measurement, and each repetition must hold by itself.
 CPU_RULES: Final = DeviceRules(
-    budget_s=1.0,
+    budget_s=0.6,
     rounds_per_placement=3,
     min_launches=24,
     measurements=3,

@@ -79,7 +79,7 @@ def test_a_bench_makes_what_the_documentation_says() -> None:
     page = Path(__file__).parents[3] / "docs" / "explanation" / "measurement.md"
     documented = " ".join(page.read_text().split())
     assert "After 6 rounds (3 on a CPU)" in documented and "50 launches (24)" in documented
-    for gpu, extent in ((H200, (3.0, 6, 50)), (CPU, (1.0, 3, 24))):
+    for gpu, extent in ((H200, (3.0, 6, 50)), (CPU, (0.6, 3, 24))):
         for settings in (Settings.of(gpu), MeasureOptions().settings(gpu), BuildOptions().settings(gpu)):
             assert (settings.budget_s, settings.rounds_per_placement, settings.min_launches) == extent
 
