@@ -37,6 +37,7 @@ class Block:
     ahead: bool
     epilogue_buffers: int  # of each consumer group; 0: the output leaves from registers
     one_text: bool = False  # the consumer groups run the same instructions, with their number in a register
+    cluster: int = 1  # blocks that share each load of K and of V
 
     @classmethod
     def of(cls, problem: Problem, **levers: Any) -> Self:
@@ -67,6 +68,10 @@ class Block:
             self.block_N % 16 == 0 and 16 <= self.block_N <= 256,
             f"block_N={self.block_N} is not a multiple of 16 up to 256",
         )
+        require(
+            self.cluster == 1 or (self.cluster == 2 and self.tokens % self.unit_M == 0),
+            f"cluster={self.cluster} is not 1, or 2 with tokens in multiples of {self.unit_M}",
+        )
         require(self.num_stages >= 1, f"num_stages={self.num_stages} is not positive")
         require(self.epilogue_buffers >= 0, f"epilogue_buffers={self.epilogue_buffers} is negative")
         held = (self.block_N + self.width + self.block_N // 2) * ROWS // GROUP
@@ -81,6 +86,11 @@ class Block:
     @property
     def block_M(self) -> int:
         return ROWS * self.consumer_groups
+
+    @property
+    def unit_M(self) -> int:
+        """Queries of a cluster, which has tiles side by side and goes through their keys in step."""
+        return self.block_M * self.cluster
 
     @property
     def threads(self) -> int:
@@ -113,9 +123,9 @@ class Block:
 
     @property
     def masked(self) -> int:
-        """How many of a tile's first blocks of keys cross its diagonal or the end of the keys."""
+        """How many of a cluster's first blocks of keys cross its diagonal or the end of the keys."""
         if self.causal:
-            return ceildiv(self.block_M, self.block_N) + (self.block_M % self.block_N != 0)
+            return ceildiv(self.unit_M, self.block_N) + (self.unit_M % self.block_N != 0)
         return int(self.tokens % self.block_N != 0)
 
 
@@ -183,9 +193,11 @@ def allocate_shared(block: Block) -> Shared:
     Q_full = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
     Q_empty = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
     K_full = T.alloc_barrier([1] * block.num_stages)
-    K_empty = T.alloc_barrier([block.consumer_groups] * block.num_stages)
+    freed_by = [block.consumer_groups * block.cluster] * block.num_stages
+    alloc_empty = T.alloc_cluster_barrier if block.cluster > 1 else T.alloc_barrier
+    K_empty = alloc_empty(freed_by)
     V_full = T.alloc_barrier([1] * block.num_stages)
-    V_empty = T.alloc_barrier([block.consumer_groups] * block.num_stages)
+    V_empty = alloc_empty(freed_by)
     return Shared(queries, keys, values, outputs, Q_full, Q_empty, K_full, K_empty, V_full, V_empty)
 
 

@@ -52,6 +52,8 @@ def forward(
     early_loads: bool = False,
     early_turn: bool = False,
     one_text: bool = False,
+    keys_ahead: bool = False,
+    cluster: int = 1,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -82,6 +84,10 @@ def forward(
     - ``early_turn``: the turn passes on between a group's two products, so that the next group's are queued in time.
     - ``one_text``: the consumer groups run the same instructions instead of one copy each, which takes half of the
       instruction cache. Warp groups are then the y dimension of a block of threads.
+    - ``keys_ahead``: K of a block is loaded before V of the block before, as consumers read and free them. Otherwise
+      the load of the next K waits for V's stage, which is free half a turn after K's own.
+    - ``cluster`` of 2: two blocks have tiles side by side of one head, and share each load of K and V by multicast.
+      They read half as much from L2. Causal ones go through the keys of the longer tile.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -92,6 +98,7 @@ def forward(
     require(overlap or not (ahead or rescale_first or early_wait), "ahead, rescale_first and early_wait need overlap")
     turns = overlap and ping_pong
     require(turns or not (early_loads or early_turn), "early_loads and early_turn need overlap and ping_pong")
+    require(cluster == 1 or keys_ahead, "cluster needs keys_ahead")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
     block = Block.of(
         problem,
@@ -101,18 +108,41 @@ def forward(
         ahead=ahead,
         epilogue_buffers=epilogue_buffers,
         one_text=one_text,
+        cluster=cluster,
     )
     tiles = Tiles.of(block, heads_at_once, num_sms if persistent else None)
     groups, heads, masked, waves = consumer_groups, block.heads, block.masked, tiles.waves
 
+    def first_query(row: Any, rank: Any, group: Any) -> Any:
+        return row * block.unit_M + rank * block.block_M + group * ROWS
+
     @T.macro
-    def load(tensor: Any, head: Any, first: Any, rows: int, buffer: Any, full: Any, stage: Any) -> None:
-        T.tma_copy(tensor[head[0], head[1], first : first + rows, :], buffer[stage, :, :], barrier=full[stage])
+    def load(tensor: Any, head: Any, first: Any, rows: int, buffer: Any, full: Any, stage: Any, to: int = 1) -> None:
+        T.tma_copy(
+            tensor[head[0], head[1], first : first + rows, :],
+            buffer[stage, :, :],
+            barrier=full[stage],
+            cluster_mask=(1 << to) - 1 if to > 1 else None,
+        )
         if T.shuffle_elect(32):
             T.mbarrier_arrive(full[stage])
 
     @T.macro
-    def produce(Q: Any, K: Any, V: Any, shared: Shared, number: Any) -> None:
+    def load_queries(Q: Any, shared: Shared, wave: Any, head: Any, row: Any, rank: Any) -> None:
+        for group in list(range(groups)):
+            at = wave % block.Q_stages * groups + group
+            m0 = first_query(row, rank, group)
+            T.mbarrier_wait_parity(shared.Q_empty[at], ((wave // block.Q_stages) & 1) ^ 1)
+            load(Q, head, m0, ROWS, shared.Q, shared.Q_full, at)
+
+    @T.macro
+    def load_block(tensor: Any, head: Any, n0: Any, at: Any, buffer: Any, full: Any, empty: Any) -> None:
+        """The producer's ``at``-th block of K or of V."""
+        T.mbarrier_wait_parity(empty[at % num_stages], ((at // num_stages) & 1) ^ 1)
+        load(tensor, head, n0, block_N, buffer, full, at % num_stages, cluster)
+
+    @T.macro
+    def produce(Q: Any, K: Any, V: Any, shared: Shared, number: Any, rank: Any) -> None:
         # alloc_var, since a plain name is inlined at every use, with all the divisions of decode().
         index = T.alloc_var("int32")
         row = T.alloc_var("int32")
@@ -120,6 +150,10 @@ def forward(
         head = T.alloc_var("int32")
         blocks = T.alloc_var("int32")
         done = T.alloc_var("int32", init=0)  # blocks of keys of the tiles before
+        if keys_ahead:
+            V_batch = T.alloc_var("int32", init=0)
+            V_head = T.alloc_var("int32", init=0)
+            V_n0 = T.alloc_var("int32", init=0)
         for wave in T.serial(waves):
             index = tiles.of_block(number, wave)
             if tiles.exists(index):
@@ -130,32 +164,46 @@ def forward(
                 blocks = tiles.key_blocks(row, T.min)
                 for step in T.serial(blocks):
                     n0 = (blocks - 1 - step) * block_N  # the last first, which may need a mask
-                    stage, parity = (done + step) % num_stages, (((done + step) // num_stages) & 1) ^ 1
-                    T.mbarrier_wait_parity(shared.K_empty[stage], parity)
-                    load(K, (batch, head // block.shared_heads), n0, block_N, shared.K, shared.K_full, stage)
-                    if step == 0:
-                        for group in list(range(groups)):
-                            at = wave % block.Q_stages * groups + group
-                            m0 = row * block.block_M + group * ROWS
-                            T.mbarrier_wait_parity(shared.Q_empty[at], ((wave // block.Q_stages) & 1) ^ 1)
-                            load(Q, (batch, head), m0, ROWS, shared.Q, shared.Q_full, at)
-                    T.mbarrier_wait_parity(shared.V_empty[stage], parity)
-                    load(V, (batch, head // block.shared_heads), n0, block_N, shared.V, shared.V_full, stage)
+                    if keys_ahead:
+                        keys = (batch, head // block.shared_heads)
+                        load_block(K, keys, n0, done + step, shared.K, shared.K_full, shared.K_empty)
+                        if ahead:  # these queries have a buffer of their own, and the last values of a tile come after
+                            if step == 0:
+                                load_queries(Q, shared, wave, (batch, head), row, rank)
+                        if done + step > 0:
+                            before = (V_batch, V_head)
+                            load_block(V, before, V_n0, done + step - 1, shared.V, shared.V_full, shared.V_empty)
+                        if not ahead:
+                            if step == 0:
+                                load_queries(Q, shared, wave, (batch, head), row, rank)
+                        V_batch = keys[0]
+                        V_head = keys[1]
+                        V_n0 = n0
+                    else:
+                        stage, parity = (done + step) % num_stages, (((done + step) // num_stages) & 1) ^ 1
+                        T.mbarrier_wait_parity(shared.K_empty[stage], parity)
+                        load(K, (batch, head // block.shared_heads), n0, block_N, shared.K, shared.K_full, stage)
+                        if step == 0:
+                            load_queries(Q, shared, wave, (batch, head), row, rank)
+                        T.mbarrier_wait_parity(shared.V_empty[stage], parity)
+                        load(V, (batch, head // block.shared_heads), n0, block_N, shared.V, shared.V_full, stage)
                 done = done + blocks
+        if keys_ahead:
+            load_block(V, (V_batch, V_head), V_n0, done - 1, shared.V, shared.V_full, shared.V_empty)
 
     @T.macro
-    def first_maxima(c: Consumer, row: Any) -> None:
+    def first_maxima(c: Consumer, row: Any, rank: Any) -> None:
         if masked > 0:
-            mask(c, row * block.block_M + c.group * ROWS, (tiles.key_blocks(row, T.min) - 1) * block_N)
+            mask(c, first_query(row, rank, c.group), (tiles.key_blocks(row, T.min) - 1) * block_N)
         find_maxima(c, True)
 
     @T.macro
-    def first_step(c: Consumer, wave: Any, row: Any, at: Any) -> None:
+    def first_step(c: Consumer, wave: Any, row: Any, rank: Any, at: Any) -> None:
         """A tile's first block of keys, with nothing to overlap."""
         await_queries(c, wave)
         start_scores(c, wave, at)
         end_scores(c, at, 0)
-        first_maxima(c, row)
+        first_maxima(c, row, rank)
         exponentiate(c, True)
         T.copy(c.registers.S, c.registers.P)
         if not overlap:
@@ -208,7 +256,7 @@ def forward(
             end_values(c, at)
 
     @T.macro
-    def step_to_next_tile(c: Consumer, wave: Any, row: Any, at: Any) -> None:
+    def step_to_next_tile(c: Consumer, wave: Any, row: Any, rank: Any, at: Any) -> None:
         """The last product of a tile with the first of the next, then the first softmax of the next."""
         if early_loads:
             await_queries(c, wave)
@@ -219,7 +267,7 @@ def forward(
         start_products(c, wave, at, False)
         invert_total(c)
         end_scores(c, at, 1)
-        first_maxima(c, row)
+        first_maxima(c, row, rank)
         if not early_wait:
             exponentiate(c, True)
         end_values(c, at - 1)
@@ -229,7 +277,9 @@ def forward(
         T.copy(c.registers.S, c.registers.P)
 
     @T.macro
-    def consume(Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, group: Any) -> None:
+    def consume(
+        Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, rank: Any, group: Any
+    ) -> None:
         own = registers[0 if one_text else group]
         c = Consumer(block, shared, own, thread, group, ping_pong, partial_sums)
         index = T.alloc_var("int32")
@@ -242,7 +292,7 @@ def forward(
             give_turn(c, 0)
         index = tiles.of_block(number, 0)
         if ahead:
-            first_step(c, 0, tiles.decode(index)[0], 0)
+            first_step(c, 0, tiles.decode(index)[0], rank, 0)
         for wave in T.serial(waves):
             if tiles.exists(index):
                 place = tiles.decode(index)
@@ -250,10 +300,10 @@ def forward(
                 head = place[1]
                 blocks = tiles.key_blocks(row, T.min)
                 after = tiles.of_block(number, wave + 1)
-                m0 = row * block.block_M + group * ROWS
+                m0 = first_query(row, rank, group)
                 T.clear(c.registers.out)
                 if not ahead:
-                    first_step(c, wave, row, done)
+                    first_step(c, wave, row, rank, done)
                 if masked > 1:
                     for step in T.serial(1, T.min(masked, blocks)):
                         next_step(c, wave, done + step, m0, (blocks - 1 - step) * block_N, True)
@@ -265,7 +315,7 @@ def forward(
                     rescale(c)
                 if ahead:
                     if tiles.exists(after):
-                        step_to_next_tile(c, wave + 1, tiles.decode(after)[0], done)
+                        step_to_next_tile(c, wave + 1, tiles.decode(after)[0], rank, done)
                     else:
                         last_values(c, done - 1)
                 else:
@@ -275,6 +325,7 @@ def forward(
         end_stores(c)
 
     prelude = FUNCTIONS + (FUNCTIONS_OF_ONE_TEXT if one_text else "") + tiles.prelude
+    launch = partial(T.ClusterKernel, cluster_dims=(cluster, 1, 1)) if cluster > 1 else T.Kernel
     threads = (GROUP, groups + 1) if one_text else block.threads
     q_shape, k_shape, v_shape = problem.inputs
     o_shape, dtype = problem.output_shape, block.dtype
@@ -286,29 +337,32 @@ def forward(
         V: T.Tensor(v_shape, dtype),
         Out: T.Tensor(o_shape, dtype),
     ):
-        with T.Kernel(tiles.blocks, threads=threads, prelude=prelude) as number:
+        with launch(tiles.blocks * cluster, threads=threads, prelude=prelude) as own:
+            number, rank = (own // cluster, own % cluster) if cluster > 1 else (own, 0)
             shared = allocate_shared(block)
             registers = allocate_registers(block)
             thread = T.get_thread_binding()
-            if dependent_launch:
-                wait_for_kernel_before(let_next_start=True)
+            if dependent_launch or cluster > 1:
+                wait_for_kernel_before(let_next_start=dependent_launch)
             if one_text:
                 group = T.alloc_var("int32")
                 group = T.call_extern("int32", "of_warp", T.get_thread_binding(1)) - 1
                 if group < 0:
                     T.set_max_nreg(block.registers[0], 0)
                     if thread < 32:
-                        produce(Q, K, V, shared, number)
+                        produce(Q, K, V, shared, number, rank)
                 else:
                     T.set_max_nreg(block.registers[1], 1)
-                    consume(Out, shared, registers, thread, number, group)
+                    consume(Out, shared, registers, thread, number, rank, group)
             elif thread < GROUP:
                 T.set_max_nreg(block.registers[0], 0)
                 if thread < 32:
-                    produce(Q, K, V, shared, number)
+                    produce(Q, K, V, shared, number, rank)
             else:
-                work = partial(consume, Out, shared, registers, thread, number)
+                work = partial(consume, Out, shared, registers, thread, number, rank)
                 run_consumers(groups, block.registers[1], thread, work, 0)
+            if cluster > 1:
+                T.cluster_sync()  # no block may leave while another still writes to it
 
     pass_configs = {
         "tl.disable_shared_memory_reuse": True,  # warp groups run at their own pace

@@ -60,6 +60,17 @@ def signal(thread: Any, barriers: Any, index: Any) -> None:
 
 
 @T.macro
+def free(c: Consumer, empty: Any, at: Any) -> None:
+    """Tell each block of the cluster, since a load of one writes to all, that the ``at``-th block of keys is read."""
+    stage = at % c.block.num_stages
+    if c.block.cluster > 1:
+        if c.thread % GROUP < c.block.cluster:
+            T.mbarrier_arrive(empty[stage], c.thread % GROUP)
+    else:
+        signal(c.thread, empty, stage)
+
+
+@T.macro
 def await_queries(c: Consumer, wave: Any) -> None:
     block = c.block
     at = wave % block.Q_stages * block.consumer_groups + c.group
@@ -104,7 +115,7 @@ def end_scores(c: Consumer, at: Any, in_flight: int) -> None:
     T.wait_wgmma(in_flight)
     # wgmma_gemm fences its accumulators before the wait; once more, so that nothing reads them early.
     T.warpgroup_fence_operand(c.registers.S, num_regs=ROWS * c.block.block_N // GROUP)
-    signal(c.thread, c.shared.K_empty, at % c.block.num_stages)
+    free(c, c.shared.K_empty, at)
 
 
 @T.macro
@@ -120,7 +131,7 @@ def start_values(c: Consumer, at: Any, waits: bool = True) -> None:
 def end_values(c: Consumer, at: Any) -> None:
     T.wait_wgmma(0)
     T.warpgroup_fence_operand(c.registers.out, num_regs=ROWS * c.block.width // GROUP)
-    signal(c.thread, c.shared.V_empty, at % c.block.num_stages)
+    free(c, c.shared.V_empty, at)
 
 
 @T.macro

@@ -17,6 +17,8 @@ BETWEEN_TILES = 1.0  # a tile's fixed cost, in blocks of keys
 class Tiles:
     """All tiles of queries of all heads, ``heads_at_once`` heads at a time; heads count over the batch too.
 
+    In a grid of clusters, a tile here is all that a cluster takes at a time, and a block is a cluster.
+
     Tiles of a few heads run at once, so that their keys and values stay in L2. A causal tile's work depends on its
     row. The longest come first, and a schedule made beforehand gives each to the block that is free first.
     """
@@ -33,18 +35,20 @@ class Tiles:
     @classmethod
     def of(cls, block: Block, heads_at_once: int, num_sms: int | None) -> Self:
         """A persistent grid of ``num_sms`` blocks; None: a block of threads for every tile."""
-        rows, heads = ceildiv(block.tokens, block.block_M), block.heads * block.batches
+        rows, heads = ceildiv(block.tokens, block.unit_M), block.heads * block.batches
         require(
             heads_at_once >= 1 and heads % heads_at_once == 0,
             f"heads_at_once={heads_at_once} does not divide the {heads} heads of the batch",
         )
-        require(num_sms is None or num_sms >= 1, f"num_sms={num_sms} is not positive")
+        require(
+            num_sms is None or num_sms >= block.cluster, f"num_sms={num_sms} is not positive, or less than a cluster"
+        )
         return cls(
             rows=rows,
             heads=heads,
             heads_at_once=heads_at_once,
-            blocks=rows * heads if num_sms is None else min(num_sms, rows * heads),
-            block_M=block.block_M,
+            blocks=rows * heads if num_sms is None else min(num_sms // block.cluster, rows * heads),
+            block_M=block.unit_M,
             block_N=block.block_N,
             tokens=block.tokens,
             causal=block.causal,

@@ -110,6 +110,40 @@ def test_groups_share_one_text(key: str) -> None:
     assert source.count("tma_store(Out_desc") == cuda(key, **levers).count("tma_store(Out_desc")
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_keys_are_loaded_before_the_values_of_the_block_before(ahead: bool) -> None:
+    source = cuda(FULL, block_N=112, ahead=ahead, keys_ahead=True)
+    # Queries with a buffer of their own come before the last values of the tile before, others after.
+    queries = ("Q_desc, ", r"0 < \(done") if ahead else (r"0 < \(done", "Q_desc, ")
+    assert in_order(source, "K_empty.*?K_desc, ", *queries)
+    assert in_order(source, r"for \(int step = 0", r"V_empty\[.*?\.wait", "V_desc, ", r"V_empty\[.*?\.wait", "V_desc, ")
+    assert len(re.findall(r"tma_load\(K_desc", source)) == 1
+
+
+@pytest.mark.parametrize("key", [FULL, CAUSAL])
+def test_two_blocks_share_loads(key: str) -> None:
+    source = cuda(key, block_N=112, keys_ahead=True, cluster=2)
+    assert set(re.findall(r"tma_load_multicast\((\w)_desc[^;]*\(uint16_t\)\(3\)", source)) == {"K", "V"}
+    assert "tma_load(Q_desc" in source
+    # Both groups of both blocks free a stage, and each block waits for the whole of what the first one loads.
+    assert len(re.findall(r"[KV]_empty\[\d\]\.init\(4\)", source)) == 4
+    assert set(re.findall(r"[KV]_empty\[.*?\]\.arrive\((.*?)\);", source)) == {"(((int)threadIdx.x) & 127)"}
+    depth = {FULL: 128, CAUSAL: 192}[key]
+    assert set(re.findall(r"K_full\[.*?\]\.expect_transaction\((\d+)\)", source)) == {str(112 * depth * 2)}
+    assert source.count("tl::cluster_sync();") == 2  # before the first load, after the last
+
+
+def test_a_cluster_masks_the_diagonals_of_both_tiles() -> None:
+    problem = parse_shape_key(CAUSAL)
+    levers = {"block_N": 64, "num_stages": 2, "consumer_groups": 2, "ahead": False, "epilogue_buffers": 0}
+    alone, pair = Block.of(problem, **levers), Block.of(problem, **levers, cluster=2)
+    assert (alone.masked, pair.masked) == (2, 4)
+    tiles = Tiles.of(pair, 1, 6)
+    assert tiles.blocks == 3
+    assert sorted(index for block in tiles.schedule for index in block) == list(range(512 // 256 * 8))
+    assert [tiles.key_blocks(row) for row in range(tiles.rows)] == [4, 8]
+
+
 def test_only_blocks_at_the_diagonal_or_the_end_are_masked() -> None:
     least = re.escape("0x1p+100")
     assert not re.search(least, cuda(FULL))
@@ -228,6 +262,10 @@ def test_the_space_has_candidates(key: str) -> None:
         (FULL, {"persistent": False, "ahead": True}, "ahead needs persistent"),
         (FULL, {"ping_pong": False, "early_turn": True}, "early_turn need overlap and ping_pong"),
         (FULL, {"overlap": False, "early_loads": True}, "early_turn need overlap and ping_pong"),
+        (FULL, {"cluster": 2}, "cluster needs keys_ahead"),
+        (FULL, {"cluster": 4, "keys_ahead": True}, "cluster=4 is not 1, or 2 with tokens in multiples of 512"),
+        (RAGGED, {"cluster": 2, "keys_ahead": True}, "2 with tokens in multiples of 256"),
+        (FULL, {"cluster": 2, "keys_ahead": True, "num_sms": 1}, "num_sms=1 is not positive, or less than a cluster"),
     ],
 )
 def test_impossible_arguments_are_named(key: str, levers: dict[str, object], message: str) -> None:
