@@ -1,7 +1,7 @@
 """A matrix product as every family sees it: shapes and dtypes of A, B and C, and how a family refuses."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from harness.iteration import Problem
 
@@ -15,14 +15,15 @@ def require(condition: bool, message: str) -> None:
 
 
 def ceildiv(a: int, b: int) -> int:
-    return -(-a // b)
+    """Of a whole number that is not negative; of an expression, an expression."""
+    return (a + b - 1) // b
 
 
 @dataclass(frozen=True)
 class Operands:
     """C[M, N] = A[M, K] · B, where B is [K, N] (matmul) or [N, K] (linear and its kin, ``transpose_B``)."""
 
-    M: int
+    M: Any  # an int, or a symbol where a launch has any number of rows
     N: int
     K: int
     input: str
@@ -43,7 +44,12 @@ class Operands:
         return cls(M, N, K, problem.input, problem.accumulator, problem.output, transpose_B, scaled)
 
     @property
-    def A_shape(self) -> tuple[int, int]:
+    def dynamic(self) -> tuple[str, ...]:
+        """The symbolic dimensions."""
+        return () if isinstance(self.M, int) else ("M",)
+
+    @property
+    def A_shape(self) -> tuple[Any, int]:
         return self.M, self.K
 
     @property
@@ -51,7 +57,7 @@ class Operands:
         return self.B_tile(self.N, self.K)
 
     @property
-    def C_shape(self) -> tuple[int, int]:
+    def C_shape(self) -> tuple[Any, int]:
         return self.M, self.N
 
     def B_tile(self, block_N: int, block_K: int) -> tuple[int, int]:

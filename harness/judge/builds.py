@@ -33,6 +33,13 @@ def known(candidate: Candidate) -> BuildRecord | None:
     return newest if repeats else None
 
 
+def traced(candidate: Candidate, binding: Iteration) -> str | None:
+    """The hash of the program in a binding's newest record of the same source and compilers; None without one."""
+    recorded, key = read(_path(Tree(candidate.root), binding), BuildRecord)[0], _key(candidate)
+    passed = (each.build for each in reversed(recorded) if each.status is Status.PASSED and _same(each, key))
+    return next((each.traced_sha256 for each in passed if each is not None), None)
+
+
 def refuse_exhausted(candidate: Candidate) -> None:
     """Raise Rejection if the iteration has used up its attempts and this source would be one more."""
     most = candidate.settings.attempts

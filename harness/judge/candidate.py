@@ -91,6 +91,7 @@ class Candidate:
     against: Iteration | None = None
     build: Build | None = None
     recorded_build: BuildRecord | None = None
+    dynamic: tuple[str, ...] = ()  # the dimensions that its kernel leaves symbolic
     verification: tuple[Trial, ...] = ()
     measurement: Measurement | None = None
     libraries: dict[str, str] = field(default_factory=dict)

@@ -44,12 +44,15 @@ class Built(Message, frozen=True):
     """The kernel compiled; ``tensors`` are its parameters (shape, dtype). Both are None for a plain callable.
 
     ``unpinned`` is the complaint about levers that differ from CONFIG, here and in Inspected; empty if none does.
+    ``dynamic`` are the dimensions that the kernel leaves symbolic, and ``traced_sha256`` is then of its program.
     """
 
     seconds: float
     tensors: tuple[tuple[tuple[int, ...], str], ...] | None
     compilation: Compilation | None = None
     unpinned: str = ""
+    dynamic: tuple[str, ...] = ()
+    traced_sha256: str = ""
 
 
 class Broken(Message, frozen=True):

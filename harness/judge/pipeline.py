@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from harness.catalog.opponents import OpponentEntry
+from harness.catalog.tree import Iteration
 from harness.evidence import evidence, toolchain
-from harness.judge import builds, contract, fault_attribution, plausibility
+from harness.judge import bindings, builds, contract, fault_attribution, plausibility
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.compilation import other_threads
 from harness.judge.facts.launchability import does_not_fit
@@ -72,11 +73,44 @@ def build(candidate: Candidate) -> Candidate:
             raise Rejection(known.cause, known.reason or "", known.traceback)
         return candidate
     built = _built(candidate)
-    candidate.build = _evidence(candidate, built, known)
+    found = _evidence(candidate, built, known)
+    candidate.build = msgspec.structs.replace(found, traced_sha256=built.traced_sha256 or None)
     _refuse_unpinned(candidate, built)
-    if built.tensors is not None:
-        _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
+    _refuse_other_tensors(candidate, built)
+    if built.dynamic:
+        _reject(Cause.NOT_PINNED, _made_anew(candidate, built))
     return candidate
+
+
+def _refuse_other_tensors(candidate: Candidate, built: Built) -> None:
+    candidate.dynamic = built.dynamic
+    if built.tensors is not None:
+        _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem, built.dynamic))
+
+
+def _made_anew(candidate: Candidate, built: Built) -> str | None:
+    """The complaint if this source makes another kernel at another of its bindings; None if one kernel serves all.
+
+    What is recorded of them is compared. Without a record the first is compiled, in a process of its own.
+    """
+    others = bindings.others(candidate.root, candidate.iteration, built.dynamic)
+    found = {each.shape_key: builds.traced(candidate, each) for each in others}
+    if others and not any(found.values()):
+        found[others[0].shape_key] = _traced(candidate, others[0])
+    differing = next((key for key, made in found.items() if made not in (None, built.traced_sha256)), None)
+    if differing is None:
+        return None
+    names = ", ".join(built.dynamic)
+    return f"build() says that {names} is dynamic, and makes another kernel for {differing}; choose nothing by {names}"
+
+
+def _traced(candidate: Candidate, binding: Iteration) -> str:
+    """The hash of the program that the same source makes at another binding."""
+    contestant = Contestant(candidate.root, binding.path, binding.problem, candidate.gpu, candidate.builders)
+    try:
+        return _answer(contestant, candidate.settings.build_deadline_s).traced_sha256
+    finally:
+        contestant.end()
 
 
 def _refuse_unpinned(candidate: Candidate, built: Built) -> None:
@@ -111,8 +145,7 @@ def prepare(candidate: Candidate) -> Candidate:
     candidate.contestant = OpponentProcess(candidate.root, candidate.iteration, candidate.gpu)
     built = _answer(candidate.contestant, candidate.settings.opponent_deadline_s)
     candidate.build = Build(round(built.seconds, 3))
-    if built.tensors is not None:
-        _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
+    _refuse_other_tensors(candidate, built)
     return candidate
 
 
@@ -128,8 +161,7 @@ def rival(candidate: Candidate, interpreter: Interpreter, side: Side) -> Built:
     _refuse_unpinned(candidate, built)
     if built.compilation is not None and not candidate.gpu.is_cpu:
         _reject(Cause.DOES_NOT_FIT, does_not_fit(built.compilation, candidate.gpu.arch))
-    if built.tensors is not None:
-        _reject(Cause.WRONG_PROBLEM, mismatch(built.tensors, candidate.iteration.problem))
+    _refuse_other_tensors(candidate, built)
     return built
 
 

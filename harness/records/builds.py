@@ -47,6 +47,7 @@ class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The result of compiling. ``generated_sha256`` is of the generated source, None for a library call.
 
     The other fields are evidence, absent for a library call and on a CPU. The computing kernel comes first.
+    ``traced_sha256`` is of a dynamic kernel's program before it is compiled; None for any other.
     """
 
     seconds: float
@@ -55,6 +56,7 @@ class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cubin_bytes: int | None = None
     kernels: tuple[KernelEvidence, ...] | None = None
     warnings: tuple[str, ...] | None = None
+    traced_sha256: str | None = None
 
 
 class BuildRecord(IterationRecord, frozen=True):

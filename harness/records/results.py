@@ -97,6 +97,7 @@ class Record(IterationRecord, frozen=True):
     compiling and tuning. There ``families_sha256`` is of what the file imports under baselines/ and harness/operators/.
     ``checks`` says whether there is an exact trial, and how the launches of a block are judged: by the operator's
     sketch, by some rows, or by whole outputs. It is None where nothing was verified, and in older records.
+    ``dynamic`` names the dimensions that its kernel leaves symbolic; None where there are none.
     """
 
     status: Status
@@ -117,6 +118,7 @@ class Record(IterationRecord, frozen=True):
     confinement: Confinement | None = None
     kind: RowKind | None = None
     checks: str | None = None
+    dynamic: tuple[str, ...] | None = None
 
     def answers(self, stage: Stage) -> bool:
         """Whether a run up to ``stage`` would learn nothing more."""

@@ -262,6 +262,7 @@ def record_of(
         confinement=candidate.confinement,
         kind=RowKind.OPPONENT if isinstance(candidate.iteration, OpponentEntry) else None,
         checks=candidate.iteration.problem.checks if candidate.verification else None,
+        dynamic=candidate.dynamic or None,
     )
 
 

@@ -16,22 +16,23 @@ class Raster:
     of B. A walk along N alone would read one row of A and all of B.
     """
 
-    tiles_M: int
+    tiles_M: Any  # an int, or an expression in the rows that a launch has
     tiles_N: int
     group_M: int
 
     @property
-    def total(self) -> int:
+    def total(self) -> Any:
         return self.tiles_M * self.tiles_N
 
     def decode(self, tile: Any) -> tuple[Any, Any]:
         """(tile row, tile column) of a linear tile index, as TileLang expressions."""
-        group_M = max(1, min(self.group_M, self.tiles_M))
-        if group_M == self.tiles_M:
+        counted = isinstance(self.tiles_M, int)
+        group_M = max(1, min(self.group_M, self.tiles_M) if counted else self.group_M)
+        if counted and group_M == self.tiles_M:
             return tile % self.tiles_M, tile // self.tiles_M
         group = tile // (group_M * self.tiles_N)
         within = tile % (group_M * self.tiles_N)
-        if self.tiles_M % group_M == 0:
+        if counted and self.tiles_M % group_M == 0:
             return group * group_M + within % group_M, within // group_M
         height = T.min(group_M, self.tiles_M - group * group_M)  # the last group is lower
         return group * group_M + within % height, within // height
@@ -45,7 +46,7 @@ class Walk:
     clusters: int
 
     @property
-    def waves(self) -> int:
+    def waves(self) -> Any:
         return ceildiv(self.raster.total, self.clusters)
 
     def tile(self, wave: Any, cluster: Any) -> Any:

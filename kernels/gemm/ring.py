@@ -132,7 +132,7 @@ def walk_program(
                 partial(consume, C, ring, *own, cluster, rank, thread),
             )
 
-    return program_of(roles.operands.kernel(run))
+    return program_of(roles.operands.kernel(run), dynamic=roles.operands.dynamic)
 
 
 @T.macro

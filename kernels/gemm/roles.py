@@ -166,7 +166,7 @@ class Roles:
         return self.num_stages * stage + self.consumer_groups * self.buffers * store + partials
 
     @property
-    def cluster_tiles(self) -> tuple[int, int]:
+    def cluster_tiles(self) -> tuple[Any, int]:
         """Rows and columns of C in units of what a cluster computes at once."""
         tiles_M, tiles_N = ceildiv(self.operands.M, self.block_M), ceildiv(self.operands.N, self.block_N)
         return ceildiv(tiles_M, self.cluster_M), ceildiv(tiles_N, self.cluster_N)
@@ -187,9 +187,9 @@ class Roles:
         return T.ClusterKernel(clusters * self.cluster, threads=self.threads, cluster_dims=dims, **options)
 
 
-def program_of(main: Any, workspaces: tuple[Workspace, ...] = ()) -> Program:
+def program_of(main: Any, workspaces: tuple[Workspace, ...] = (), dynamic: tuple[str, ...] = ()) -> Program:
     """Warp groups run at their own pace, so no buffer may take the space of one that stands elsewhere in the text."""
-    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True}, workspaces=workspaces)
+    return Program(main, pass_configs={"tl.disable_shared_memory_reuse": True}, workspaces=workspaces, dynamic=dynamic)
 
 
 @T.macro

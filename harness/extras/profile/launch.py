@@ -138,7 +138,7 @@ def _build(path: Path, problem: Problem, gpu: Gpu, device: "torch.device") -> "K
         built = kernel.build_kernel(module.build, problem, gpu, device)
     except Exception as error:
         raise CannotProfile(cause, explain(error)) from error
-    difference = mismatch(built.signature, problem) if built.signature is not None else None
+    difference = mismatch(built.signature, problem, built.dynamic) if built.signature is not None else None
     if difference is not None:
         raise CannotProfile(Cause.WRONG_PROBLEM, difference)
     return built

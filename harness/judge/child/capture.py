@@ -5,7 +5,7 @@ what the compiler says; the wrapper asks for ptxas's figures too, which changes 
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from traceback import walk_tb
@@ -72,14 +72,24 @@ def capturing() -> Iterator[Captured]:
         nvcc.compile_cuda = original
 
 
-def compilation(kernel: Any, made: Captured) -> Compilation | None:
-    """The part of what was captured that belongs to a JITKernel, with the geometry of its launches."""
+def tensor_ir() -> Any:
+    """TVM's tensor IR, by its name in this TileLang; before 0.1.10 it was another."""
+    from tilelang import tvm
+
+    return getattr(tvm, "tirx", None) or tvm.tir
+
+
+def compilation(kernel: Any, made: Captured, sizes: Mapping[str, int]) -> Compilation | None:
+    """The part of what was captured that belongs to a JITKernel, with the geometry of its launches.
+
+    ``sizes`` are those of symbolic dimensions, by name.
+    """
     source = str(kernel.get_kernel_source())
     mine = next((each for each in reversed(made) if each.source == source), None)
     device = getattr(kernel.artifact, "device_mod", None)
-    launches = tuple(filter(None, map(_launch, device.functions.values()))) if device is not None else ()
+    launches = (_launch(each, sizes) for each in device.functions.values()) if device is not None else ()
     cubin = mine.cubin if mine is not None and len(mine.cubin) <= MOST_BYTES else None
-    return Compilation(source, launches, cubin, mine.log[-MOST_BYTES // 8 :] if mine else "")
+    return Compilation(source, tuple(filter(None, launches)), cubin, mine.log[-MOST_BYTES // 8 :] if mine else "")
 
 
 def was_compiling(error: BaseException) -> bool:
@@ -92,11 +102,11 @@ def is_compiling(frame: FrameType) -> bool:
     return any(code.co_filename.endswith(file) and code.co_name == name for file, name in _COMPILING)
 
 
-def _launch(function: Any) -> Launch | None:
+def _launch(function: Any, sizes: Mapping[str, int]) -> Launch | None:
     """A device function's launch, from the attributes that TileLang's lowering leaves on it."""
     attributes = function.attrs
     try:
-        extent = {str(axis): int(size) for axis, size in dict(attributes["thread_extent"]).items()}
+        extent = {str(axis): _size(size, sizes) for axis, size in dict(attributes["thread_extent"]).items()}
         shared = int(attributes["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in attributes else 0
         cluster = tuple(int(size) for size in attributes["cluster_dims"]) if "cluster_dims" in attributes else ()
         return Launch(
@@ -108,6 +118,20 @@ def _launch(function: Any) -> Launch | None:
         )
     except (KeyError, TypeError, ValueError):  # sizes that are known at the launch only
         return None
+
+
+def _size(extent: Any, sizes: Mapping[str, int]) -> int:
+    """An extent at these sizes of its symbols. Raises KeyError or TypeError where they do not tell it."""
+    from tilelang import tvm
+
+    ir, known = tensor_ir(), dict[Any, Any]()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, ir.Var):
+            known[node] = ir.const(sizes[str(node)], node.dtype)
+
+    ir.stmt_functor.post_order_visit(extent, visit)
+    return int(tvm.arith.Analyzer().simplify(ir.stmt_functor.substitute(extent, known)) if known else extent)
 
 
 def _dimensions(sizes: list[int]) -> tuple[int, int, int]:

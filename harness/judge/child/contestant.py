@@ -61,7 +61,9 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
     except BaseException as error:
         send(parent, failed(error, cause, brief))
         return None
-    send(parent, Built(perf_counter() - started, kernel.signature, kernel.compilation, levers.complaint()))
+    seconds = perf_counter() - started
+    said = levers.complaint(), kernel.dynamic, kernel.traced_sha256
+    send(parent, Built(seconds, kernel.signature, kernel.compilation, *said))
     return kernel
 
 

@@ -1,5 +1,6 @@
 """The kernel of an iteration: the result of its ``build``, compiled, with one way to launch it."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -9,7 +10,7 @@ import torch
 from tilelang import tvm
 from tilelang.jit import JITImpl
 
-from harness.judge.child.capture import Captured, capturing, compilation
+from harness.judge.child.capture import Captured, capturing, compilation, tensor_ir
 from harness.judge.child.preparation import Prepare
 from harness.judge.facts.compilation import Compilation
 from harness.judge.facts.gpu import Gpu
@@ -17,7 +18,8 @@ from harness.judge.facts.problem import Problem
 from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature
 
-_compile: Final = tilelang.compile  # bound before an iteration can replace it
+_compile: Final = tilelang.compile  # bound before an iteration can replace it, as is the other
+_structural_hash: Final = tvm.ir.structural_hash
 
 
 class LaunchCall(Protocol):
@@ -33,6 +35,7 @@ class Kernel:
     The parent reads the build evidence from ``compilation``, which is None if nothing was compiled.
     ``writing`` launches with outputs that are written, where ``launch`` only returns them. ``unpinned`` gives the
     complaint about levers that CONFIG does not pin, empty if there is none. ``prepare`` is done outside what is timed.
+    ``dynamic`` are its symbolic dimensions, and ``traced_sha256`` is then of its program before it is compiled.
     """
 
     launch: LaunchCall
@@ -41,16 +44,13 @@ class Kernel:
     writing: LaunchCall | None = None
     unpinned: Callable[[], str] = str
     prepare: Prepare | None = None
+    dynamic: tuple[str, ...] = ()
+    traced_sha256: str = ""
 
 
 def target_of(gpu: Gpu) -> Any:
     """The TVM target with its architecture: a bare "cuda" asks the driver, and without one means sm_50."""
     return tvm.target.Target("c" if gpu.is_cpu else {"kind": "cuda", "arch": gpu.arch})
-
-
-def _tir() -> Any:
-    """TVM's tensor IR, by its name in this TileLang; before 0.1.10 it was another."""
-    return getattr(tvm, "tirx", None) or tvm.tir
 
 
 def build_kernel(build: Callable[[Problem], object], problem: Problem, gpu: Gpu, device: torch.device) -> Kernel:
@@ -70,7 +70,7 @@ def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.devi
     """
     if isinstance(built, JITImpl):
         built = _traced(built, problem, gpu)
-    if isinstance(built, _tir().PrimFunc):
+    if isinstance(built, tensor_ir().PrimFunc):
         built = Program(built)
     if isinstance(built, Program):
         compiled = _compile(
@@ -80,9 +80,9 @@ def compile_kernel(built: object, problem: Problem, gpu: Gpu, device: torch.devi
             pass_configs=dict(built.pass_configs) or None,
             compile_flags=list(built.compile_flags) or None,
         )
-        return _from_compiled(compiled, built, device, made)
+        return _from_compiled(compiled, built, problem, device, made)
     if isinstance(built, tilelang.JITKernel):
-        return _from_compiled(built, Program(built.prim_func), device, made)
+        return _from_compiled(built, Program(built.prim_func), problem, device, made)
     if callable(built):
         return Kernel(built, None, None)
     raise TypeError(f"build() returned {type(built).__name__}; it must return a Program, a PrimFunc or a JITKernel")
@@ -100,12 +100,13 @@ def _traced(function: Any, problem: Problem, gpu: Gpu) -> Program:
     return Program(prim_func, function.pass_configs or {}, (flags,) if isinstance(flags, str) else tuple(flags))
 
 
-def _from_compiled(compiled: Any, program: Program, device: torch.device, made: Captured) -> Kernel:
+def _from_compiled(compiled: Any, program: Program, problem: Problem, device: torch.device, made: Captured) -> Kernel:
     parameters = [_parameter(parameter) for parameter in compiled.params]
     outputs = compiled.out_idx or []
     call: Callable[..., Any] = compiled
+    found = compilation(compiled, made, _sizes(compiled, problem))
     if outputs:
-        return Kernel(_returning(call, len(outputs)), tuple(parameters), compilation(compiled, made))
+        return Kernel(_returning(call, len(outputs)), tuple(parameters), found)
     tensors = len(parameters) - len(program.workspaces)
     workspaces: list[torch.Tensor] = []
 
@@ -116,7 +117,13 @@ def _from_compiled(compiled: Any, program: Program, device: torch.device, made: 
             )
         call(*tensors, *workspaces)
 
-    return Kernel(launch, tuple(parameters[:tensors]), compilation(compiled, made))
+    return Kernel(
+        launch,
+        tuple(parameters[:tensors]),
+        found,
+        dynamic=tuple(map(str, program.dynamic)),
+        traced_sha256=_traced_sha256(program),
+    )
 
 
 def _returning(call: Callable[..., Any], count: int) -> LaunchCall:
@@ -142,3 +149,18 @@ def _alike(result: object, output: torch.Tensor) -> bool:
 def _parameter(parameter: Any) -> tuple[tuple[int, ...], str]:
     shape = tuple(int(size) if str(size).isdigit() else -1 for size in parameter.shape)
     return shape, str(parameter.dtype)
+
+
+def _traced_sha256(program: Program) -> str:
+    """What a dynamic kernel is compiled from. TileLang's generated text differs from build to build; this does not."""
+    if not program.dynamic:
+        return ""
+    options = sorted(map(repr, program.pass_configs.items())), program.compile_flags, program.workspaces
+    traced = _structural_hash(program.prim_func, map_free_vars=True)
+    return hashlib.sha256(repr((traced, *options)).encode()).hexdigest()
+
+
+def _sizes(compiled: Any, problem: Problem) -> dict[str, int]:
+    """The sizes that a problem gives to the parameters' symbolic dimensions, by name."""
+    pairs = zip(compiled.params, problem.tensors, strict=False)
+    return {str(name): size for each, (shape, _) in pairs for name, size in zip(each.shape, shape, strict=False)}

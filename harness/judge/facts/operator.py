@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from harness.judge.facts.dtypes import DTYPE_BYTES, DTYPES, FLOATS, NARROW_FLOATS, TOKENS
 from harness.judge.facts.fills import Fill, Normal
-from harness.judge.facts.sizes import Size, first_axis, names_in
+from harness.judge.facts.sizes import Size, axes, names_in
 
 Times = Callable[[Any, Any], Any]  # an accurate matrix-vector product
 Sketch = Callable[[Sequence[Any], Any, Any, Times], tuple[Any, Any]]
@@ -100,10 +100,10 @@ class Operator:
     @property
     def row_axis(self) -> str | None:
         """The size of the first axis, if one row of it in each of ``rows`` gives one row of it in each output."""
-        axes = {name: first_axis(each.shape) for name, each in self.inputs.items()}
-        leading = {axes[name] for name in self.rows}
-        leading |= {first_axis(self.written(each).shape) for each in self.outputs.values()}
-        alone = len(leading) == 1 and not any(axes[name] in leading for name in axes if name not in self.rows)
+        firsts = {name: axes(each.shape)[0] for name, each in self.inputs.items()}
+        leading = {firsts[name] for name in self.rows}
+        leading |= {axes(self.written(each).shape)[0] for each in self.outputs.values()}
+        alone = len(leading) == 1 and not any(firsts[name] in leading for name in firsts if name not in self.rows)
         return leading.pop() if self.rows and alone else None
 
     def _wrong(self) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Final
@@ -19,7 +19,7 @@ from harness.judge.facts.dtypes import (
 )
 from harness.judge.facts.fills import Fill
 from harness.judge.facts.operator import OF_KEY, Output
-from harness.judge.facts.sizes import Shape, Size, Values, evaluated, shape_of
+from harness.judge.facts.sizes import Shape, Size, Values, axes, evaluated, names_in, shape_of
 from harness.operators import OPERATORS, UNREADABLE, Operator
 
 __all__ = ["ACCUMULATORS", "DTYPES", "DTYPE_BYTES", "MAX_DIMENSION", "OUTPUTS", "Problem", "parse_shape_key"]
@@ -27,6 +27,7 @@ __all__ = ["ACCUMULATORS", "DTYPES", "DTYPE_BYTES", "MAX_DIMENSION", "OUTPUTS", 
 # Dtypes of an output. The rounding of an 8-bit float exceeds every limit that could show an error.
 OUTPUTS: Final = tuple(token for token in DTYPES if token != "e4m3")
 MAX_DIMENSION: Final = (1 << 31) - 1
+SYMBOLIC: Final = -1  # a size that is known at the launch
 
 _SUMS: Final = ACCUMULATORS | INTEGER_ACCUMULATORS
 _FORM: Final = "<op>_<input><accumulator>[<output>]_<dims>[_<scalar>…], e.g. matmul_bf16fp32_8192x8192x8192"
@@ -98,6 +99,25 @@ class Problem:
     def tensors(self) -> tuple[tuple[Shape, str], ...]:
         """(shape, dtype) of a kernel's parameters: the inputs and, last, the outputs with memory of their own."""
         return (*zip(self.inputs, self.input_dtypes, strict=True), *(self.outputs[each] for each in self._own))
+
+    def symbolic_tensors(self, dynamic: Collection[str]) -> tuple[tuple[Shape, str], ...]:
+        """``tensors``, with -1 for each size that depends on a dynamic dimension."""
+        own = (self._operator.written(self._outputs[each]) for each in self._own)
+        texts = (each.shape for each in (*self._operator.inputs.values(), *own))
+        open_axes = ([not names_in(axis).isdisjoint(dynamic) for axis in axes(text)] for text in texts)
+        return tuple(
+            (tuple(SYMBOLIC if opened else size for opened, size in zip(marks, shape, strict=True)), dtype)
+            for marks, (shape, dtype) in zip(open_axes, self.tensors, strict=True)
+        )
+
+    def static(self, dynamic: Collection[str]) -> "Problem":
+        """What is left of the problem without the dynamic dimensions."""
+        named = zip(self._operator.dims, self.dims, strict=True)
+        return replace(self, dims=tuple(size for name, size in named if name not in dynamic))
+
+    @property
+    def dim_names(self) -> tuple[str, ...]:
+        return self._operator.dims
 
     @property
     def places(self) -> tuple[int, ...]:

@@ -17,10 +17,12 @@ class Workspace:
 class Program:
     """A kernel before it is compiled: the prim_func takes (inputs…, output, workspaces…), all given by the caller.
 
-    ``pass_configs`` and ``compile_flags`` go to ``tilelang.compile`` as they are.
+    ``pass_configs`` and ``compile_flags`` go to ``tilelang.compile`` as they are. ``dynamic`` names the dimensions of
+    the problem, such as ``("M",)``, that the prim_func leaves symbolic: one kernel for all their sizes.
     """
 
     prim_func: Any
     pass_configs: Mapping[str, object] = field(default_factory=dict)
     compile_flags: tuple[str, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
+    dynamic: tuple[str, ...] = ()

@@ -30,11 +30,11 @@ def shape_of(text: str, values: Values) -> Shape:
     return tuple(evaluated(f"{text},", values))
 
 
-def first_axis(text: str) -> str:
-    """The first size of a shape, in a form that is equal where the size is written alike."""
+def axes(text: str) -> list[str]:
+    """The sizes of a shape, each in a form that is equal where the size is written alike."""
     listed = ast.parse(f"({text},)", mode="eval").body
     assert isinstance(listed, ast.Tuple)
-    return ast.unparse(listed.elts[0])
+    return [ast.unparse(each) for each in listed.elts]
 
 
 def names_in(size: Size) -> set[str]:

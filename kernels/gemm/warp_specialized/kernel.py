@@ -36,6 +36,7 @@ def warp_specialized(
     epilogue_buffers: int = 2,
     stagger: int = 0,
     dependent_launch: bool = False,
+    dynamic: tuple[str, ...] = (),
     registers: tuple[int, int] | None = None,
     eviction: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> Program:
@@ -62,6 +63,7 @@ def warp_specialized(
       elsewhere.
     - ``dependent_launch``: programmatic dependent launch, for launches that follow each other closely. When the kernel
       before ends, the blocks are resident and their barriers set up.
+    - ``dynamic``: ("M",) compiles one kernel for any number of rows; it must be persistent.
     - ``registers``: of a producer's and a consumer's thread.
     - ``eviction``: L2 hints for A, B and C, such as "evict_first".
 
@@ -79,7 +81,11 @@ def warp_specialized(
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")
+    require(dynamic in ((), ("M",)), f"dynamic={dynamic} is not () or ('M',)")
+    require(persistent or not dynamic, "with dynamic rows a grid of one tile a block is not known; make it persistent")
     operands = TensorCoreOperands.of(problem, (*PLAIN, "scaledlinear"))
+    if dynamic:
+        operands = replace(operands, M=T.dynamic("M"))
     roles = Roles(
         operands=operands,
         block_M=block_M,
@@ -104,7 +110,9 @@ def warp_specialized(
         f"promote_steps={promote_steps}: two sets of {roles.accumulator_registers} accumulators, of {spare} registers",
     )
     raster = Raster(*roles.cluster_tiles, group_M)
-    clusters = min(num_sms // roles.cluster, raster.total) if persistent else raster.total
+    clusters = num_sms // roles.cluster
+    if not dynamic:
+        clusters = min(clusters, raster.total) if persistent else raster.total
     walk, k_steps = Walk(raster, clusters), roles.k_steps
 
     @T.macro

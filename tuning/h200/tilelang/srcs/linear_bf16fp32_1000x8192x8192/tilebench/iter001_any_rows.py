@@ -1,0 +1,39 @@
+"""One kernel for any number of rows: 128x128 tiles are low enough for 64 rows and wide enough for thousands."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import warp_specialized
+
+PARENT = "iter000_torch_matmul"
+CONFIG = dict(
+    block_M=128,
+    block_N=128,
+    block_K=64,
+    num_stages=6,
+    consumer_groups=2,
+    cluster_M=1,
+    cluster_N=1,
+    group_M=8,
+    persistent=True,
+    num_sms=132,
+    wgmma_in_flight=1,
+    epilogue="tma",
+    epilogue_N=64,
+    epilogue_buffers=2,
+    dynamic=("M",),
+)
+
+
+def build(problem: Problem) -> Program:
+    return warp_specialized(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
