@@ -91,13 +91,12 @@ def _refuse_other_tensors(candidate: Candidate, built: Built) -> None:
 def _made_anew(candidate: Candidate, built: Built) -> str | None:
     """The complaint if this source makes another kernel at another of its bindings; None if one kernel serves all.
 
-    What is recorded of them is compared. Without a record the first is compiled, in a process of its own.
+    What is recorded of them is compared. Without any record each is compiled, in a process of its own.
     """
     others = bindings.others(candidate.root, candidate.iteration, built.dynamic)
-    found = {each.shape_key: builds.traced(candidate, each) for each in others}
-    if others and not any(found.values()):
-        found[others[0].shape_key] = _traced(candidate, others[0])
-    differing = next((key for key, made in found.items() if made not in (None, built.traced_sha256)), None)
+    recorded = [(each, made) for each in others if (made := builds.traced(candidate, each)) is not None]
+    found = recorded or ((each, _traced(candidate, each)) for each in others)
+    differing = next((each.shape_key for each, made in found if made != built.traced_sha256), None)
     if differing is None:
         return None
     names = ", ".join(built.dynamic)
