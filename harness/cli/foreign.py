@@ -69,6 +69,8 @@ def foreign(
     """Judge the kernels in scripts made elsewhere; without a GPU, --gpu h200 compiles them and shows the evidence."""
     if not tree.exists():
         raise UsageError(f"{tree} is neither a file nor a folder")
+    if fleet.image is not None:
+        raise UsageError(f"a container does not see {tree}; leave --image out")
     check_format(format)
     check_seconds("script-deadline", script_deadline)
     named = chosen.gpu != gpus.AUTO and not gpus.find(chosen.gpu).is_cpu

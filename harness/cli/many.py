@@ -31,13 +31,14 @@ def gpu_of(chosen: SelectionOptions, fleet: FleetOptions, *, force: bool) -> Gpu
 def run_errands(
     fleet: FleetOptions, gpu: Gpu, line: Iterable[str], problems: Iterable[Problem], upto: Stage = Stage.BENCH
 ) -> ExitCode:
-    """Run a command line for each problem; what it wrote is in this notebook then. Raises InfrastructureError."""
+    """Run a command line for each problem; what it wrote is in this notebook then. Raises InfrastructureError.
+
+    A problem is named once for each record that is expected of it.
+    """
     from harness.extras.fleet import driver  # only this needs Ray
 
     plan = Plan(Tree.here(), gpu, None, (), Settings.of(gpu), upto=upto)
-    errands = tuple(dict.fromkeys(problems))
-    asked = driver.Fleet(plan, tuple(line), fleet.address, fleet.most, errands=errands, slow=fleet.slow_gpus)
-    return driver.run(asked).exit_code
+    return driver.run(driver.Fleet(plan, tuple(line), *fleet.place, errands=tuple(problems))).exit_code
 
 
 def of_problem(verb: str, gpu: Gpu, given: Mapping[str, object]) -> tuple[str, ...]:

@@ -127,6 +127,14 @@ class FleetOptions:
     slow_gpus: Annotated[
         bool, Parameter(negative="", help="Use GPUs too that heat slows down, or that are 5% slower than the others.")
     ] = False
+    image: Annotated[
+        str | None, Parameter(help="Run each problem in this container image, on its own GPU; of --gpus or --cluster.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError where an image is named for one GPU."""
+        if self.image is not None and not self.wanted:
+            raise UsageError(f"--image is for --gpus or --cluster; on one GPU: run-in-docker --image {self.image} VERB")
 
     @property
     def wanted(self) -> bool:
@@ -136,6 +144,11 @@ class FleetOptions:
     def address(self) -> str | None:
         """Of the cluster; None where Ray is to be started on this host, or is not wanted."""
         return (self.cluster or os.environ.get("RAY_ADDRESS") or None) if self.wanted else None
+
+    @property
+    def place(self) -> tuple[str | None, int | None, bool, str | None]:
+        """Where and how the driver finds its GPUs, in the order of its fields."""
+        return self.address, self.most, self.slow_gpus, self.image
 
     @property
     def most(self) -> int | None:

@@ -267,7 +267,7 @@ def _on_many(
     plan = _plan(chosen, upto, how, needs_device=fleet.address is None)
     narrowed = {"model": chosen.model, "iter": chosen.iter} | many.changed(how)
     words = (*many.of_problem(upto.value, plan.gpu, narrowed), *more)
-    done = driver.run(driver.Fleet(plan, words, fleet.address, fleet.most, further=further, slow=fleet.slow_gpus))
+    done = driver.run(driver.Fleet(plan, words, *fleet.place, further=further))
     if traceback:
         _show_tracebacks(done.results)
     told, held = _reply(done.results), SustainedResults(done.sustained)

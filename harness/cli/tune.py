@@ -184,11 +184,12 @@ def _on_many(
     tree, gpu = Tree.here(), many.gpu_of(chosen, fleet, force=force)
     keys = [chosen.shape] if chosen.shape else list(chosen.problem_set.calls if chosen.problem_set else ())
     problems = list(map(parse_shape_key, keys))
-    problems = problems or [each.problem for each in tree.scan(gpu.key, replace(chosen.selection, model=None))[0]]
+    listed, _ = tree.scan(gpu.key, replace(chosen.selection, model=None))
+    problems = list(dict.fromkeys(problems or [each.problem for each in listed]))
     if not problems:
         raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
     code = many.run_errands(fleet, gpu, many.of_problem("tune", gpu, {"model": chosen.model} | given), problems)
-    keys = list(dict.fromkeys(each.shape_key for each in problems))
+    keys = [each.shape_key for each in problems]
     ended = [read(picks_path(tree, gpu.key, key, chosen.model), Pick)[0] for key in keys]
     newest = [found[-1] for picks in ended if (found := [each for each in picks if each.engine == engine])]
     lines = [

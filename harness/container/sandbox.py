@@ -105,12 +105,19 @@ def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_b
         "cap_add": [NCU_RIGHT, *CHANGING_RIGHTS] if profiles else [],
         "security_opt": ["no-new-privileges"],
         "pids_limit": PIDS,
+        "cpuset_cpus": _cores(),
         "mem_limit": limit_bytes,
         "memswap_limit": limit_bytes,
         "shm_size": "1g",
         "ulimits": [Ulimit(name="nofile", soft=OPEN_FILES, hard=OPEN_FILES), Ulimit(name="core", soft=0, hard=0)],
         "device_requests": _requests(chosen) if order.gpus else [],
     }
+
+
+def _cores() -> str:
+    """The cores that this process is held to; empty for all of them."""
+    own = os.sched_getaffinity(0)
+    return ",".join(map(str, sorted(own))) if len(own) < (os.cpu_count() or 0) else ""
 
 
 def _inside(root: Path) -> str:

@@ -1,6 +1,5 @@
 """Ray: a cluster that is started for a run, or one that is there; its nodes, and the seats on them."""
 
-import importlib.util
 import logging
 import os
 import secrets
@@ -8,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module, util
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from harness.catalog.gpus import VISIBLE
 from harness.errors import InfrastructureError, described
@@ -21,6 +22,10 @@ from harness.machine.nvml import Device
 
 SIMULATED: Final = "tilebench_cpu"  # Ray's resource that stands for a GPU of the key cpu
 STORE_BYTES: Final = 100 << 20
+# Ray's modules without an option for what ``_lean`` leaves out.
+PRIVATE: Final = ("ray._raylet", "ray._private.node", "ray._private.parameter", "ray._private.services")
+AGENTS: Final = ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN", "RUNTIME_ENV_AGENT")
+CLOSED: Final = 1  # a port at which no process without root's rights listens
 SHORT: Final = "/tmp"  # Ray's sockets need short paths
 # Ray sends no figures away. Its workers measure, so they are not nice, and the judge has limits of memory of its own.
 SETTINGS: Final = {
@@ -63,7 +68,7 @@ class Caller:
 
 def require() -> None:
     """Raise InfrastructureError where Ray is not installed."""
-    if importlib.util.find_spec("ray") is None:
+    if util.find_spec("ray") is None:
         raise InfrastructureError(
             f"more than one GPU needs Ray: `make bench GPUS=all` adds it, or {pip_install_here('fleet')}"
         )
@@ -78,7 +83,7 @@ def local(devices: Sequence[Device], simulated: int) -> Iterator[None]:
     files.sweep(SHORT)
     folder = files.make_scratch("ray", SHORT)
     options: dict[str, Any] = {
-        "num_cpus": 0,
+        "num_cpus": len(devices) or simulated,  # so many workers start at once, before they are asked for
         "num_gpus": len(devices),
         "resources": {SIMULATED: simulated} if simulated else None,
         "object_store_memory": STORE_BYTES,
@@ -86,7 +91,7 @@ def local(devices: Sequence[Device], simulated: int) -> Iterator[None]:
         "_temp_dir": str(folder),
     }
     try:
-        with _environment(own), _lean(), _connected("local", options):
+        with patch.dict(os.environ, own), _lean(), _connected("local", options):
             yield
     finally:
         files.remove(folder)
@@ -94,25 +99,32 @@ def local(devices: Sequence[Device], simulated: int) -> Iterator[None]:
 
 @contextmanager
 def _lean() -> Iterator[None]:
-    """Ray on one host starts no autoscaler, dashboard or reader of logs: nothing asks them, and they take seconds.
+    """Ray on one host starts no autoscaler, dashboard, agent or reader of logs: none is asked, and each takes a second.
 
-    ``ray.init`` has no option for them.
+    ``ray.init`` has no option for them. A raylet must have agents, and waits for the files with their ports. So a
+    shell that reads its input, which ends with the raylet, stands for each, and the files are there before.
     """
-    from ray._private import node, parameter
+    raylet, node, parameter, services = map(import_module, PRIVATE)
+    began = node.Node.start_raylet
 
-    options, dashboard = parameter.RayParams, node.Node.start_api_server
-    parameter.RayParams = partial(options, no_monitor=True, include_log_monitor=False)  # type: ignore[arg-type, assignment, misc]
-    node.Node.start_api_server = lambda *_, **__: None  # type: ignore[method-assign]
-    try:
+    def start_raylet(self: Any, *arguments: Any, **options: Any) -> None:
+        for agent in AGENTS:
+            raylet.persist_port(self._session_dir, self._node_id, getattr(raylet, f"{agent}_PORT_NAME"), CLOSED)
+        began(self, *arguments, **options)
+
+    options = partial(parameter.RayParams, no_monitor=True, include_log_monitor=False)
+    with (
+        patch.multiple(parameter, RayParams=options),
+        patch.multiple(node.Node, start_raylet=start_raylet, start_api_server=lambda *_, **__: None),
+        patch.multiple(services, _build_python_executable_command_memory_profileable=lambda *_: ["sh", "-s"]),
+    ):
         yield
-    finally:
-        parameter.RayParams, node.Node.start_api_server = options, dashboard  # type: ignore[misc,method-assign]
 
 
 @contextmanager
 def joined(address: str) -> Iterator[None]:
     """A cluster that is there. Raises InfrastructureError where it does not answer."""
-    with _environment({"RAY_USAGE_STATS_ENABLED": "0"}), _connected(address, {}):
+    with patch.dict(os.environ, {"RAY_USAGE_STATS_ENABLED": "0"}), _connected(address, {}):
         yield
 
 
@@ -146,20 +158,6 @@ def _begin(address: str, options: Mapping[str, Any]) -> None:
         begin()
 
 
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def nodes(gpu: Gpu, *, uses_device: bool = True) -> list[Node]:
     """The hosts with GPUs, or with what simulates them; without a device all hosts, each with one seat."""
     import ray
@@ -175,7 +173,9 @@ def nodes(gpu: Gpu, *, uses_device: bool = True) -> list[Node]:
     return sorted(found, key=lambda node: (node.host, node.id))
 
 
-def seat(node: Node, lane: int, gpu: Gpu, notebook: str, root: Path, *, uses_device: bool = True) -> Caller:
+def seat(
+    node: Node, lane: int, gpu: Gpu, notebook: str, root: Path, *, uses_device: bool = True, image: str | None = None
+) -> Caller:
     """A new seat on a node; it has a GPU for itself as long as it lives, if it uses one."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -188,7 +188,7 @@ def seat(node: Node, lane: int, gpu: Gpu, notebook: str, root: Path, *, uses_dev
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
     )
-    return Caller(node, lane, made.remote(gpu.key, notebook, str(root), lane, node.seats, uses_device))
+    return Caller(node, lane, made.remote(gpu.key, notebook, str(root), lane, node.seats, uses_device, image))
 
 
 def ready(references: Sequence[Any], seconds: float) -> list[Any]:

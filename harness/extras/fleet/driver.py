@@ -52,17 +52,19 @@ class Fleet:
     """Which GPUs work, and on what. ``words`` are the verb and its options; ``SHAPE`` stands for the problem's key.
 
     Without an address Ray is started on this host, for its first ``most`` GPUs of the key, or for all. With
-    ``errands`` the plan's iterations are not judged: each of these problems is one command line of another verb.
+    ``errands`` the plan's iterations are not judged: each of these problems is one command line of another verb. A
+    problem is named as often as it is to give a record, for the table.
     """
 
     plan: Plan
     words: tuple[str, ...]
     address: str | None = None
     most: int | None = None
+    slow: bool = False  # also GPUs that are hot, or slower than the others
+    image: str | None = None  # in which each command line runs
     program: tuple[str, ...] = HARNESS  # of Python
     further: bool = False  # also where all is measured: the command line has more to do than measure iterations
     errands: tuple[Problem, ...] | None = None
-    slow: bool = False  # also GPUs that are hot, or slower than the others
 
     def words_for(self, shape_key: str) -> tuple[str, ...]:
         return (*self.program, *(shape_key if word == SHAPE else word for word in self.words))
@@ -143,9 +145,8 @@ class Driver:
         callers = [self._seat(node, lane) for node in found for lane in range(node.seats)]
         asked = [(caller, caller.ask("station")) for caller in callers]
         root, gpu = self.plan.tree.root, self.plan.gpu
-        own = Station(
-            socket.gethostname(), station.code_sha256(root), None, describe(root, gpu, None, station.OPERATOR)
-        )
+        environment = describe(root, gpu, None, station.OPERATOR) if self.fleet.image is None else None
+        own = Station(socket.gethostname(), station.code_sha256(root), None, environment)
         stations = [(caller, self._station(caller, answer)) for caller, answer in asked]
         unfit = station.unfit(own, [each for _, each in stations])
         for host, why in station.off(time.time(), [each for _, each in stations]).items():
@@ -169,7 +170,7 @@ class Driver:
         if self.fleet.errands is None:
             self._queue(self.plan.iterations)
         else:
-            self.waiting = [Ladder(problem) for problem in self.fleet.errands]
+            self.waiting = [Ladder(problem, records=number) for problem, number in Counter(self.fleet.errands).items()]
 
     def _slow(self, fit: dict[Caller, Station]) -> dict[Station, str]:
         """The GPUs to leave out for what a copy and a product show; with one GPU there is nothing to compare."""
@@ -208,8 +209,9 @@ class Driver:
 
     def _seat(self, node: Node, lane: int) -> Caller:
         self.seats[node.id, lane] += 1
-        plan = self.plan
-        return cluster.seat(node, lane, plan.gpu, self.notebook, plan.tree.root, uses_device=plan.uses_device)
+        plan, image = self.plan, self.fleet.image
+        root, uses_device = plan.tree.root, plan.uses_device
+        return cluster.seat(node, lane, plan.gpu, self.notebook, root, uses_device=uses_device, image=image)
 
     def _alive(self) -> set[str]:
         return {each.id for each in cluster.nodes(self.plan.gpu, uses_device=self.plan.uses_device)}
@@ -290,18 +292,18 @@ class Driver:
     def _take_present(self, post: Post, news: News | None) -> None:
         if news is None:
             return
-        if self.fleet.errands is not None and news.grown.keys() - {SAID}:
-            post.made += 1
-        for record in self._take(news):
-            post.made += 1
-            post.row.done += 1
-            post.row.left = max(0, post.row.left - 1)
-            self.board.line(f"{post.station.name}: {result_line(record, self.plan.gpu)}")
+        taken = self._take(news)
+        made = len(taken) if self.fleet.errands is None else sum(map(_lines, news.grown.items()))
+        post.made += made
+        post.row.done += made
+        post.row.left = max(0, post.row.left - made)
         for name, content in news.grown.items():
             post.have[name] = post.have.get(name, 0) + len(content)
-        said = news.grown.get(SAID, b"").decode(errors="replace").strip()
-        if said:
-            post.row.last_line = printable(said.splitlines()[-1])
+        said = [*map(printable, news.grown.get(SAID, b"").decode(errors="replace").split("\n"))]
+        told = said if self.fleet.errands is not None else [result_line(record, self.plan.gpu) for record in taken]
+        for line in filter(None, told):
+            self.board.line(f"{post.station.name}: {line}")
+        post.row.last_line = next(filter(None, reversed(said)), post.row.last_line)
 
     def _take(self, news: News) -> list[Record]:
         """Append what a tree gained to the notebook; returns the results that it lacked."""
@@ -340,7 +342,7 @@ class Driver:
         self._reuse(record for record in known if record is not None)
         why = f"{post.station.name}: {ladder.shape_key} ended with {code}: {last}"
         if self.fleet.errands is not None and code in (ExitCode.PASSED, ExitCode.REJECTED):
-            self.board.line(f"{post.station.name}: {ladder.shape_key}: {last}")
+            self.board.line(f"{post.station.name}: {ladder.shape_key}: {ExitCode(code).name.lower()}")
             self.exit_code = max(self.exit_code, ExitCode(code))
             return
         if self.fleet.errands is None and code in (*ExitCode,) and self._complete(ladder):
@@ -407,7 +409,8 @@ class Driver:
         self.failed.append(why)
 
     def _free(self, post: Post) -> None:
-        post.ladder, post.asked, post.row.problem = None, None, ""
+        post.ladder, post.asked = None, None
+        post.row.problem = post.row.last_line = ""
 
     def _leave_out(self, post: Post) -> None:
         self.posts.remove(post)
@@ -450,3 +453,9 @@ class Driver:
         records = [outcomes[key] for key in keys if key in outcomes]
         reused = sum(each.id in self.reused for each in records)
         return FleetResults(Results(records, reused, self.plan.misplaced), self.sustained, self.exit_code)
+
+
+def _lines(grown: tuple[str, bytes]) -> int:
+    """How many records an errand's file gained."""
+    name, content = grown
+    return content.count(b"\n") * name.endswith(".jsonl")

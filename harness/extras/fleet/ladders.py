@@ -17,12 +17,13 @@ Environments = Mapping[str, Callable[[str], Environment]]  # by chip
 class Ladder:
     """One problem's iterations of all models. ``begun`` is how many of them each chip need not measure again.
 
-    An errand has no iterations: its command line decides what it does for the problem.
+    An errand has no iterations: its command line decides what it does for the problem. ``records`` are expected then.
     """
 
     problem: Problem
     iterations: tuple[Iteration, ...] = ()
     begun: Mapping[str, int] = field(default_factory=dict)
+    records: int = 0
 
     @property
     def shape_key(self) -> str:
@@ -34,8 +35,8 @@ class Ladder:
         return max(self.begun, key=lambda chip: self.begun[chip], default=None)
 
     def left(self, chip: str) -> int:
-        """How many iterations the chip would measure."""
-        return len(self.iterations) - self.begun.get(chip, 0)
+        """How many iterations the chip would measure, or records of an errand."""
+        return self.records or len(self.iterations) - self.begun.get(chip, 0)
 
     def length(self, chip: str) -> tuple[int, float]:
         """The longer is the greater."""

@@ -5,11 +5,12 @@ It knows nothing of Ray, which only carries the calls. It starts no process by f
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -26,12 +27,13 @@ from harness.extras.fleet.station import Station
 from harness.machine import files
 from harness.machine.cores import slice_of
 from harness.machine.nvml import released
-from harness.machine.repository import link, take_over
+from harness.machine.repository import copy, link, take_over
 from harness.runs.gathering import LOOSE
 
 SAID: Final = "said.txt"
 START: Final = "start.json"
 FORMS: Final = ("**/*.jsonl", "tilelang/srcs/*/*/*.py")  # of lines
+BEGIN: Final = str(Path(__file__).with_name("begin.py"))  # by its path: without site-packages it takes 20 ms
 END_S: Final = 6.0  # for a run that was asked to stop
 
 
@@ -60,7 +62,8 @@ class News:
 class Seat:
     """``root`` is the driver's checkout, used if this host has it. ``lane`` of ``lanes`` counts the seats of a host.
 
-    Without ``uses_device`` it is a host for builds, and its GPU is of no matter.
+    Without ``uses_device`` it is a host for builds, and its GPU is of no matter. With an ``image`` all that it starts
+    runs in a container of its own; of the host nothing but Python, Docker and the checkout is used then.
     """
 
     gpu: str
@@ -69,27 +72,49 @@ class Seat:
     lane: int
     lanes: int
     uses_device: bool = True
+    image: str | None = None
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def station(self) -> Station:
-        return station.here(self._repository, self.gpu, uses_device=self.uses_device)
+        if self.image is None:
+            return station.here(self._repository, self.gpu, uses_device=self.uses_device)
+        try:
+            said = self._said("-m", station.__name__, self.gpu, str(int(self.uses_device)))
+        except InfrastructureError as error:
+            return Station(socket.gethostname(), "", fault=f"image {self.image}: {error}")
+        found = msgspec.json.decode(said, type=Station)
+        device = found.device and replace(found.device, index=self.lane)  # a container counts its own GPU alone
+        return replace(found, host=socket.gethostname(), device=device)
 
     def pace(self) -> ChipPace:
         """How fast its GPU is now. Raises InfrastructureError where that cannot be measured."""
-        root = self._repository
-        done = subprocess.run(
-            self._command("-m", pace.__name__, self.gpu),
-            cwd=root,
-            env=_environment(root, {}),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        said = self._said("-m", pace.__name__, self.gpu)
         released(gpus.resolve(self.gpu)[1])
+        return msgspec.json.decode(said, type=ChipPace)
+
+    def _said(self, *words: str) -> bytes:
+        """What a program of the harness writes to stdout. Raises InfrastructureError with its last line if it fails."""
+        with files.scratch("asked") as folder:
+            self._make_tree(root := folder / "tree")  # a folder that a container's user may enter
+            done = subprocess.run(
+                self._command(*words),
+                cwd=root,
+                env=_environment(root, {}),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
             raise InfrastructureError(printable(said.splitlines()[-1]))
-        return msgspec.json.decode(done.stdout, type=ChipPace)
+        return done.stdout
+
+    def _make_tree(self, root: Path) -> Path:
+        """A tree with this checkout's code; returns its notebook of the GPU key. A container sees no link out of it."""
+        tuning = root / "tuning" / self.gpu
+        tuning.mkdir(parents=True)
+        take_over(self._repository, root, link if self.image is None else copy)
+        return tuning
 
     def start(self, assignment: Assignment) -> None:
         """Begin a ladder. Raises OSError where the host has no room."""
@@ -105,9 +130,7 @@ class Seat:
         files.put(root / START, msgspec.json.encode(Start(assignment.gpu, process.pid, created, have)))
 
     def _begin(self, root: Path, assignment: Assignment) -> subprocess.Popen[bytes]:
-        tuning = root / "tuning" / assignment.gpu
-        tuning.mkdir(parents=True)
-        take_over(self._repository, root, link)
+        tuning = self._make_tree(root)
         for name, content in assignment.files.items():
             (tuning / name).parent.mkdir(parents=True, exist_ok=True)
             (tuning / name).write_bytes(content)
@@ -125,7 +148,10 @@ class Seat:
     def _command(self, *words: str) -> list[str]:
         """Python with these arguments, on this seat's cores; it ends with this process."""
         cpus = ",".join(map(str, slice_of(self.lane, self.lanes)))
-        return [sys.executable, "-m", "harness.extras.fleet.begin", str(os.getpid()), cpus, *words]
+        if self.image is not None:
+            needs_gpu = self.uses_device and not gpus.find(self.gpu).is_cpu
+            words = ("-m", "harness.extras.fleet.inside", self.image, str(int(needs_gpu)), *words)
+        return [sys.executable, "-IS", BEGIN, str(os.getpid()), cpus, *words]
 
     def news(self, key: str, have: dict[str, int], seconds: float = 0.0) -> News:
         """What the ladder's files gained beyond the sizes that the driver has, once it ended or so long has passed."""

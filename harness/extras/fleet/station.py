@@ -1,7 +1,11 @@
-"""A station: one GPU, the host it is in, and the versions there; whether its figures belong to the same notebook."""
+"""A station: one GPU, the host it is in, and the versions there; whether its figures belong to the same notebook.
+
+``python -m harness.extras.fleet.station KEY USES_DEVICE`` prints that of a process.
+"""
 
 import hashlib
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -12,6 +16,7 @@ from typing import Final
 import msgspec
 
 from harness.catalog import gpus
+from harness.catalog.tree import Tree
 from harness.errors import TilebenchError
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import judge_sha256
@@ -30,6 +35,7 @@ COMMON: Final = {  # what all must have that measure for one board, and its name
     "driver": "NVIDIA driver",
     "python": "Python",
     "torch": "torch",
+    "tilelang": "TileLang",
     "tvm_ffi": "TVM FFI",
     "image": "image",
 }
@@ -88,7 +94,8 @@ def code_sha256(root: Path) -> str:
 def unfit(own: Station, others: Iterable[Station]) -> dict[Station, str]:
     """Find the stations that cannot be used, each with the reason.
 
-    Revision and TileLang must be those of ``own``, the driver's, and all else that of most.
+    Revision and TileLang must be those of ``own``, the driver's, and all else that of most. Without an environment of
+    ``own`` TileLang must be that of most, too.
     """
     listed = list(others)
     found = {each: reason for each in listed if (reason := _difference(own, each))}
@@ -111,10 +118,19 @@ def off(now_s: float, others: Iterable[Station]) -> dict[str, str]:
 
 
 def _difference(own: Station, other: Station) -> str | None:
-    if other.fault is not None or other.environment is None or own.environment is None:
+    if other.fault is not None or other.environment is None:
         return other.fault or "it says nothing of itself"
     if other.code_sha256 != own.code_sha256:
         return "it has another revision of tilebench, or other kernels, baselines or operators; update it"
-    if other.environment.tilelang != own.environment.tilelang:
+    if own.environment is not None and other.environment.tilelang != own.environment.tilelang:
         return f"its TileLang is {other.environment.tilelang}, and the driver's is {own.environment.tilelang}"
     return None
+
+
+def main() -> None:
+    key, uses_device = sys.argv[1:]
+    sys.stdout.buffer.write(msgspec.json.encode(here(Tree.here().root, key, uses_device=bool(int(uses_device)))))
+
+
+if __name__ == "__main__":
+    main()

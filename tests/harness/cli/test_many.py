@@ -55,7 +55,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[driver.Fleet]:
 def test_a_worker_is_told_what_the_user_said(
     words: tuple[str, ...], upto: Stage, asked: list[driver.Fleet], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = (*words, *ON_CLUSTER, "--shape", SHAPE)
+    image = None if words[0] == "foreign" else "judge"
+    said = (*words, *ON_CLUSTER, "--shape", SHAPE, *(() if image is None else ("--image", image)))
     assert carry_out(said) is ExitCode.USAGE
     assert one_line(capsys.readouterr().err).endswith("asked")
     (fleet,) = asked
@@ -63,9 +64,15 @@ def test_a_worker_is_told_what_the_user_said(
     assert told[:2] == driver.HARNESS
     assert told[2] == words[0]
     assert meant(told[2:]) == meant(said)
-    assert (fleet.plan.upto, fleet.address, fleet.slow) == (upto, "ray://head", True)
+    assert (fleet.plan.upto, fleet.address, fleet.slow, fleet.image) == (upto, "ray://head", True, image)
     problems = fleet.errands or [each.problem for each in fleet.plan.iterations]
     assert {each.shape_key for each in problems} == {SHAPE}
+
+
+def test_foreign_scripts_are_not_in_an_image(capsys: pytest.CaptureFixture[str]) -> None:
+    said = ("foreign", str(ROOT / "tuning/h200"), *ON_CLUSTER, "--image", "judge")
+    assert carry_out(said) is ExitCode.USAGE
+    assert one_line(capsys.readouterr().err).endswith("leave --image out")
 
 
 def test_a_record_is_measured_again_on_any_gpu_of_its_key(

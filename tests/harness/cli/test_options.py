@@ -107,6 +107,7 @@ def test_a_share_that_is_none(said: Callable[..., str], verb: str, share: str) -
         (("--gpus", "0"), "--gpus 0 is neither all nor a number of 1 or more"),
         (("--gpus", "2", "--cluster", "ray://head"), "of the cluster ray://head all GPUs are used"),
         (("--gpus", "all", "--force"), "--force is for one GPU"),
+        (("--image", "judge"), "--image is for --gpus or --cluster; on one GPU: run-in-docker --image judge VERB"),
     ],
 )
 def test_gpus_that_are_no_fleet(said: Callable[..., str], verb: str, words: tuple[str, ...], says: str) -> None:

@@ -24,7 +24,9 @@ def main() -> object:
     words = ("bench", "--gpu", "cpu", "--shape", driver.SHAPE)
     errands = tuple(dict.fromkeys(each.problem for each in iterations)) if "ERRANDS" in os.environ else None
     address, most = os.environ.get("RAY_ADDRESS"), int(sys.argv[1])
-    done = driver.run(driver.Fleet(plan, words, address, most, program=(str(STUB),), errands=errands))
+    done = driver.run(
+        driver.Fleet(plan, words, address, most, image=os.environ.get("IMAGE"), program=(str(STUB),), errands=errands)
+    )
     print(len(done.results.records), done.results.reused)
     return max(done.results.exit_code, done.exit_code)
 

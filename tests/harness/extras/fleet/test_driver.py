@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,6 +22,7 @@ from harness.errors import ExitCode
 from harness.extras.fleet.assignment import notebook_id
 from harness.extras.fleet.driver import MOST_TRIES
 from tests.harness.checkout import one_line, until
+from tests.harness.container.fake_engine import FakeEngine
 from tests.harness.extras.fleet.conftest import SHAPES, Notebook
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="the extra fleet is not installed")
@@ -58,8 +60,9 @@ def test_each_ladder_is_measured_once_and_a_second_run_measures_nothing(four: No
 def test_a_stopped_run_ends_soon_keeps_what_was_measured_and_goes_on(four: Notebook, number: signal.Signals) -> None:
     driver = four.start(2, PACE_S="0.7")
     assert until(lambda: len(four.records()) >= 3, 60)
-    unasked = ("dashboard/dashboard.py", "monitor.py", "log_monitor.py")  # each costs a run a second
-    assert not [words for each in four.processes() for words in each.cmdline() if words.endswith(unasked)]
+    # each costs a run a second
+    unasked = ("dashboard/dashboard.py", "monitor.py", "log_monitor.py", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
+    assert not [words for each in four.processes() for words in each.cmdline() if words.strip().endswith(unasked)]
     if number == signal.SIGINT:
         os.killpg(driver.pid, number)  # as a terminal does
     else:
@@ -136,10 +139,38 @@ def test_an_errand_is_done_with_its_command_line_and_brings_all_that_it_wrote(fo
     code, said = four.run(2, ERRANDS="1", LOOSE=f"tuning/cpu/{name}", REFUSES="1", AT="iter003_step")
     assert code == ExitCode.REJECTED
     assert "it goes on" not in said
-    assert all(said.count(f"{shape}: tilebench: the stub refuses") == 1 for shape in SHAPES[:4])
+    assert said.count(": tilebench: the stub refuses") == 4  # the lines of each command line come as they are
+    assert all(said.count(f": recorded cpu/{shape}/me/iter002_step\n") == 1 for shape in SHAPES[:4])
+    assert all(said.count(f": {shape}: rejected") == 1 for shape in SHAPES[:4])
     assert complete(four, 3)
     assert (four.root / "tuning" / "cpu" / name).read_bytes() == b"no\nline"
     assert four.left() == []
+
+
+@pytest.mark.slow
+def test_with_an_image_each_command_line_runs_in_a_container_with_its_cores_and_tree(
+    notebook: Notebook, tmp_path: Path
+) -> None:
+    for shape in SHAPES[:2]:
+        notebook.ladder(shape, 2)
+    with FakeEngine(tmp_path / "docker.sock") as docker:
+        code, said = notebook.run(2, IMAGE="judge:1", DOCKER_HOST=docker.host)
+        assert (code, notebook.printed) == (ExitCode.PASSED, "4 0\n"), said
+        assert {each.environment.image for each in notebook.records()} == {docker.image}
+        assert len(docker.created) == 4  # two say what they are, two measure
+        assert docker.links == []  # a container sees only its tree
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(cores)})
+        try:
+            assert notebook.run(2, IMAGE="judge:1", DOCKER_HOST=docker.host)[0] == ExitCode.PASSED
+        finally:
+            os.sched_setaffinity(0, cores)
+        assert notebook.printed == "4 4\n"
+        assert os.cpu_count() == 1 or docker.created[-1]["HostConfig"]["CpusetCpus"] == str(min(cores))
+        code, said = notebook.run(1, IMAGE="nothing", DOCKER_HOST=docker.host)
+    assert code == ExitCode.INFRASTRUCTURE
+    assert "is not used: image nothing: tilebench: no image 'nothing' here: make image builds one" in said
+    assert notebook.left() == []
 
 
 @pytest.mark.slow
