@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
 from harness.judge import contract
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.records.profiles import Idea, ProfileRecord, newest
 from harness.records.store import read
 
@@ -14,8 +13,7 @@ from harness.records.store import read
 def profile_of(tree: Tree, iteration: Iteration) -> ProfileRecord | None:
     """The newest profile of an iteration's present source and families."""
     profiles, _ = read(tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
-    sources = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
-    return newest(profiles, iteration.name, *sources)
+    return newest(profiles, iteration.name, *tree.hashes(iteration))
 
 
 def untried(tree: Tree, parent: Iteration, ideas: Sequence[Idea]) -> tuple[Idea, ...]:

@@ -1,6 +1,7 @@
 """The rows of one problem that may be ranked together, and what they say together."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -15,6 +16,7 @@ from harness.runs import copy_bandwidth
 NOT_MEASURED: Final = "not measured"
 KEEP: Final = "KEEP"
 DISCARD: Final = "DISCARD"
+CHANGES: Final = ("source", "family", "judge")  # what may change after a measurement, and makes its row stale
 
 
 class BoardRow(msgspec.Struct, frozen=True):
@@ -79,6 +81,16 @@ class BoardRow(msgspec.Struct, frozen=True):
     sm_clock_mhz: float | None = None  # at equal clocks
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Problem, model and name, as ``Iteration.key`` has them."""
+        return self.problem, self.model, self.iteration
+
+    @property
+    def edited(self) -> bool:
+        """Whether its source or a family of it has changed since it was measured."""
+        return not set(CHANGES[:2]).isdisjoint(self.stale)
+
+    @property
     def is_baseline(self) -> bool:
         return names.is_library(self.iteration)
 
@@ -123,6 +135,10 @@ class Board:
     copy_gbs: float | None  # the copy bandwidth, if the problem is memory-bound
     rows: tuple[BoardRow, ...]
     opponents: tuple[BoardRow, ...] = ()
+
+    def each(self, change: Callable[[BoardRow], BoardRow]) -> "Board":
+        """The board with another row in the place of each."""
+        return replace(self, rows=tuple(map(change, self.rows)))
 
     @property
     def in_gbs(self) -> bool:

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.boards.board import DISCARD, KEEP, NOT_MEASURED, Board, BoardRow, by_sustained
+from harness.boards.board import CHANGES, DISCARD, KEEP, NOT_MEASURED, Board, BoardRow, by_sustained
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
-from harness.judge.facts.hashes import families_sha256, judge_sha256, reading, source_sha256
+from harness.judge.facts.hashes import judge_sha256, reading, source_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.base import Cause, Regime, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
@@ -80,13 +80,12 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     figures = (_of_ceiling(_with_sustained(board, alone), ceilings) for board in opposed)
     ordered = (_decided(board, decided[board.problem]) for board in figures)
     whole = [_kept(_ranked_at_limit(board, decided[board.problem])) for board in ordered]
-    names = {(each.shape_key, each.model, each.name) for each in selected}
+    names = {each.key for each in selected}
     return [board for each in whole if (board := _narrowed(each, names)).rows], complaints
 
 
 def _narrowed(board: Board, names: set[tuple[str, str, str]]) -> Board:
-    rows = tuple(row for row in board.rows if (row.problem, row.model, row.iteration) in names)
-    return replace(board, rows=rows)
+    return replace(board, rows=tuple(row for row in board.rows if row.key in names))
 
 
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
@@ -98,10 +97,11 @@ def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
     for record in records:
         key = record.environment.rank_key
         held = found.get(key)
+        only_verified = record.status is Status.PASSED and record.stage is Stage.VERIFY
         repeats = (
             held is not None
             and record.source_sha256 == held.source_sha256
-            and (record.cause is Cause.REFEREE or (held.measurement is not None and _only_verified(record)))
+            and (record.cause is Cause.REFEREE or (held.measurement is not None and only_verified))
         )
         if not repeats:
             found[key] = record
@@ -125,10 +125,6 @@ def _by_libraries(group: list[tuple[Iteration, Record]]) -> Iterator[list[tuple[
 
 def _newest_first(group: list[tuple[Iteration, Record]]) -> list[Record]:
     return sorted((record for _, record in group), key=lambda record: record.recorded_at, reverse=True)
-
-
-def _only_verified(record: Record) -> bool:
-    return record.status is Status.PASSED and record.stage is Stage.VERIFY
 
 
 def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iteration]]:
@@ -239,7 +235,7 @@ def _deciding(first: Mapping[tuple[str, str], BoardRow], play_offs: list[PlayOff
 def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
     """Whether a row has the code, the judge and the environment of the play-off."""
     assert row.environment is not None and row.timer is not None
-    unchanged = row.source_sha256 == standing.source_sha256 and not {"source", "family"} & set(row.stale)
+    unchanged = row.source_sha256 == standing.source_sha256 and not row.edited
     return unchanged and held.applies(row.environment, row.timer)
 
 
@@ -255,8 +251,7 @@ def _in_order(first: Mapping[tuple[str, str], BoardRow], held: PlayOff) -> Itera
 
 def _kept(board: Board) -> Board:
     """KEEP the rows of the first rank too, whatever their ladders held before them."""
-    rows = (msgspec.structs.replace(row, decision=KEEP) if row.rank == 1 else row for row in board.rows)
-    return replace(board, rows=tuple(rows))
+    return board.each(lambda row: msgspec.structs.replace(row, decision=KEEP) if row.rank == 1 else row)
 
 
 def _with_opponents(tree: Tree, board: Board, members: Iterable[Opponent], complaints: list[str]) -> Board:
@@ -278,7 +273,7 @@ def _with_opponents(tree: Tree, board: Board, members: Iterable[Opponent], compl
     if board.best_opponent is None:
         return board
     best = board.best_opponent.iteration
-    return replace(board, rows=tuple(_against(row, best, pairs) for row in board.rows))
+    return board.each(lambda row: _against(row, best, pairs))
 
 
 def _against(row: BoardRow, best: str, pairs: list[PairRecord]) -> BoardRow:
@@ -299,21 +294,14 @@ def _against(row: BoardRow, best: str, pairs: list[PairRecord]) -> BoardRow:
 def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
     """The bound of each iteration that has a profile of its present source and families."""
     for iteration in ladder if profiles else ():
-        sources = source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
-        found = newest_profile(profiles, iteration.name, *sources)
+        found = newest_profile(profiles, iteration.name, *tree.hashes(iteration))
         if found is not None and found.bound is not None:
             yield iteration.name, found.bound.value
 
 
 def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board:
     """Add the bounds, except to rows with figures of another source."""
-    rows = tuple(
-        row
-        if {"source", "family"} & set(row.stale)
-        else msgspec.structs.replace(row, bound=bounds.get((row.problem, row.model, row.iteration)))
-        for row in board.rows
-    )
-    return replace(board, rows=rows)
+    return board.each(lambda row: row if row.edited else msgspec.structs.replace(row, bound=bounds.get(row.key)))
 
 
 def _read_sustained(tree: Tree, gpu: str, shape_key: str, model: str, found: SustainedRecords) -> list[str]:
@@ -329,7 +317,7 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
     """Add the newest figures at the power limit that have the code, the judge and the environment of a row."""
 
     def newest(row: BoardRow, opponent: str | None) -> SustainedRecord | None:
-        held = found.get((row.problem, row.model, row.iteration), [])
+        held = found.get(row.key, ())
         return next((each for each in held if each.opponent == opponent and _same_code(row, each)), None)
 
     def alone(row: BoardRow) -> BoardRow:
@@ -340,7 +328,7 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
         figures = sustained_figures(record.measurement)
         return msgspec.structs.replace(row, sustained_record=record.id, bound=bound, **figures)
 
-    board = replace(board, rows=tuple(map(alone, board.rows)), opponents=tuple(map(alone, board.opponents)))
+    board = replace(board.each(alone), opponents=tuple(map(alone, board.opponents)))
     best = board.sustained_best_opponent
     if best is None:
         return board
@@ -355,7 +343,7 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
             row, sustained_best_opponent=best.iteration, sustained_vs_best=measured.ratio, **bounds
         )
 
-    return replace(board, rows=tuple(map(against, board.rows)))
+    return board.each(against)
 
 
 def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
@@ -363,27 +351,24 @@ def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
     found = board.environment and ceiling_of(ceilings, parse_shape_key(board.problem).input, board.environment)
     if not found:
         return board
-    rows = (
-        row
-        if row.sustained_tflops is None
-        else msgspec.structs.replace(
-            row, of_ceiling=row.sustained_tflops / found.tflops, ceiling_pj_per_flop=found.pj_per_flop
-        )
-        for row in board.rows
-    )
-    return replace(board, rows=tuple(rows))
+
+    def share(row: BoardRow) -> BoardRow:
+        if row.sustained_tflops is None:
+            return row
+        share = row.sustained_tflops / found.tflops
+        return msgspec.structs.replace(row, of_ceiling=share, ceiling_pj_per_flop=found.pj_per_flop)
+
+    return board.each(share)
 
 
 def _same_code(row: BoardRow, record: SustainedRecord) -> bool:
     if row.environment is None:
         return False
-    ours, theirs = row.environment, record.environment
-    return (row.source_sha256, row.families_sha256, ours.rank_key, ours.judge_sha256) == (
-        record.source_sha256,
-        record.families_sha256,
-        theirs.rank_key,
-        theirs.judge_sha256,
+    ours, theirs = (
+        (each.source_sha256, each.families_sha256, where.rank_key, where.judge_sha256)
+        for each, where in ((row, row.environment), (record, record.environment))
     )
+    return ours == theirs
 
 
 def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:
@@ -449,17 +434,9 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
     )
 
 
-def hashes(tree: Tree, iteration: Iteration) -> tuple[str, str]:
-    """The hashes of an iteration's source and families as they lie on the disk."""
-    return source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
-
-
 def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     """What has changed since the record was made: source, family, judge."""
     judge = judge_sha256(tree.root, iteration.problem.operator, gpus.find(iteration.gpu))
-    checks = (
-        ("source", source_sha256(iteration.path) != record.source_sha256),
-        ("family", families_sha256(tree.root, iteration.path) != record.families_sha256),
-        ("judge", judge != record.environment.judge_sha256),
-    )
-    return tuple(name for name, changed in checks if changed)
+    now = (*tree.hashes(iteration), judge)
+    then = (record.source_sha256, record.families_sha256, record.environment.judge_sha256)
+    return tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)

@@ -58,7 +58,7 @@ def reusable(plan: OpponentPlan, pair: Pair) -> PairRecord | None:
         record
         for record in reversed(read(plan.tree.pairs(leader.gpu, leader.shape_key), PairRecord)[0])
         if (record.model, record.iteration, record.opponent) == (leader.model, leader.name, opponent.name)
-        and _sources(record) == (*leaderboard.hashes(plan.tree, leader), *leaderboard.hashes(plan.tree, opponent))
+        and _sources(record) == (*plan.tree.hashes(leader), *plan.tree.hashes(opponent))
         and record.environment.described == plan.environment(leader.problem)
     )
     return fault_attribution.standing(same, plan.gpu)
@@ -97,7 +97,7 @@ def _measured(plan: OpponentPlan, pair: Pair, referees: Referees) -> PairRecord:
     leader, opponent = pair
     candidate = Candidate.enter(leader, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
     candidate.against = opponent
-    source, imports = leaderboard.hashes(plan.tree, opponent)
+    source, imports = plan.tree.hashes(opponent)
     rejection = judged(candidate)
     return PairRecord(
         **identity(leader),

@@ -14,7 +14,6 @@ from harness.errors import InfrastructureError, UsageError
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import build, measured
 from harness.judge.processes import start_forkserver
 from harness.judge.statistics import interval
@@ -97,14 +96,15 @@ def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[PlayOffEntr
     first = [math.log(ratio) for ratio in ratios[order[0]]]
     found = []
     for each in order:
+        source, families = tree.hashes(each)
         behind = [ahead - math.log(ratio) for ahead, ratio in zip(first, ratios[each], strict=True)]
         center, half = interval(behind)
         found.append(
             PlayOffEntry(
                 model=each.model,
                 iteration=each.name,
-                source_sha256=source_sha256(each.path),
-                families_sha256=families_sha256(tree.root, each.path),
+                source_sha256=source,
+                families_sha256=families,
                 ratios=tuple(ratios[each]),
                 behind=math.exp(center),
                 low=math.exp(center - half),

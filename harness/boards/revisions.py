@@ -88,16 +88,12 @@ def _newest(tree: Tree, gpu: str, kind: type[R], back: int) -> tuple[list[R], li
     measured: dict[tuple[str, str, str], list[R]] = {}
     for record in found:
         if record.measurement is not None:
-            measured.setdefault((record.shape_key, record.model, record.iteration), []).append(record)
+            measured.setdefault(record.key, []).append(record)
     return [each[-1 - back] for each in measured.values() if len(each) > back], problems
 
 
 def _joined(parts: Iterator[tuple[list[R], list[str]]]) -> tuple[list[R], list[str]]:
     taken = list(parts)
-    found = [each for records, _ in taken for each in records if not _opposed(each)]
+    # Where an opponent ran in the library's place, the ratio is not to the library.
+    found = [each for records, _ in taken for each in records if getattr(each, "opponent", None) is None]
     return found, [each for _, problems in taken for each in problems]
-
-
-def _opposed(record: Record | SustainedRecord) -> bool:
-    """Whether an opponent ran in the library's place, so that the ratio is not to the library."""
-    return isinstance(record, SustainedRecord) and record.opponent is not None

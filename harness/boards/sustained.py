@@ -20,7 +20,7 @@ from harness.judge.verdicts import verdict
 from harness.machine.clock_lock import locked_mhz
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
-from harness.records.base import Cause, Environment, Status, identity
+from harness.records.base import Environment, exit_code_of, identity
 from harness.records.environment import describing
 from harness.records.results import Measurement, Record
 from harness.records.store import append, read
@@ -42,10 +42,7 @@ class SustainedResults:
 
     @property
     def exit_code(self) -> ExitCode:
-        if any(record.cause is Cause.REFEREE for record in self.records):
-            return ExitCode.INFRASTRUCTURE
-        failed = any(record.status is not Status.PASSED for record in self.records)
-        return ExitCode.REJECTED if failed else ExitCode.PASSED
+        return exit_code_of(self.records)
 
 
 def hold(
@@ -161,7 +158,7 @@ def recorded(
 ) -> SustainedRecord | None:
     """The newest record of the same code and environment, if another measurement would repeat it."""
     path = tree.sustained(iteration.gpu, iteration.shape_key, iteration.model)
-    hashes = leaderboard.hashes(tree, iteration)
+    hashes = tree.hashes(iteration)
     opposed = opponent_fields(tree, against)
     same = (
         record
@@ -176,7 +173,7 @@ def recorded(
 
 def opponent_fields(tree: Tree, against: OpponentEntry | None) -> dict[str, str | None]:
     """The fields of a record that say which opponent ran in the library's place."""
-    source, imports = leaderboard.hashes(tree, against) if against is not None else (None, None)
+    source, imports = tree.hashes(against) if against is not None else (None, None)
     name = against.name if against is not None else None
     return {"opponent": name, "opponent_sha256": source, "opponent_imports_sha256": imports}
 

@@ -28,9 +28,10 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
     newest = list({board.problem: board for board in reversed(boards)}.values())[::-1]
     shown = [board for board in newest if board.competes] or newest
     models = {board.leader.model for board in shown if board.leader}
+    lacking = {True: NOT_MEASURED, False: "none passed"}
     columns: _Columns = {
         "problem": lambda board: board.problem,
-        "leader": lambda board: board.leader.iteration if board.leader else _leaderless(board),
+        "leader": lambda board: board.leader.iteration if board.leader else lacking[board.environment is None],
         "model": _of_leader(lambda row: row.model if len(models) > 1 else ""),
         "ratio": _of_leader(lambda row: figure(row.ratio, ".4f")),
         "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
@@ -166,10 +167,6 @@ def no_iteration(tree: Tree, key: str, selection: Selection, name: str = "iterat
 
 def _of_leader(fill: Callable[[BoardRow], str]) -> Callable[[Board], str]:
     return lambda board: fill(board.leader) if board.leader else ""
-
-
-def _leaderless(board: Board) -> str:
-    return NOT_MEASURED if board.environment is None else "none passed"
 
 
 def _remarks(board: Board) -> str:

@@ -12,6 +12,7 @@ from harness.catalog import names
 from harness.catalog.settings import check_settings
 from harness.catalog.share import Share
 from harness.errors import UsageError, meant
+from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine import repository
 from harness.operators import OPERATORS, adopt
@@ -43,6 +44,11 @@ class Iteration:
     @property
     def shape_key(self) -> str:
         return self.problem.shape_key
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Problem, model and name, as the records of one GPU key name it."""
+        return self.shape_key, self.model, self.name
 
     def __str__(self) -> str:
         return f"{self.gpu}/{self.shape_key}/{self.model}/{self.name}"
@@ -273,6 +279,10 @@ class Tree:
     def script(self, verb: str, iteration: Iteration) -> Path:
         """``verb`` is ``build`` or ``run``."""
         return self._beside("cmd", iteration) / f"{verb}_{iteration.ordinal}.sh"
+
+    def hashes(self, iteration: Iteration) -> tuple[str, str]:
+        """Of an iteration's source and families as they lie on the disk."""
+        return source_sha256(iteration.path), families_sha256(self.root, iteration.path)
 
     def short(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)

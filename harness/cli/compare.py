@@ -162,9 +162,9 @@ def _leaders(tree: Tree, key: str, selection: Selection, top: int | None) -> lis
     boards, _ = leaderboard.boards(tree, key, selection)
     ranked = [row for row in boards[0].rows if row.rank is not None] if boards else []
     rows = ranked[:top] if top else [row for row in ranked if row.rank == 1 or row.behind is not None]
-    names = {(row.model, row.iteration) for row in rows if not {"source", "family"} & set(row.stale)}
+    names = {row.key for row in rows if not row.edited}
     iterations, _ = tree.scan(key, selection)
-    return [each for each in iterations if (each.model, each.name) in names]
+    return [each for each in iterations if each.key in names]
 
 
 def _leaders_at_limit(tree: Tree, key: str, selection: Selection, top: int | None) -> dict[Iteration, Measurement]:
@@ -178,7 +178,7 @@ def _leaders_at_limit(tree: Tree, key: str, selection: Selection, top: int | Non
     others = [row for row in board.rows if row.rank is not None and row.sustained_rank is None]
     level = [row for row in board.at_limit if row.sustained_rank == 1 or row.sustained_behind is not None]
     rows = [*board.at_limit, *others][:top] if top else level
-    fresh = [row for row in rows if not {"source", "family"} & set(row.stale) and not row.is_baseline]
+    fresh = [row for row in rows if not row.edited and not row.is_baseline]
     return dict(sustained.paired_of(tree, fresh))
 
 

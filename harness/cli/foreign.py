@@ -34,7 +34,7 @@ from harness.judge.facts.gpu import CPU
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
 from harness.machine.table import check_format
-from harness.records.base import Cause, Status
+from harness.records.base import exit_code_of
 from harness.records.results import Record
 
 
@@ -147,7 +147,4 @@ def adopt(
 def _reply(
     boards: list[ForeignBoard], records: Sequence[ForeignRecord | Record], format: str
 ) -> Reply[list[ForeignBoard]]:
-    code = ExitCode.PASSED if all(record.status is Status.PASSED for record in records) else ExitCode.REJECTED
-    if any(record.cause is Cause.REFEREE for record in records):
-        code = ExitCode.INFRASTRUCTURE
-    return Reply(boards, lambda: "\n".join(board.table(each, format) for each in boards), code)
+    return Reply(boards, lambda: "\n".join(board.table(each, format) for each in boards), exit_code_of(records))

@@ -242,10 +242,10 @@ def _summary(tree: Tree, chosen: SelectionOptions, fresh: list[Record], reused: 
     counts = Counter(each.status.value for each in fresh)
     told = [", ".join(f"{number} {status}" for status, number in counts.items())]
     told += [f"{reused} recorded before"] if reused else []
-    judged = {(each.shape_key, each.model, each.iteration) for each in fresh if each.measurement}
+    judged = {each.key for each in fresh if each.measurement}
     boards, _ = leaderboard.boards(tree, fresh[0].gpu, chosen.selection)
     rows = (row for board in boards for row in board.rows if row.rank == 1)
-    lead = [f"{row.iteration} of {row.problem}" for row in rows if (row.problem, row.model, row.iteration) in judged]
+    lead = [f"{row.iteration} of {row.problem}" for row in rows if row.key in judged]
     told += [f"{len(lead)} of them lead: {', '.join(lead[:3])}{', …' if len(lead) > 3 else ''}"] if lead else []
     return "; ".join(told)
 

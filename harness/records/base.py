@@ -1,15 +1,16 @@
 """What all records share: schema, time, problem, iteration, environment, and the words for an outcome."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 import msgspec
 
 from harness.catalog.tree import Iteration
+from harness.errors import ExitCode
 
 SCHEMA: Final = 1
 
@@ -80,6 +81,24 @@ class Confinement(StrEnum):
     LIMITS = "limits"  # deadlines, memory, files; and what else this Linux has
 
 
+class Outcome(Protocol):
+    """A record that says how a judgement ended."""
+
+    @property
+    def status(self) -> Status: ...
+
+    @property
+    def cause(self) -> Cause | None: ...
+
+
+def exit_code_of(records: Iterable[Outcome]) -> ExitCode:
+    """Of a run: a fault of the machine or the harness counts before an iteration that did not pass."""
+    ended = [(each.status, each.cause) for each in records]
+    if any(cause is Cause.REFEREE for _, cause in ended):
+        return ExitCode.INFRASTRUCTURE
+    return ExitCode.PASSED if all(status is Status.PASSED for status, _ in ended) else ExitCode.REJECTED
+
+
 LIBRARIES: Final = ("cublas", "cublaslt", "cudnn", "nvrtc")
 
 
@@ -120,6 +139,11 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether no library is known to differ."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in LIBRARIES)
         return all(own is None or its is None or own == its for own, its in pairs)
+
+    def ranks_with(self, other: Self) -> bool:
+        """Whether figures of both may stand side by side: the same judge and rank key, and libraries that fit."""
+        ours, theirs = ((each.rank_key, each.judge_sha256) for each in (self, other))
+        return ours == theirs and self.loads_alike(other)
 
     @property
     def rank_key(self) -> tuple[str, ...]:
@@ -186,6 +210,11 @@ class LadderRecord(ProblemRecord, frozen=True):
 class IterationRecord(LadderRecord, frozen=True, dict=True):
     iteration: str
     number: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Problem, model and name, as ``Iteration.key`` has them."""
+        return self.shape_key, self.model, self.iteration
 
     @cached_property
     def id(self) -> str:

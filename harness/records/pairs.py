@@ -24,6 +24,5 @@ class PairRecord(IterationRecord, frozen=True):
 
     def applies(self, environment: Environment, timer: str) -> bool:
         """Whether it may stand beside a row of this environment and timer."""
-        ours = (self.environment.rank_key, self.environment.judge_sha256, self.measurement and self.measurement.timer)
-        same = ours == (environment.rank_key, environment.judge_sha256, timer)
-        return same and self.environment.loads_alike(environment)
+        own = self.measurement and self.measurement.timer
+        return own == timer and self.environment.ranks_with(environment)

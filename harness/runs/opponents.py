@@ -12,7 +12,6 @@ from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Settings
 from harness.judge.contract import Terms
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import judged
 from harness.machine.nvml import Device
@@ -75,12 +74,12 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
 
 def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
     """The record that another run of the same opponent would only repeat."""
-    source, imports = source_sha256(entry.path), families_sha256(plan.tree.root, entry.path)
+    hashes = plan.tree.hashes(entry)
     same = (
         record
         for record in reversed(read(plan.tree.opponents(entry.gpu, entry.shape_key), Record)[0])
         if record.iteration == entry.name
-        and (record.source_sha256, record.families_sha256) == (source, imports)
+        and (record.source_sha256, record.families_sha256) == hashes
         and record.environment.described == plan.environment(entry.problem)
     )
     return fault_attribution.standing(same, plan.gpu)

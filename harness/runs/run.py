@@ -15,7 +15,6 @@ from harness.evidence import toolchain
 from harness.judge import builds, fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
 from harness.judge.processes import end_forkserver, start_forkserver
 from harness.judge.stopping import Progress
@@ -23,7 +22,7 @@ from harness.judge.verdicts import verdict
 from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter, announce
-from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, Status, identity
+from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, exit_code_of, identity
 from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
 from harness.records.store import append, read
@@ -71,13 +70,8 @@ class Results:
 
     @property
     def exit_code(self) -> ExitCode:
-        if any(record.cause is Cause.REFEREE for record in self.records):
-            return ExitCode.INFRASTRUCTURE
-        if self.misplaced:
-            return ExitCode.USAGE
-        if any(record.status is not Status.PASSED for record in self.records):
-            return ExitCode.REJECTED
-        return ExitCode.PASSED
+        code = exit_code_of(self.records)
+        return max(code, ExitCode.USAGE) if self.misplaced else code
 
 
 def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda record: None) -> Results:
@@ -102,7 +96,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
         if plan.upto is not Stage.CONTRACT:
             prepare(plan.gpu, plan.device, reporter)
             rehearse(plan.tree, plan.gpu, [each.problem for each in waiting])
-        planned = {(each.shape_key, each.model, each.name) for each in plan.iterations}
+        planned = {each.key for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
         for turn in range(TURNS):
             retried: list[Iteration] = []
@@ -114,8 +108,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
                     continue
                 results.records.append(made)
                 results.reused += reused
-                advance = (made.shape_key, made.model, made.iteration) in planned
-                reporter.finished(result_line(made, plan.gpu, reused=reused), advance=advance)
+                reporter.finished(result_line(made, plan.gpu, reused=reused), advance=made.key in planned)
             if not (ordered := retried):
                 break
     return results
@@ -126,14 +119,12 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
     if plan.again or not plan.uses_device:
         return None
     path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
-    source = source_sha256(iteration.path)
-    families = families_sha256(plan.tree.root, iteration.path)
+    hashes = plan.tree.hashes(iteration)
     same = (
         record
         for record in reversed(read(path, Record)[0])
         if record.iteration == iteration.name
-        and record.source_sha256 == source
-        and record.families_sha256 == families
+        and (record.source_sha256, record.families_sha256) == hashes
         and record.environment.described == environment(iteration.problem.operator)
         and record.answers(plan.upto)
         and record.cause is not Cause.ATTEMPTS

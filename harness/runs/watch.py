@@ -12,7 +12,6 @@ from harness.authoring.ideas import parse_config
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import UsageError
 from harness.judge.candidate import Candidate, Referees
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.pipeline import advance
 from harness.judge.stopping import Progress
 from harness.machine import files
@@ -78,7 +77,7 @@ def _saves(tree: Tree, draft: Iteration) -> Iterator[float]:
         heed()
         now = None
         with suppress(OSError):  # an editor replaces the file
-            now = source_sha256(draft.path), families_sha256(tree.root, draft.path)
+            now = tree.hashes(draft)
         if now is not None and now == seen != judged:
             judged = now
             yield noticed

@@ -17,7 +17,6 @@ from harness.extras.profile.words import line
 from harness.judge import contract
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.places import UserCode
 from harness.machine import cores, files
 from harness.machine.nvml import Device
@@ -89,8 +88,7 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
     waiting = []
     for iteration in plan.iterations:
         known = _reusable(plan, iteration, environment)
-        limited = (iteration.shape_key, iteration.model, iteration.name) in power
-        if known is None or (limited and known.bound is not Bound.POWER):
+        if known is None or (iteration.key in power and known.bound is not Bound.POWER):
             waiting.append(iteration)
             continue
         results.records.append(known)
@@ -127,7 +125,7 @@ def recorded(tree: Tree, iterations: Iterable[Iteration]) -> Iterator[ProfileRec
     """The newest profile of each iteration as it is now."""
     for each in iterations:
         profiles, _ = read(tree.profiles(each.gpu, each.shape_key, each.model), ProfileRecord)
-        found = newest(profiles, each.name, source_sha256(each.path), families_sha256(tree.root, each.path))
+        found = newest(profiles, each.name, *tree.hashes(each))
         if found is not None:
             yield found
 
@@ -138,9 +136,9 @@ def powers(tree: Tree, gpu: str, iterations: Iterable[Iteration]) -> dict[tuple[
     for shape in dict.fromkeys(each.shape_key for each in iterations):
         boards, _ = leaderboard.boards(tree, gpu, Selection(shape=shape))
         for row in (row for board in reversed(boards) for row in board.rows):
-            bound = None if {"source", "family"} & set(row.stale) else PowerBound.of(row)
+            bound = None if row.edited else PowerBound.of(row)
             if bound is not None:
-                found[row.problem, row.model, row.iteration] = bound
+                found[row.key] = bound
     return found
 
 
@@ -153,7 +151,7 @@ def _reusable(
         return None
     profiles, _ = read(plan.tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
     same = [each for each in profiles if each.environment == environment(iteration.problem.operator)]
-    known = newest(same, iteration.name, source_sha256(iteration.path), families_sha256(plan.tree.root, iteration.path))
+    known = newest(same, iteration.name, *plan.tree.hashes(iteration))
     return known if known and sha256(table.read_bytes()).hexdigest() == known.csv_sha256 else None
 
 
@@ -177,16 +175,16 @@ def _verified(
         return
     verification = Plan(plan.tree, plan.gpu, plan.device, tuple(unproven), plan.settings, upto=Stage.VERIFY)
     records = run(verification, _NoAdvance(reporter)).records
-    by_name = {(record.shape_key, record.model, record.iteration): record for record in records}
+    by_key = {record.key: record for record in records}
     for iteration in unproven:
-        record = by_name[iteration.shape_key, iteration.model, iteration.name]
+        record = by_key[iteration.key]
         yield iteration, None if record.status is Status.PASSED else f"{record.stage}: {record.reason}"
 
 
 def _proven(tree: Tree, iteration: Iteration) -> bool:
     """Whether the newest record of this source and its families passed its verification."""
     records, _ = read(tree.records(iteration.gpu, iteration.shape_key, iteration.model), Record)
-    source = iteration.name, source_sha256(iteration.path), families_sha256(tree.root, iteration.path)
+    source = iteration.name, *tree.hashes(iteration)
     same = [
         record
         for record in records

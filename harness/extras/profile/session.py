@@ -26,7 +26,6 @@ from harness.extras.profile.launch import Job, Launched
 from harness.extras.profile.ncu import Ncu, NcuError, complaint, trouble
 from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import files
 from harness.machine.nvml import Device
 from harness.records.base import Environment, identity
@@ -102,11 +101,12 @@ class Session:
 
     def blank(self, iteration: Iteration) -> ProfileRecord:
         """The record of an iteration's present source, without findings."""
+        source, families = self.tree.hashes(iteration)
         return ProfileRecord(
             **identity(iteration),
             outcome=ProfileOutcome.FAILED,
-            source_sha256=source_sha256(iteration.path),
-            families_sha256=families_sha256(self.tree.root, iteration.path),
+            source_sha256=source,
+            families_sha256=families,
             environment=self.environment(iteration.problem.operator),
         )
 
@@ -161,8 +161,7 @@ class Session:
                 f"the launch ran {', '.join(found)}, where the iteration's source has "
                 f"{', '.join(launched.kernels) or 'none'}, each once"
             )
-        now = source_sha256(iteration.path), families_sha256(self.tree.root, iteration.path)
-        if now != (blank.source_sha256, blank.families_sha256):
+        if self.tree.hashes(iteration) != (blank.source_sha256, blank.families_sha256):
             raise Refusal("its source or its family changed while it was profiled")
 
     def _findings(self, iteration: Iteration, kernels: list[Figures]) -> dict[str, Any]:
@@ -170,7 +169,7 @@ class Session:
         longest = max(kernels, key=lambda kernel: kernel.duration_us)
         others_us = sum(kernel.duration_us for kernel in kernels) - longest.duration_us
         found = find_bottleneck(longest, iteration.problem, self.gpu, others_us)
-        power = self.power.get((iteration.shape_key, iteration.model, iteration.name))
+        power = self.power.get(iteration.key)
         found = at_the_limit(found, power) if power else found
         config = parse_config(contract.check(iteration).config)
         case = Case(longest, found, iteration.problem, self.gpu, config)
