@@ -2,7 +2,6 @@
 
 import pytest
 
-from harness.authoring import ideas
 from harness.authoring.ideas import suggested, untried
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.records.profiles import ProfileRecord
@@ -35,7 +34,8 @@ def test_an_idea_that_another_iteration_pins_is_not_suggested(shape: str, number
 
 def test_the_next_iteration_starts_from_the_first_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     iteration, profile = found("linear_bf16fp32_4096x14336x4096", 4)
-    monkeypatch.setattr("harness.catalog.tree.families_sha256", lambda *_: profile.families_sha256)  # as when it was profiled
+    then = profile.families_sha256
+    monkeypatch.setattr("harness.catalog.tree.families_sha256", lambda *_: then)
     chosen, first = suggested(TREE, iteration, None), suggested(TREE, iteration, 1)
     assert chosen is not None
     assert chosen.tag == "cluster_multicast"

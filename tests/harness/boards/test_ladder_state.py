@@ -138,7 +138,8 @@ def test_ideas_have_the_numbers_that_new_takes(monkeypatch: pytest.MonkeyPatch) 
     (parent,) = tree.scan("h200", Selection(shape, "tilebench", "9"))[0]
     profiles, _ = read(tree.profiles("h200", shape, "tilebench"), ProfileRecord)
     profile = [each for each in profiles if each.iteration == parent.name][-1]
-    monkeypatch.setattr("harness.catalog.tree.families_sha256", lambda *_: profile.families_sha256)  # as when it was profiled
+    then = profile.families_sha256
+    monkeypatch.setattr("harness.catalog.tree.families_sha256", lambda *_: then)
     found = list(ladder_state._ideas(tree, parent))
     assert [each.number for each in found] == list(range(1, len(profile.ideas) + 1))
     assert {each.tag for each in found if each.tried} == {"one_in_flight", "cluster_multicast"}
