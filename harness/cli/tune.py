@@ -1,6 +1,6 @@
 """Verbs of the tuner: tune searches a family's space and pins the winner; tuning shows what a search found."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -22,7 +22,6 @@ from harness.cli.options import (
     SelectionOptions,
     TableFormat,
     check_least,
-    check_seconds,
 )
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
@@ -65,45 +64,10 @@ class TuningData(msgspec.Struct, frozen=True):
     picks: tuple[Pick, ...] = ()
 
 
-@Parameter(name="*", group="TileLang's own autotuner, --engine tilelang")
-@dataclass(frozen=True)
-class TileLangOptions:
-    """Options of TileLang's autotuner, under the names that TileLang gives them."""
-
-    warmup: Annotated[int, Parameter(help="Launches before a candidate is timed.")] = 25
-    rep: Annotated[int, Parameter(help="Launches that are timed.")] = 100
-    timeout: Annotated[int, Parameter(help="Seconds for one candidate.")] = 30
-    supply: Annotated[
-        Literal["inputs", "program", "Integer", "Uniform", "Normal", "Randn", "Zero", "One", "Auto"] | None,
-        Parameter(help="set_autotune_inputs, a supply program, or a TensorSupplyType; by default what fits."),
-    ] = None
-    check: Annotated[bool, Parameter(help="Compare with the reference; its disk cache then keeps nothing.")] = True
-    rtol: Annotated[float, Parameter(help="Relative tolerance of its check.")] = 1e-2
-    atol: Annotated[float, Parameter(help="Absolute tolerance of its check.")] = 1e-2
-    max_mismatched_ratio: Annotated[float, Parameter(help="Share of the elements that may differ.")] = 0.01
-    early_stop: Annotated[bool, Parameter(help="Stop timing what is slower than the best by a factor.")] = False
-    early_stop_factor: Annotated[float, Parameter(help="That factor.")] = 2.0
-    backend: Annotated[Literal["event", "cupti", "cudagraph"], Parameter(help="Its timer; on a CPU wall.")] = "event"
-    cache: Annotated[bool, Parameter(help="Use its disk caches.")] = True
-    limit: Annotated[float, Parameter(help="Seconds for the whole search.")] = 1800.0
-
-    @property
-    def options(self) -> AutotunerOptions:
-        """The options as the child process takes them. Raises UsageError."""
-        for name, least in (("warmup", 0), ("rep", 1), ("timeout", 1), ("rtol", 0), ("atol", 0)):
-            if not least <= getattr(self, name) < float("inf"):
-                raise UsageError(f"--{name} {getattr(self, name):g} is not {least} or more")
-        check_seconds("limit", self.limit)
-        if not 1 <= self.early_stop_factor < float("inf") or not 0 <= self.max_mismatched_ratio <= 1:
-            raise UsageError("--early-stop-factor is 1 or more, and --max-mismatched-ratio from 0 to 1")
-        own = {field.name: getattr(self, field.name) for field in fields(AutotunerOptions)}
-        return AutotunerOptions(**own)
-
-
 def tune(
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
-    tilelang: TileLangOptions = TileLangOptions(),
+    tilelang: AutotunerOptions = AutotunerOptions(),
     fleet: FleetOptions = FleetOptions(),
     *,
     engine: Annotated[
@@ -125,11 +89,11 @@ def tune(
     judged = any(getattr(how, name) != getattr(MeasureOptions(), name) for name in _JUDGED)
     if engine == "tilelang" and (judged or not screen):
         raise UsageError("--budget, --deadline, --attempts, --no-screen are the race's; --engine tilelang takes none")
-    if engine != "tilelang" and tilelang != TileLangOptions():
+    if engine != "tilelang" and tilelang != AutotunerOptions():
         raise UsageError("--warmup to --limit are of TileLang's own autotuner; give --engine tilelang too")
     if engine == "tilelang" and objective is Regime.SUSTAINED:
         raise UsageError("--objective sustained is the race's last rung; --engine tilelang has none")
-    options = tilelang.options
+    tilelang.check_values()
     if fleet.wanted:
         given: dict[str, object] = {"engine": engine, "family": family, "screen": screen, "carver": carver}
         given |= {"objective": objective.value, "parent": parent} | many.changed(how) | many.changed(tilelang)
@@ -162,7 +126,7 @@ def tune(
     )
     if parent is not None:
         scaffold.require_parent(plan.tree, problem, gpu, model, parent)
-    tuned = autotune(plan, options, tilelang.limit) if engine == "tilelang" else carry_out(plan)
+    tuned = autotune(plan, tilelang) if engine == "tilelang" else carry_out(plan)
     pick, surveyed = tuned.pick, tuned.surveyed
     console.print(
         f"{len(surveyed.entries)} candidates, {surveyed.refused} refused by the family; {surveyed.carver}", markup=False

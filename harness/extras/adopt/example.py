@@ -65,7 +65,7 @@ class Example:
         found: dict[Value, tuple[int, tuple[TensorPlace, ...]]] = {}
         for position, place in enumerate(self.inputs):
             copies: tuple[TensorPlace, ...] = ()
-            while place.elements == self.tape.bases[place.value.storage].elements and _is_dense(self._base(place)):
+            while place.elements == (base := self.tape.bases[place.value.storage]).elements and _is_dense(base):
                 found.setdefault(place.value, (position, copies))
                 call = self.tape.makers.get(place.value)
                 if call is None or not _is_copy(call) or not _keeps_kind(call):
@@ -73,9 +73,6 @@ class Example:
                 place = next(places_in(call.arguments))
                 copies = (*copies, place)
         return found
-
-    def _base(self, place: TensorPlace) -> TensorPlace:
-        return self.tape.bases[place.value.storage]
 
     @cached_property
     def reference(self) -> list[TapedCall]:

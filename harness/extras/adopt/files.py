@@ -130,7 +130,8 @@ class ExampleFiles:
         example = self.example
         names = [f"x{position}" for position in range(len(example.inputs))]
         from_inputs = example.tape.following_from(example.known, example.reference)
-        alone = [each for each in example.reference if each not in from_inputs] if self._is_random() else []
+        is_random = any(each.random for each in example.reference)
+        alone = [each for each in example.reference if is_random and each not in from_inputs]
         held = Writer(example.tape)
         made = {value.storage for call in alone for value in (*call.reads, *call.writes)}
         wanted = [each for call in from_inputs for each in places_in([call.arguments, call.keywords])]
@@ -154,9 +155,6 @@ class ExampleFiles:
             return text
         first = function("alone(seed, device)", before, f"({', '.join(f'v{each}' for each in storages)},)")
         return f"{first}\n{text}"
-
-    def _is_random(self) -> bool:
-        return any(each.random for each in self.example.reference)
 
     def _known(self, writer: Writer) -> Iterator[str]:
         """The tensors that inputs tell, as their bases have them."""

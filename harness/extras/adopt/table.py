@@ -23,17 +23,14 @@ class FolderRow:
     def note(self) -> str:
         """What a reader must know of the judgement; else why there is none."""
         if not self.found:
-            return "; ".join(f"{shown(reason)} ({number})" for reason, number in Counter(self._reasons).items())
+            reasons = Counter(each.reason or "" for each in self.cases)
+            return "; ".join(f"{shown(reason)} ({number})" for reason, number in reasons.items())
         if not self.built:
             return f"not compiled: {shown(self.found[0].reason or '')}"
         best = min(self.built, key=lambda each: each.fixed)
         several = f"{best.launches} launches together" if best.launches > 1 else ""
         inputs = f"{best.fixed} of {best.inputs} inputs are the script's own" if best.fixed else ""
         return "; ".join(filter(None, (several, inputs, "" if best.wide else "reference in the script's precision")))
-
-    @property
-    def _reasons(self) -> list[str]:
-        return [each.reason or "" for each in self.cases]
 
 
 def shown(reason: str) -> str:

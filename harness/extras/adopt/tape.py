@@ -17,9 +17,6 @@ from torch.utils.flop_counter import flop_registry
 
 HEAVY_FLOPS: Final = 1e10  # a call of more work is not computed: it gives zeros
 LARGE: Final = 1 << 24  # elements; nor is one that reads or makes a larger tensor
-CONSTANT_BYTES: Final = 1 << 22  # of data that a script holds itself
-
-
 _INDEXING: Final = (torch.ops.aten.index.Tensor,)  # the result has a size of its own where a mask indexes
 
 
@@ -109,7 +106,9 @@ class Tape(TorchDispatchMode):
             self.observed.update(reads)
             return func(*args, **keywords)
         if torch.Tag.dynamic_output_shape in func.tags:
-            self.shaping.update(each.value for each in places_in(places) if func not in _INDEXING or _is_mask(each))
+            masks = (torch.bool, torch.uint8)
+            shaping = (each for each in places_in(places) if func not in _INDEXING or each.dtype in masks)
+            self.shaping.update(each.value for each in shaping)
         flops = _flops(func, args, keywords)
         if torch.Tag.nondeterministic_seeded in func.tags:
             for given in (keywords, named):
@@ -244,10 +243,6 @@ def _mapped(given: Any, place: Callable[[torch.Tensor], object]) -> Any:
     if isinstance(given, list | tuple):
         return type(given)(_mapped(each, place) for each in given) if type(given) in (list, tuple) else tuple(given)
     return given
-
-
-def _is_mask(place: TensorPlace) -> bool:
-    return place.dtype in (torch.bool, torch.uint8)
 
 
 def places_in(given: Any) -> Iterator[TensorPlace]:

@@ -80,18 +80,20 @@ class ScriptSource:
 
     def makers(self) -> list[str]:
         """Functions that return what they compile."""
-        return [name for name, function in self.functions.items() if any(map(self._compiles, _returned(function)))]
+
+        def compiles(node: ast.AST) -> bool:
+            return isinstance(node, ast.Call) and _evaluated(node.func, self.names) is tilelang.compile
+
+        return [name for name, function in self.functions.items() if any(map(compiles, _returned(function)))]
 
     def factories(self) -> list[str]:
         """Functions that define a prim_func and return it."""
-        return [
-            name
-            for name, function in self.functions.items()
-            if any(isinstance(each, ast.FunctionDef) and _is_prim_func(each) for each in _returned(function))
-        ]
 
-    def _compiles(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Call) and _evaluated(node.func, self.names) is tilelang.compile
+        def is_prim_func(node: ast.AST) -> bool:
+            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+            return any(ast.unparse(each).endswith("prim_func") for each in decorators)
+
+        return [name for name, function in self.functions.items() if any(map(is_prim_func, _returned(function)))]
 
     def _all_calls(self) -> Iterator[tuple[ast.Call, Values]]:
         """Every call of the source, with the names that it sees, as far as the source tells their values."""
@@ -167,10 +169,6 @@ def _by_default(function: ast.AST, scope: Values) -> SimpleNamespace:
             unset = {"store_true": False, "store_false": True}.get(str(given.get("action")))
             found[str(given.get("dest", long.lstrip("-").replace("-", "_")))] = given.get("default", unset)
     return SimpleNamespace(**{name: value for name, value in found.items() if value is not UNKNOWN})
-
-
-def _is_prim_func(function: ast.FunctionDef) -> bool:
-    return any(ast.unparse(each).endswith("prim_func") for each in function.decorator_list)
 
 
 def _evaluated(node: ast.expr, scope: Values) -> Any:

@@ -54,7 +54,8 @@ class FoundKernel:
     @property
     def signature(self) -> Signature:
         parameters = extrac_params(self.program.prim_func)
-        return tuple((tuple(map(_size, each.shape)), str(each.dtype)) for each in parameters)
+        sizes = ([int(size) if str(size).isdigit() else DYNAMIC for size in each.shape] for each in parameters)
+        return tuple((tuple(size), str(each.dtype)) for size, each in zip(sizes, parameters, strict=True))
 
     def same_as(self, other: "FoundKernel") -> bool:
         mine, its = self.program, other.program
@@ -77,8 +78,8 @@ def found_in(module: ModuleType, source: ast.Module, problem: Problem, target: A
     """The one program of a loaded module that computes the problem; raises KernelNotFound."""
     search = KernelSearch(module, source, problem, target)
     others: list[FoundKernel] = []
-    for look in (search.compiled, search.prim_funcs, search.jit_functions, search.makers, search.factories):
-        found = _distinct(look())
+    for attempts in search.forms():
+        found = _distinct(attempts)
         fitting = [each for each in found if mismatch(each.signature, problem) is None]
         if len(fitting) == 1:
             return fitting[0].program
@@ -107,22 +108,14 @@ class KernelSearch:
         self.dims = {name.lower(): size for name, size in zip(dims, problem.dims, strict=True)}
         self.reasons: list[str] = []
 
-    def compiled(self) -> Iterator[FoundKernel]:
-        """Kernels that the module has compiled when it is loaded."""
-        return self._attempts(self.names, tilelang.JITKernel, self._of_compiled)
-
-    def prim_funcs(self) -> Iterator[FoundKernel]:
-        return self._attempts(self.names, tvm.tirx.PrimFunc, self._of_prim_func)
-
-    def jit_functions(self) -> Iterator[FoundKernel]:
-        """Lazy and eager functions; one that tunes itself as the script calls it without tuning."""
-        return self._attempts(self.names, (JITImpl, AutoTuneImpl), self._of_jit)
-
-    def makers(self) -> Iterator[FoundKernel]:
-        return self._attempts(self.source.makers(), FUNCTIONS, self._of_function)
-
-    def factories(self) -> Iterator[FoundKernel]:
-        return self._attempts(self.source.factories(), FUNCTIONS, self._of_function)
+    def forms(self) -> Iterator[Iterator[FoundKernel]]:
+        """The kernels of each form, in the order of the search."""
+        yield self._attempts(self.names, tilelang.JITKernel, self._of_compiled)
+        yield self._attempts(self.names, tvm.tirx.PrimFunc, self._of_prim_func)
+        # Lazy and eager functions; one that tunes itself as the script calls it without tuning.
+        yield self._attempts(self.names, (JITImpl, AutoTuneImpl), self._of_jit)
+        yield self._attempts(self.source.makers(), FUNCTIONS, self._of_function)
+        yield self._attempts(self.source.factories(), FUNCTIONS, self._of_function)
 
     def _attempts(
         self, names: Iterable[str], kind: Any, make: Callable[[str, Any], FoundKernel]
@@ -240,7 +233,3 @@ def _distinct(found: Iterator[FoundKernel]) -> list[FoundKernel]:
         if not any(each.same_as(other) for other in kept):
             kept.append(each)
     return kept
-
-
-def _size(size: Any) -> int:
-    return int(size) if str(size).isdigit() else DYNAMIC

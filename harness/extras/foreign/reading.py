@@ -211,7 +211,8 @@ class Reading:
         if len(nodes) == 1 and isinstance(nodes[0], ast.Tuple | ast.List):
             nodes = nodes[0].elts
         sizes = [self.value(node, scope) for node in nodes]
-        return tuple(size for size in sizes if isinstance(size, int)) if sizes and all(map(_is_size, sizes)) else None
+        found = tuple(size for size in sizes if isinstance(size, int) and size > 0)
+        return found if sizes and len(found) == len(sizes) else None
 
     def dtype(self, node: ast.expr, scope: Scope, depth: int = DEPTH) -> str | None:
         """The dtype that ``torch.float16``, ``"float16"`` or a name of it means."""
@@ -361,10 +362,6 @@ def is_builtin(name: str) -> bool:
 
 def is_number(value: object) -> TypeGuard[Number]:
     return isinstance(value, int | float)
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and value > 0
 
 
 def _is_display(node: ast.expr) -> TypeGuard[ast.Tuple | ast.List]:

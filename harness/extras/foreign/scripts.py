@@ -16,6 +16,7 @@ from harness.judge.facts.hashes import source_sha256
 from harness.judge.facts.import_reader import imports
 from harness.judge.facts.problem import Problem, parse_shape_key
 
+PASSED_OVER: Final = frozenset({"__pycache__", "site-packages", "node_modules"})
 _KERNELBENCH_PROBLEM: Final = re.compile(r"([0-9]+)_")  # level1/1_Square_matrix_multiplication_.py
 _KERNELBENCH_ANSWER: Final = re.compile(r"problem_?([0-9]+)(?![0-9])")  # level_1_problem_1_sample_0_kernel.py
 _ONLY_GPU: Final = re.compile(r"\balloc_shared\b|\balloc_fragment\b|\bT\.gemm\b|\.cuda\b|[\"']cuda\b")
@@ -67,12 +68,9 @@ def python_files(path: Path) -> list[Path]:
     """A file, or all Python below a folder, but no hidden folders, caches and installed packages."""
     if path.is_file():
         return [path]
-    found = (each for each in sorted(path.rglob("*.py")) if not any(map(_is_passed_over, each.relative_to(path).parts)))
-    return [each for each in found if each.is_file()]
-
-
-def _is_passed_over(part: str) -> bool:
-    return part.startswith(".") or part in ("__pycache__", "site-packages", "node_modules")
+    found = ((each, each.relative_to(path).parts) for each in sorted(path.rglob("*.py")))
+    own = (each for each, parts in found if PASSED_OVER.isdisjoint(parts) and not any(p.startswith(".") for p in parts))
+    return [each for each in own if each.is_file()]
 
 
 def figures_of(folder: Path, part: str) -> Path:

@@ -33,6 +33,7 @@ _WIDE: Final = frozenset({"float32", "float64"})
 _FLOPS: Final = re.compile(r"flop", re.IGNORECASE)
 _CONVERSIONS: Final = frozenset({"clone", "float", "double", "half", "cpu", "detach", "to", "contiguous", "numpy"})
 _WIDENING: Final = frozenset({"float", "double"})
+_WIDE_TYPES: Final = frozenset({"torch.float", "torch.float32", "torch.float64", "torch.double"})
 
 
 @dataclass(frozen=True)
@@ -224,9 +225,9 @@ class Sins:
         for name in ("abs", "norm"):
             for call, _ in self.reading.call_sites.get(name, []):
                 parts = [*call.args[:1], *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
-                for node in parts:
-                    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and _same(node.left, node.right):
-                        yield Kind.ITSELF, call.lineno, _shown(call)
+                differences = (each for each in parts if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub))
+                if any(ast.unparse(each.left) == ast.unparse(each.right) for each in differences):
+                    yield Kind.ITSELF, call.lineno, _shown(call)
 
     def _source(self, node: ast.expr, scope: Scope) -> str:
         """What an operand is made of: the call behind its names, without conversions and copies."""
@@ -267,28 +268,29 @@ class Sins:
                     break
 
     def _unproved(self) -> Found:
-        if self.comparisons or any(_is_check(name, self.reading) for name in self.reading.call_sites):
+        # A function that compares by its name; one of the script itself is read anyway.
+        others = self.reading.call_sites.keys() - self.reading.functions.keys()
+        if self.comparisons or any(_CHECKS.search(name) for name in others):
             return
-        nodes = [node for scope in self.reading.scopes for node in scope.nodes]
-        if any(isinstance(node, ast.Assert) or _compares_errors(node) for node in nodes):
-            return
+        for node in (node for scope in self.reading.scopes for node in scope.nodes):
+            if isinstance(node, ast.Assert) or (isinstance(node, ast.Compare) and ERROR.search(ast.unparse(node))):
+                return
         for name in ("print", "info", "echo", "write"):
             for call, _ in self.reading.call_sites.get(name, []):
-                said = next((text for text in _texts(call) if _PASSED.search(text)), None)
+                constants = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant))
+                texts = (value for value in constants if isinstance(value, str))
+                said = next((text for text in texts if _PASSED.search(text)), None)
                 if said is not None:
                     yield Kind.UNPROVED, call.lineno, f"{said.strip()!r} is printed, and nothing is compared"
 
     def _flops(self) -> Found:
-        for scope in self.reading.scopes:
-            for name, values in scope.assigned.items():
-                for value in values if _FLOPS.search(name) else ():
-                    yield from self._counted(name, value)
-
-    def _counted(self, name: str, value: ast.expr) -> Found:
         """A product of M, N and K has two operations for each, whatever the unit of ten."""
-        names, coefficient = _factors(value)
-        if sorted(each.upper() for each in names) == ["K", "M", "N"] and not math.isclose(_mantissa(coefficient), 2):
-            yield Kind.FLOPS, value.lineno, f"{name} = {_shown(value)}, not 2 * M * N * K"
+        assigned = [item for scope in self.reading.scopes for item in scope.assigned.items()]
+        for name, value in ((name, value) for name, values in assigned for value in values if _FLOPS.search(name)):
+            names, coefficient = _factors(value)
+            is_product = sorted(each.upper() for each in names) == ["K", "M", "N"]
+            if is_product and not math.isclose(_mantissa(coefficient), 2):
+                yield Kind.FLOPS, value.lineno, f"{name} = {_shown(value)}, not 2 * M * N * K"
 
 
 def _compiles(call: ast.Call) -> bool:
@@ -304,11 +306,7 @@ def _widens(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     values = [ast.unparse(each) for each in (*node.args, *(each.value for each in node.keywords))]
-    return node.func.attr in _WIDENING or (node.func.attr in ("to", "type") and any(_is_wide(each) for each in values))
-
-
-def _is_wide(text: str) -> bool:
-    return text in ("torch.float", "torch.float32", "torch.float64", "torch.double")
+    return node.func.attr in _WIDENING or (node.func.attr in ("to", "type") and not _WIDE_TYPES.isdisjoint(values))
 
 
 def _is_first_sorted(node: ast.Subscript) -> bool:
@@ -316,21 +314,6 @@ def _is_first_sorted(node: ast.Subscript) -> bool:
     if not isinstance(node.slice, ast.Constant) or node.slice.value != 0 or not isinstance(node.value, ast.Call):
         return False
     return name_of(node.value.func) == "sorted" and _TIMES.search(ast.unparse(node)) is not None
-
-
-def _is_check(name: str, reading: Reading) -> bool:
-    """Whether a function compares by its name; one of the script itself is read anyway."""
-    return _CHECKS.search(name) is not None and name not in reading.functions
-
-
-def _compares_errors(node: ast.AST) -> bool:
-    return isinstance(node, ast.Compare) and ERROR.search(ast.unparse(node)) is not None
-
-
-def _texts(call: ast.Call) -> Iterator[str]:
-    for node in ast.walk(call):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
 
 
 def _factors(node: ast.expr) -> tuple[list[str], float]:
@@ -350,10 +333,6 @@ def _factors(node: ast.expr) -> tuple[list[str], float]:
 def _mantissa(number: float) -> float:
     """A number without its power of ten, so that units do not count."""
     return round(number / 10 ** math.floor(math.log10(number)), 9) if number > 0 and math.isfinite(number) else 0.0
-
-
-def _same(left: ast.AST, right: ast.AST) -> bool:
-    return ast.unparse(left) == ast.unparse(right)
 
 
 def _shown(node: ast.AST) -> str:

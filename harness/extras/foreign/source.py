@@ -118,16 +118,13 @@ def _calls(script: ParsedScript) -> Iterator[AuditFinding]:
             yield AuditFinding(kind, script.path, node.lineno, ast.unparse(node))
 
 
-def _asks_for_the_dtype(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and ast.unparse(node) == "problem.input"
-
-
 def _dtypes(script: ParsedScript) -> Iterator[AuditFinding]:
     """A kernel of another dtype than its folder: the source names dtypes, but not that of the inputs.
 
     An iteration that asks its problem for the dtype names at most that of its sums.
     """
-    if script.problem is None or any(_asks_for_the_dtype(node) for node in ast.walk(script.module)):
+    attributes = (node for node in ast.walk(script.module) if isinstance(node, ast.Attribute))
+    if script.problem is None or any(ast.unparse(node) == "problem.input" for node in attributes):
         return
     named: dict[str, int] = {}
     for node in ast.walk(script.module):

@@ -1,22 +1,16 @@
 """One kernel in both spellings: an addition too small to hide what its call costs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 Spelling = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Spellings:
-    """``lazy`` returns a PrimFunc for a length; ``eager`` is compiled at its first call."""
+def addition(*, cpu: bool) -> tuple[Spelling, Spelling]:
+    """The addition for TileLang's target c, or for a GPU.
 
-    lazy: Spelling
-    eager: Spelling
-
-
-def addition(*, cpu: bool) -> Spellings:
-    """The addition for TileLang's target c, or for a GPU."""
+    The lazy spelling returns a PrimFunc for a length; the eager one is compiled at its first call.
+    """
     import tilelang.cpu.language
     import tilelang.language
 
@@ -45,4 +39,4 @@ def addition(*, cpu: bool) -> Spellings:
             for i in loop(length):
                 C[i] = A[i] + B[i]
 
-    return Spellings(lazy, eager)
+    return lazy, eager

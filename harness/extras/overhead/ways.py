@@ -135,20 +135,20 @@ def _call(brief: Brief, way: Way, tensors: tuple[Any, Any, Any]) -> tuple[Call, 
     a, b, c = tensors
     if way.spelling == TORCH:
         return lambda: torch.add(a, b, out=c), ""
-    kernels = addition(cpu=brief.gpu.is_cpu)
+    addition_of, eager_addition = addition(cpu=brief.gpu.is_cpu)
     how = {"target": target_of(brief.gpu), "execution_backend": way.backend}
     compiled: Any
     if way.spelling == "lazy @tilelang.jit":
-        lazy = tilelang.jit(**how)(kernels.lazy)
+        lazy = tilelang.jit(**how)(addition_of)
         compiled = lazy(LENGTH)
         return lambda: lazy(LENGTH)(a, b, c), str(compiled.execution_backend)
     if way.spelling == "eager @tilelang.jit":
-        eager = tilelang.jit(**how)(kernels.eager)
+        eager = tilelang.jit(**how)(eager_addition)
         return lambda: eager(a, b, c), _resolved(brief, way.backend)
     if way.spelling == RETURNING:
-        compiled = tilelang.compile(kernels.lazy(LENGTH), out_idx=[2], **how)
+        compiled = tilelang.compile(addition_of(LENGTH), out_idx=[2], **how)
         return lambda: compiled(a, b), str(compiled.execution_backend)
-    compiled = tilelang.compile(kernels.lazy(LENGTH), **how)
+    compiled = tilelang.compile(addition_of(LENGTH), **how)
     return lambda: compiled(a, b, c), str(compiled.execution_backend)
 
 

@@ -33,11 +33,11 @@ def advise(case: Case, examples: Mapping[str, str] | None = None) -> tuple[Idea,
     for suggest in (spills, *TABLE[bound], coalescing, bank_conflicts, waves):
         for idea in suggest(case):
             found.setdefault(idea.tag, idea)
-    return tuple(_pointed(idea, (examples or {}).get(idea.tag)) for idea in list(found.values())[:MOST_IDEAS])
-
-
-def _pointed(idea: Idea, families: str | None) -> Idea:
-    return replace(idea, what=f"{idea.what}, as in {families}") if families else idea
+    known = examples or {}
+    return tuple(
+        replace(each, what=f"{each.what}, as in {known[each.tag]}") if each.tag in known else each
+        for each in list(found.values())[:MOST_IDEAS]
+    )
 
 
 def larger_tile(case: Case) -> Iterator[Idea]:

@@ -20,7 +20,7 @@ from harness.records.base import Cause
 LOG = "autotuner.log"
 
 
-def autotune(plan: TunePlan, options: AutotunerOptions, limit_s: float) -> Tuned:
+def autotune(plan: TunePlan, options: AutotunerOptions) -> Tuned:
     """Run TileLang's autotuner over a family's space; raises UsageError for several families at once."""
     if len(plan.families) != 1:
         raise UsageError("TileLang's autotuner searches one family at a time; name one with --family")
@@ -39,7 +39,7 @@ def autotune(plan: TunePlan, options: AutotunerOptions, limit_s: float) -> Tuned
             folder=Path(tempfile.mkdtemp(dir=search.tree.root)),
         )
         race = search.history.race(again=True)
-        picked, trials = _run(search, order, race, limit_s)
+        picked, trials = _run(search, order, race)
         tuned = Tuned(search.surveyed, ranked(trials), measured=len(trials))
         idea = pin.autotuned(entries, tuned.order, picked.latency_ms)
         search.pin(tuned, entries[picked.index], idea, race, ties=(), latency_ms=picked.latency_ms)
@@ -56,11 +56,11 @@ def _known(search: Search) -> Tuned | None:
     return None
 
 
-def _run(search: Search, order: AutotunerOrder, race: int, limit_s: float) -> tuple[Picked, list[TuningTrial]]:
+def _run(search: Search, order: AutotunerOrder, race: int) -> tuple[Picked, list[TuningTrial]]:
     """The pick and the outcomes of the child process; each outcome is on the disk before the next is awaited."""
     plan = search.plan
     trials: list[TuningTrial] = []
-    until = time.monotonic() + limit_s
+    until = time.monotonic() + order.options.limit
     fixed = constant(order.configs)
     log = plan.tree.short(_log_path(plan))
     worker = Worker("autotuner", run_autotuner, (order,), UNLIMITED_BYTES)
@@ -79,7 +79,7 @@ def _run(search: Search, order: AutotunerOrder, race: int, limit_s: float) -> tu
                 took = f"failed: {said.reason}" if said.latency_ms is None else f"{said.latency_ms:.4g} ms"
                 reporter.finished(f"{words(trial.config, fixed)}: {took}")
     except Ended as ended:
-        late = f"TileLang's autotuner did not end within {limit_s:g} s"
+        late = f"TileLang's autotuner did not end within {order.options.limit:g} s"
         raise InfrastructureError(
             f"{plan.problem}: {late if ended.cause is Cause.TIMEOUT else ended.reason}; {len(trials)} of "
             f"{len(order.configs)} candidates were timed and recorded, see {log}, or allow more with --limit"

@@ -173,7 +173,11 @@ def searching(plan: TunePlan) -> Iterator[Search]:
     """A search on an otherwise idle device, in a scratch tree that is removed afterwards."""
     started = time.monotonic()
     with alone(plan.tree, plan.gpu, plan.device), linked_tree(plan.tree, "tune") as tree:
-        surveyed = _surveyed(plan)
+        with reporting(0) as reporter:
+            prepare(plan.gpu, plan.device, reporter)
+            rehearse(plan.tree, plan.gpu, [plan.problem])
+            reporter.doing(f"surveying the space of {', '.join(plan.families)}")
+            surveyed = survey(plan.tree, plan.problem, plan.gpu, plan.families, carver=plan.carver)
         iterations = write_candidates(tree, plan.problem, plan.gpu, surveyed.entries)
         first = {entry.family: iterations[entry.key] for entry in reversed(surveyed.entries)}
         history = History(
@@ -197,12 +201,3 @@ def write_candidates(tree: Tree, problem: Problem, gpu: Gpu, entries: tuple[Spac
 
         iterations[entry.key] = write_iteration(tree, problem, gpu, f"candidate{number:05d}", "candidate", source)
     return iterations
-
-
-def _surveyed(plan: TunePlan) -> Surveyed:
-    """The survey of the space; starts the forkserver that the survey and the judge need."""
-    with reporting(0) as reporter:
-        prepare(plan.gpu, plan.device, reporter)
-        rehearse(plan.tree, plan.gpu, [plan.problem])
-        reporter.doing(f"surveying the space of {', '.join(plan.families)}")
-        return survey(plan.tree, plan.problem, plan.gpu, plan.families, carver=plan.carver)

@@ -5,8 +5,6 @@ The parent imports neither torch nor the families. What a family's own checks re
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -56,19 +54,10 @@ class Unusable(Message, frozen=True):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the child is told."""
-
-    brief: Brief
-    families: tuple[str, ...]
-    carver: bool
-
-
 def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:
     """All that may race. Raises UsageError where a family or its space is missing; the forkserver must be running."""
-    asked = Asked(Brief(tree.root, problem, gpu, None), families, carver)
-    worker = Worker("survey", run_survey, (asked,), UNLIMITED_BYTES)
+    asked = Brief(tree.root, problem, gpu, None), families, carver
+    worker = Worker("survey", run_survey, asked, UNLIMITED_BYTES)
     try:
         said = worker.hear(Surveyed | Unusable, DEADLINE_S)
     except Ended as ended:
@@ -82,11 +71,16 @@ def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *,
     return Surveyed(tuple(thawed), said.refused, said.reasons, said.carver)
 
 
-def run_survey(asked: Asked, parent: Connection) -> None:
+def run_survey(brief: Brief, families: tuple[str, ...], carver: bool, parent: Connection) -> None:
     """Body of the process."""
-    with child_body(asked.brief, parent, partial(_unusable, asked.brief.root)):
+
+    def unusable(error: BaseException) -> Unusable:
+        known = isinstance(error, UsageError)
+        return Unusable(str(error) if known else f"the space cannot be read: {blamed(error, brief.root)}")
+
+    with child_body(brief, parent, unusable):
         quieten()
-        send(parent, look(asked.brief, asked.families, carver=asked.carver))
+        send(parent, look(brief, families, carver=carver))
 
 
 def quieten() -> None:
@@ -94,10 +88,6 @@ def quieten() -> None:
     import tilelang
 
     tilelang.set_log_level("ERROR")
-
-
-def _unusable(root: Path, error: BaseException) -> Unusable:
-    return Unusable(str(error) if isinstance(error, UsageError) else f"the space cannot be read: {blamed(error, root)}")
 
 
 def blamed(error: BaseException, root: Path, family: str | None = None, what: str = "") -> str:
