@@ -30,7 +30,6 @@ _REMEDIES: Final = {
 
 
 def explained(error: OSError) -> str:
-    """The system's message, and the remedy if it is known."""
     remedy = _REMEDIES.get(error.errno or 0)
     return f"{error.strerror or error}{f'; {remedy}' if remedy else ''}"
 

@@ -176,7 +176,6 @@ class Board:
 
     @property
     def leader_rate(self) -> Throughput | None:
-        """The throughput of the leader."""
         leader = self.leader
         if leader is None or leader.time_ms is None:
             return None

@@ -12,6 +12,7 @@ from harness.boards.board import NOT_MEASURED, BoardRow
 from harness.boards.power import PowerBound
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import builds, contract
+from harness.machine.table import bounded
 from harness.records.base import Status
 from harness.records.builds import BuildRecord
 from harness.records.profiles import Bound, Confidence, ProfileRecord
@@ -19,6 +20,7 @@ from harness.records.results import Record
 from harness.records.store import read
 
 WIDTH: Final = 80
+_OF_ROW: Final = ("status", "ratio", "ratio_low", "ratio_high", "time_ms", "stale")
 
 
 class LadderStep(msgspec.Struct, frozen=True):
@@ -145,13 +147,8 @@ def _step(iteration: Iteration, row: BoardRow, attempts_left: int) -> LadderStep
         iteration=iteration.name,
         number=iteration.number,
         tag=iteration.tag,
-        status=row.status,
         decision=row.decision if row.ratio is not None or row.status != Status.PASSED else None,
-        ratio=row.ratio,
-        ratio_low=row.ratio_low,
-        ratio_high=row.ratio_high,
-        time_ms=row.time_ms,
-        stale=row.stale,
+        **{name: getattr(row, name) for name in _OF_ROW},
         parent=parent,
         idea=idea,
         config=config,
@@ -225,8 +222,7 @@ def _outcome(step: LadderStep) -> str:
     stale = f", stale: {', '.join(step.stale)}" if step.stale else ""
     if step.ratio is None or step.status != Status.PASSED:
         return f"{step.iteration}: {step.status}{f': {step.reason}' if step.reason else ''}{stale}"
-    interval = f"[{step.ratio_low:.4f}, {step.ratio_high:.4f}]"
-    return f"{step.iteration}: {step.decision} {step.ratio:.4f} {interval}{stale}"
+    return f"{step.iteration}: {step.decision} {bounded(step)}{stale}"
 
 
 def _wrapped(line: str) -> list[str]:

@@ -88,6 +88,15 @@ def _narrowed(board: Board, names: set[tuple[str, str, str]]) -> Board:
     return replace(board, rows=tuple(row for row in board.rows if row.key in names))
 
 
+def leading(tree: Tree, gpu: str, selection: Selection) -> list[Iteration]:
+    """The best kernel of each problem in its newest environment; library calls are left out."""
+    first: dict[str, tuple[str, str, str]] = {}
+    for row in (row for board in boards(tree, gpu, selection)[0] for row in board.rows):
+        if row.rank is not None and not row.is_baseline:
+            first.setdefault(row.problem, row.key)
+    return [each for each in tree.scan(gpu, selection)[0] if first.get(each.shape_key) == each.key]
+
+
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
     """The newest outcome of each rank key, by the order in the file, since clocks jump.
 

@@ -12,6 +12,7 @@ from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import judged
 from harness.judge.verdicts import verdict
 from harness.machine.progress import Reporter
+from harness.machine.table import bounded
 from harness.records.base import Status, identity
 from harness.records.pairs import PairRecord
 from harness.records.store import read
@@ -70,7 +71,7 @@ def line(record: PairRecord) -> str:
     found = record.measurement
     if record.status is not Status.PASSED or found is None:
         return f"{head}{record.reason}"
-    return f"{head}{found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
+    return f"{head}{bounded(found)}"
 
 
 def present(plan: OpponentPlan, problem: Problem) -> Board | None:

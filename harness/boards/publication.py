@@ -13,6 +13,7 @@ from harness.boards.board import Board, BoardRow
 from harness.catalog.tree import Selection, Tree
 from harness.judge import contract
 from harness.judge.facts.import_reader import imports_of
+from harness.machine.table import bounded
 from harness.records.base import Status
 from harness.records.published import Publication, Winner
 
@@ -130,9 +131,7 @@ def _holds(row: BoardRow, record: str | None, known: Winner | str | None) -> boo
 
 def _nearest(rows: Iterable[BoardRow]) -> str:
     row = max(rows, key=lambda row: row.ratio or 0, default=None)
-    if row is None:
-        return ""
-    return f": {row.model}/{row.iteration} has {row.ratio:.4f} [{row.ratio_low:.4f}, {row.ratio_high:.4f}]"
+    return "" if row is None else f": {row.model}/{row.iteration} has {bounded(row)}"
 
 
 def _source(tree: Tree, gpu: str, row: BoardRow) -> str:

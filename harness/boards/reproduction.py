@@ -255,7 +255,6 @@ def path_of(tree: Tree, record: Judged) -> Path:
 
 
 def line(reproduction: Reproduction) -> str:
-    """The verdict for a person."""
     if reproduction.quotient is None:
         return f"not reproduced: {reproduction.why}"
     assert reproduction.low is not None and reproduction.high is not None

@@ -56,6 +56,5 @@ def rivalry(board: Board, regime: Regime = Regime.PAIRED) -> Rivalry | None:
 
 
 def _figures(row: BoardRow, name: str) -> tuple[float, float, float] | None:
-    """A figure with its interval."""
     figure, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
     return (figure, low, high) if figure and low and high else None

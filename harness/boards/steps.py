@@ -104,7 +104,6 @@ def _sustained_ms(row: BoardRow) -> float | None:
 
 
 def told(board: StepBoard) -> str:
-    """The totals as sentences."""
     lines = [f"{board.set}: {board.what}".rstrip(": "), *(_sentence(total, board) for total in board.totals)]
     lines += [f"the set leaves out {board.without}"] if board.without else []
     return "\n".join(paragraph(each, "  ") for each in lines)

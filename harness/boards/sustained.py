@@ -20,6 +20,7 @@ from harness.judge.verdicts import verdict
 from harness.machine.clock_lock import locked_mhz
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
+from harness.machine.table import bounded
 from harness.records.base import Environment, exit_code_of, identity
 from harness.records.environment import describing
 from harness.records.results import Measurement, Record
@@ -215,7 +216,7 @@ def line(record: SustainedRecord) -> str:
     if found is None:
         return f"{record.status.value:<9} {name}  sustained: {record.reason}"
     side = found.contestant
-    parts = [f"{found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]", f"{side.tflops:.1f} TFLOPS"]
+    parts = [bounded(found), f"{side.tflops:.1f} TFLOPS"]
     if side.sm_clock_mhz and side.power_w:
         parts.append(f"{side.power_w:.0f} W at {side.sm_clock_mhz:.0f} MHz")
         parts.append(f"{side.pj_per_flop:.3f} pJ per flop" if side.pj_per_flop else "energy not counted")

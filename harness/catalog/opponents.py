@@ -86,8 +86,6 @@ class OpponentEntry(Iteration):
 
 @dataclass(frozen=True)
 class Opponents:
-    """The opponents of a tree, by name."""
-
     members: tuple[Opponent, ...]
 
     @classmethod

@@ -170,7 +170,6 @@ class Tree:
         return self.folder(gpu) / "srcs" / shape_key / model
 
     def source(self, gpu: str, shape_key: str, model: str, name: str) -> Path:
-        """The file of an iteration by its name."""
         return self.sources(gpu, shape_key, model) / f"{name}.py"
 
     def parse(self, path: Path) -> Iteration:
@@ -241,7 +240,6 @@ class Tree:
         return self.records(gpu, shape_key, model).with_name("sustained.jsonl")
 
     def ceilings(self, gpu: str) -> Path:
-        """The power ceilings of a key's chips."""
         return self.folder(gpu) / "ceilings.jsonl"
 
     def play_offs(self, gpu: str, shape_key: str) -> Path:
@@ -249,7 +247,6 @@ class Tree:
         return self.folder(gpu) / "logs" / shape_key / "play_offs.jsonl"
 
     def opponents(self, gpu: str, shape_key: str) -> Path:
-        """The outcomes of a problem's opponents."""
         return self.records(gpu, shape_key, OPPONENTS_MODEL)
 
     def pairs(self, gpu: str, shape_key: str) -> Path:

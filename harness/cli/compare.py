@@ -27,7 +27,7 @@ from harness.errors import ExitCode, UsageError
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.progress import console, reporting
-from harness.machine.table import paragraph
+from harness.machine.table import bounded, paragraph
 from harness.records.base import Regime
 from harness.records.playoffs import PlayOff
 from harness.records.results import Measurement, Record
@@ -96,11 +96,8 @@ def reproduce(
     gpus.resolve(original.gpu)  # before anything is checked out
     measured = original.measurement
     assert measured is not None
-    console.print(
-        f"record {original.id}: {original.shape_key} {original.model} {original.iteration}, ratio {measured.ratio:.4f} "
-        f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]",
-        markup=False,
-    )
+    name = f"{original.shape_key} {original.model} {original.iteration}"
+    console.print(f"record {original.id}: {name}, ratio {bounded(measured)}", markup=False)
     with reproduction.as_recorded(tree, original) as found:
         console.print(f"its code comes from {found.source}", markup=False)
         verdict = reproduction.judge(found, *reproduction.again(found, in_image=in_image, budget_s=budget))

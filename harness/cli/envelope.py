@@ -36,7 +36,6 @@ def schema() -> dict[str, Any]:
 
 
 def _path(kind: type) -> dict[str, str]:
-    """A path is a string."""
     if issubclass(kind, Path):
         return {"type": "string"}
     raise NotImplementedError(kind)

@@ -11,6 +11,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli import many
 from harness.cli.options import (
+    Existing,
     FleetOptions,
     GpuKey,
     Json,
@@ -33,21 +34,17 @@ from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import CPU
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
-from harness.machine.table import check_format
 from harness.records.base import exit_code_of
 from harness.records.results import Record
 
 
 def audit(
-    *paths: Annotated[Path, Parameter(help="Scripts, or folders with scripts and their figures.")],
+    *paths: Annotated[Path, Existing, Parameter(help="Scripts, or folders with scripts and their figures.")],
     shape: Annotated[str | None, Parameter(help="The problem of scripts outside srcs/<shape_key>/.")] = None,
     all: Annotated[bool, Parameter(negative="", help="Show every finding, not the first ten of each kind.")] = False,
     json: Json = False,
 ) -> Reply[list[AuditFinding]]:
     """Read tuning scripts and their results, and say what is wrong with them; runs nothing."""
-    for path in paths or (Path(),):
-        if not path.exists():
-            raise UsageError(f"{path} is neither a file nor a folder")
     findings = carry_out(paths or (Path(),), parse_shape_key(shape) if shape else None)
     return Reply(
         findings,
@@ -57,7 +54,7 @@ def audit(
 
 
 def foreign(
-    tree: Annotated[Path, Parameter(help="A script, or a folder with scripts, in any layout.")],
+    tree: Annotated[Path, Existing, Parameter(help="A script, or a folder with scripts, in any layout.")],
     /,
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
@@ -67,18 +64,12 @@ def foreign(
     format: TableFormat = "simple",
 ) -> Reply[list[ForeignBoard]]:
     """Judge the kernels in scripts made elsewhere; without a GPU, --gpu h200 compiles them and shows the evidence."""
-    if not tree.exists():
-        raise UsageError(f"{tree} is neither a file nor a folder")
     if fleet.image is not None:
         raise UsageError(f"a container does not see {tree}; leave --image out")
-    check_format(format)
     check_seconds("script-deadline", script_deadline)
     named = chosen.gpu != gpus.AUTO and not gpus.find(chosen.gpu).is_cpu
     builds = named and not how.force and not fleet.wanted and gpus.detect() == CPU
-    if fleet.wanted:
-        gpu, device = many.gpu_of(chosen, fleet, force=how.force), None
-    else:
-        gpu, device = (gpus.find(chosen.gpu), None) if builds else gpus.resolve(chosen.gpu, force=how.force)
+    gpu, device = (gpus.find(chosen.gpu), None) if builds else many.resolve(chosen, fleet, force=how.force)
     plan = ForeignPlan(
         tree=Tree.here(),
         foreign=tree.resolve(),
@@ -117,7 +108,7 @@ def _on_many(plan: ForeignPlan, fleet: FleetOptions, line: Sequence[str], format
 
 
 def adopt(
-    examples: Annotated[Path, Parameter(help="A script, or a folder with examples.")],
+    examples: Annotated[Path, Existing, Parameter(help="A script, or a folder with examples.")],
     into: Annotated[Path, Parameter(help="The repository to write; made where there is none.")],
     /,
     *,
@@ -131,9 +122,6 @@ def adopt(
 
     The scripts run, as their user would run them, but on a machine without a GPU too: no kernel is launched.
     """
-    if not examples.exists():
-        raise UsageError(f"{examples} is neither a file nor a folder")
-    check_format(format)
     check_seconds("script-deadline", script_deadline)
     found = gpus.find(gpu)
     if found.is_cpu:

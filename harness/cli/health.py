@@ -20,7 +20,6 @@ from harness.extras.overhead.ways import HostTime, ways
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
-from harness.machine.table import check_format
 
 SMALL: Final = "matmul_f32fp32_128x128x128"
 LARGE: Final = "matmul_bf16fp32_4096x4096x4096"
@@ -139,7 +138,6 @@ def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.
 
 def overhead(*, gpu: GpuKey = gpus.AUTO, json: Json = False, format: TableFormat = "simple") -> Reply[list[HostTime]]:
     """Time what one call costs the host: lazy, eager and compiled kernels, every execution backend, and torch."""
-    check_format(format)
     found, device = gpus.resolve(gpu)
     with reporting(len(ways())) as reporter:
         figures = calls.measure(Tree.here(), found, device, reporter)

@@ -11,6 +11,7 @@ from harness.errors import ExitCode, UsageError
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
+from harness.machine.nvml import Device
 from harness.records.base import Stage
 from harness.runs.run import Plan
 
@@ -22,10 +23,12 @@ def check(fleet: FleetOptions, *, force: bool) -> None:
     _ = fleet.most
 
 
-def gpu_of(chosen: SelectionOptions, fleet: FleetOptions, *, force: bool) -> Gpu:
-    """The key that all GPUs must have. Raises UsageError."""
+def resolve(chosen: SelectionOptions, fleet: FleetOptions, *, force: bool) -> tuple[Gpu, Device | None]:
+    """The key and its device, as ``gpus.resolve`` has them; of many GPUs only the key that all must have."""
+    if not fleet.wanted:
+        return gpus.resolve(chosen.gpu, force=force)
     check(fleet, force=force)
-    return gpus.resolve(chosen.gpu)[0] if fleet.address is None else gpus.find(chosen.key)
+    return gpus.resolve(chosen.gpu)[0] if fleet.address is None else gpus.find(chosen.key), None
 
 
 def run_errands(

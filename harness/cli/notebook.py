@@ -14,7 +14,6 @@ from harness.catalog.tree import Tree
 from harness.cli.options import BuildOptions, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import UsageError
-from harness.machine.table import check_format
 
 
 class NewData(msgspec.Struct, frozen=True):
@@ -65,7 +64,6 @@ def leaderboards(
     key: str, chosen: SelectionOptions, table_format: str = "simple", *, whole: bool = False
 ) -> Reply[tuple[BoardRow, ...] | StepBoard]:
     """The boards of a GPU key: the leaders, or ladders if ``whole`` or if one is chosen. Raises UsageError."""
-    check_format(table_format)
     boards, complaints = leaderboard.boards(Tree.here(), key, chosen.selection)
     problems = reported(complaints)
     if not boards and not chosen.set:

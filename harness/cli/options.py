@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -13,12 +14,16 @@ from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
+from harness.machine.table import check_format
 
 _DEFAULTS: Final = Settings(budget_s=0.0)  # the budget depends on the device
 GpuKey = Annotated[str, Parameter(help="GPU key; auto takes this machine's GPU, or cpu where it has none.")]
 Json = Annotated[bool, Parameter(negative="", help="Print one JSON document on stdout, all else on stderr.")]
 Traceback = Annotated[bool, Parameter(negative="", help="Show all that Python and the compilers said of a failure.")]
-TableFormat = Annotated[str, Parameter(help="A table format of the package tabulate.")]
+TableFormat = Annotated[
+    str, Parameter(help="A table format of the package tabulate.", validator=lambda _, name: check_format(name))
+]
+Existing = Parameter(validator=lambda _, path: check_exists(path))
 Parent = Annotated[
     str | None,
     Parameter(name=("--from", "--parent"), help="The parent of the new iteration; new takes the best that passed."),
@@ -160,6 +165,11 @@ class FleetOptions:
         if self.address is not None:
             raise UsageError(f"--gpus {self.gpus}: of the cluster {self.address} all GPUs are used; give --gpus all")
         return int(self.gpus)
+
+
+def check_exists(path: Path) -> None:
+    if not path.exists():
+        raise UsageError(f"{path} is neither a file nor a folder")
 
 
 def check_seconds(name: str, seconds: float) -> None:

@@ -5,7 +5,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from harness.boards import tables
-from harness.catalog import gpus
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli import many
@@ -32,10 +31,7 @@ def profile(
     """Profile iterations with ncu, by default the leader of each problem: what bounds it, and what to try next."""
     check_seconds("deadline", deadline)
     tree = Tree.here()
-    if fleet.wanted:
-        gpu, device = many.gpu_of(chosen, fleet, force=force), None
-    else:
-        gpu, device = gpus.resolve(chosen.gpu, force=force)
+    gpu, device = many.resolve(chosen, fleet, force=force)
     if gpu.is_cpu:
         why = "a CPU has none that ncu reads" if chosen.gpu == CPU else "this machine has no NVIDIA GPU"
         raise InfrastructureError(f"profile reads a GPU's counters, and {why}; run it where the GPU is, as GPU=h200")

@@ -50,7 +50,6 @@ def reported(problems: Iterable[str]) -> tuple[str, ...]:
 
 
 def emit(verb: str, exit_code: ExitCode, data: object, problems: Iterable[str]) -> None:
-    """Write the envelope on stdout."""
     document = Envelope[object](__version__, SCHEMA, verb, int(exit_code), data, tuple(problems))
     plain = _encodable(msgspec.to_builtins(document, enc_hook=str, str_keys=True))
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n")

@@ -226,7 +226,6 @@ def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) 
 
 
 def _carry_out(plan: Plan, chosen: SelectionOptions, traceback: bool = False) -> Results:
-    """Run a plan, with progress on stderr."""
     began = now()
     with reporting(len(plan.iterations)) as reporter:
         results = run(plan, reporter)

@@ -36,7 +36,7 @@ from harness.extras.tune.space import frozen, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
-from harness.machine.table import check_format, figure, interval, paragraph
+from harness.machine.table import bounded, interval, paragraph
 from harness.records.base import Regime
 from harness.records.store import read
 
@@ -74,7 +74,8 @@ def tune(
         Engine, Parameter(help="The race, TileLang's autotuner, or a race that drops no candidate early.")
     ] = "tilebench",
     family: Annotated[
-        list[str] | None, Parameter(help="A family such as pipelined; may be repeated; by default the problem's own.")
+        list[str] | None,
+        Parameter(negative="", help="A family such as pipelined; may be repeated; by default the problem's own."),
     ] = None,
     screen: Annotated[
         bool, Parameter(help="First time all candidates unverified, and race only those that may lead.")
@@ -145,7 +146,7 @@ def _on_many(
     if chosen.model is None or chosen.iter is not None or chosen.share is not None:
         raise UsageError("tune on many GPUs needs --model, and takes neither --iter nor --share")
     check_model(chosen.model)
-    tree, gpu = Tree.here(), many.gpu_of(chosen, fleet, force=force)
+    tree, (gpu, _) = Tree.here(), many.resolve(chosen, fleet, force=force)
     keys = [chosen.shape] if chosen.shape else list(chosen.problem_set.calls if chosen.problem_set else ())
     problems = list(map(parse_shape_key, keys))
     listed, _ = tree.scan(gpu.key, replace(chosen.selection, model=None))
@@ -157,9 +158,7 @@ def _on_many(
     ended = [read(picks_path(tree, gpu.key, key, chosen.model), Pick)[0] for key in keys]
     newest = [found[-1] for picks in ended if (found := [each for each in picks if each.engine == engine])]
     lines = [
-        f"{each.shape_key}: {each.iteration} of {each.candidates} candidates, ratio {figure(each.ratio, '.4f')} "
-        f"{interval(each.ratio_low, each.ratio_high)}"
-        for each in newest
+        f"{each.shape_key}: {each.iteration} of {each.candidates} candidates, ratio {bounded(each)}" for each in newest
     ]
     return Reply(TuneData(None, picks=tuple(newest)), lambda: "\n".join(lines), code)
 
@@ -181,7 +180,6 @@ def tuning(
     shape, model = chosen.ladder("tuning", "shows a search, and --race names which")
     parse_shape_key(shape)
     check_model(model)
-    check_format(format)
     check_least("most", most, 1)
     if picture is not None and (picks or chosen.json):
         raise UsageError("--picture draws one search's table; leave --picks and --json out")
@@ -213,9 +211,9 @@ def _text(plan: TunePlan, tuned: Tuned, pick: Pick) -> str:
         lines.append(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `tilebench bench` judges it")
     if pick.ratio is not None:
         level = f"level with {len(pick.ties)} more" if pick.ties else "leads alone"
-        lines.append(f"ratio {pick.ratio:.4f} [{pick.ratio_low:.4f}, {pick.ratio_high:.4f}], {level}")
+        lines.append(f"ratio {bounded(pick)}, {level}")
     if pick.sustained_ratio is not None:
-        at_limit = f"{pick.sustained_ratio:.4f} [{pick.sustained_ratio_low:.4f}, {pick.sustained_ratio_high:.4f}]"
-        lines.append(f"sustained ratio {at_limit} at the power limit")
+        bounds = interval(pick.sustained_ratio_low, pick.sustained_ratio_high)
+        lines.append(f"sustained ratio {pick.sustained_ratio:.4f} {bounds} at the power limit")
     spared = f", {tuned.spared} too slow in the screen to be raced" if tuned.spared else ""
     return "\n".join([*lines, f"{tuned.measured} measured, {tuned.reused} known before{spared}"])

@@ -1,6 +1,5 @@
 """Verbs for upgrades: versus holds two environments against each other, bisect finds the release that differs."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -233,19 +232,9 @@ def chosen_iterations(
     found = [each for each in found if each.number]
     problems = tuple(each.reason for each in misplaced)
     if found and not everything and chosen.iter is None:
-        found, problems = _leaders(tree, chosen, found), ()
+        found, problems = leaderboard.leading(tree, chosen.key, chosen.selection), ()
         if not found:
             raise UsageError(f"no problem of {chosen.key} has a leader here yet; run bench first, or take --all")
     if not found:
         raise UsageError(tables.no_iteration(tree, chosen.key, chosen.selection))
     return found, reported(problems)
-
-
-def _leaders(tree: Tree, chosen: SelectionOptions, found: Sequence[Iteration]) -> list[Iteration]:
-    """The first ranked row of each problem's newest board that is no call of the library."""
-    first: dict[str, tuple[str, str]] = {}
-    for board in leaderboard.boards(tree, chosen.key, chosen.selection)[0]:
-        ranked = (row for row in board.rows if row.rank is not None and not row.is_baseline)
-        if row := next(ranked, None):
-            first.setdefault(board.problem, (row.model, row.iteration))
-    return [each for each in found if first.get(each.shape_key) == (each.model, each.name)]

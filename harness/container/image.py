@@ -144,7 +144,6 @@ def _text(event: dict[str, Any]) -> str:
 
 
 def _failed(step: str, said: list[str], error: str) -> str:
-    """One line for a failed build."""
     known = explain(APIError(error, explanation=" ".join([*said, error])))
     if not known.startswith("Docker: "):
         return known

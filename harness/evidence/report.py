@@ -53,7 +53,6 @@ _OF_KERNEL: Final = tuple(name for name in BuildRow.__struct_fields__ if hasattr
 
 
 def row(record: Record) -> BuildRow:
-    """The build of a record."""
     build, kernel = record.build, main_kernel(record.build)
     return BuildRow(
         gpu=record.gpu,

@@ -3,7 +3,7 @@
 import shutil
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import tabulate
 
@@ -17,7 +17,6 @@ _GAP: Final = 2
 
 
 def width() -> int:
-    """The columns of the terminal."""
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
@@ -83,6 +82,23 @@ def footnotes(notes: Iterable[tuple[str, Iterable[str]]]) -> str:
 def figure(value: float | None, form: str = ".4g") -> str:
     """A number in a format; nothing where there is none."""
     return "" if value is None else format(value, form)
+
+
+class Bounded(Protocol):
+    """A ratio with its 95% interval, such as a measurement or a row."""
+
+    @property
+    def ratio(self) -> float | None: ...
+
+    @property
+    def ratio_low(self) -> float | None: ...
+
+    @property
+    def ratio_high(self) -> float | None: ...
+
+
+def bounded(found: Bounded) -> str:
+    return f"{figure(found.ratio, '.4f')} {interval(found.ratio_low, found.ratio_high)}".strip()
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -33,5 +33,4 @@ def line_of(path: Path, key: str, after: int = 0) -> int:
 
 
 def wrong(path: Path, line: int, what: str) -> UsageError:
-    """A complaint with its place."""
     return UsageError(f"{path}{f':{line}' if line else ''}: {what}")

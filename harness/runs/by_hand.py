@@ -18,7 +18,6 @@ from harness.runs.run import Plan, run
 
 
 def run_by_hand(path: Path) -> NoReturn:
-    """Judge an iteration, print its lines, and exit with its code."""
     sys.exit(int(guarded(lambda: _print(_measure(path, Stage.BENCH)))))
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from harness.authoring import commands
 from harness.catalog.tree import Iteration, Tree
 from harness.machine import files
+from harness.machine.table import bounded
 from harness.records.base import Status
 from harness.records.results import Record, worst_error
 from harness.records.store import read
@@ -35,8 +36,7 @@ def timing_lines(record: Record) -> list[str]:
     lines = [f"VERIFY: {'PASS' if passed else 'FAIL'} max_abs_err={_worst_error(record)}"]
     if measured is not None:
         lines.append(f"TFLOPS: {measured.tflops:.4g} time_ms: {measured.time_ms:.6g}")
-        interval = f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]"
-        lines.append(f"ratio to {measured.baseline}: {measured.ratio:.4f} {interval}, timer {measured.timer}")
+        lines.append(f"ratio to {measured.baseline}: {bounded(measured)}, timer {measured.timer}")
     if record.reason is not None or not passed:
         lines.append(f"{record.status}: {record.reason}")
     return lines

@@ -49,7 +49,6 @@ class Line:
 
     @property
     def group(self) -> str | None:
-        """The attempt or the race that it belongs to."""
         return next((f"{name} {found}" for name in NUMBERED if (found := self.content.get(name)) is not None), None)
 
 

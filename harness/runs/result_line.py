@@ -2,6 +2,7 @@
 
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
+from harness.machine.table import bounded
 from harness.records.base import Status
 from harness.records.results import Record
 from harness.records.throughput import throughput
@@ -16,5 +17,4 @@ def result_line(record: Record, gpu: Gpu, *, reused: bool = False) -> str:
     if measured is None:
         return f"{head}{record.stage}{tail}"
     rate = throughput(parse_shape_key(record.shape_key), gpu, measured.time_ms)
-    interval = f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]"
-    return f"{head}{measured.time_ms:.4g} ms, {rate}, ratio {measured.ratio:.4f} {interval}{tail}"
+    return f"{head}{measured.time_ms:.4g} ms, {rate}, ratio {bounded(measured)}{tail}"

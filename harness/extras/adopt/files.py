@@ -219,7 +219,6 @@ class ExampleFiles:
         return head + function("program() -> Program", [], f"read({program}, workspaces=({made}))")
 
     def _launches(self, folder: Path) -> str:
-        """Several launches, with what torch does in between."""
         example, writer = self.example, Writer(self.example.tape)
         body, programs = ["device = x0.device"], list[str]()
         for position, place in enumerate(example.inputs):

@@ -33,7 +33,6 @@ class TapedLaunch:
 
     @property
     def every(self) -> range:
-        """All parameters."""
         return range(len(self.prim_func.params))
 
     def in_order(self, given: Sequence[Any], made: Sequence[Any]) -> list[Any]:

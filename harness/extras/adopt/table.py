@@ -34,7 +34,6 @@ class FolderRow:
 
 
 def shown(reason: str) -> str:
-    """A reason as a table has it."""
     return reason if len(reason) <= LONGEST else f"{reason[:LONGEST].rstrip()}…"
 
 
@@ -46,7 +45,6 @@ def rows(cases: Sequence[AdoptedExample]) -> list[FolderRow]:
 
 
 def folders(cases: Sequence[AdoptedExample], table_format: str = PLAIN) -> str:
-    """The table of folders."""
     columns = {
         "folder": lambda row: row.folder,
         "tried": lambda row: len(row.cases),

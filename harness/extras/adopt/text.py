@@ -48,7 +48,6 @@ class Writer:
         yield from self.held(each.value for each in kept)
 
     def place(self, place: TensorPlace) -> str:
-        """An expression for a tensor."""
         base, name = self.tape.bases[place.value.storage], self.names[place.value.storage]
         if place.same_form(base):
             return name

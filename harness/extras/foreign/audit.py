@@ -97,7 +97,6 @@ def _disagreement(path: Path, found: list[ClaimedFigure]) -> Iterator[AuditFindi
 
 
 def _without_source(folder: Path, figures: Figures) -> Iterator[AuditFinding]:
-    """Figures of iterations without a script."""
     present = {loose_number(path.name) for path in folder.glob("*.py")}
     for number, (first, *_) in sorted(figures.items()):
         if number not in present:

@@ -22,6 +22,7 @@ from harness.judge.places import UserCode, traced, words_of
 from harness.machine.interruption import heed
 from harness.machine.nvml import Device, released
 from harness.machine.progress import Reporter, console, reporting
+from harness.machine.table import bounded
 from harness.records.base import Cause, Environment, Stage, Status, now
 from harness.records.environment import describing
 from harness.records.results import Record
@@ -248,8 +249,7 @@ def line(script: ForeignScript, record: ForeignRecord) -> str:
         return printable(f"{record.basis if passed else status:<13} {script}: {told}")
     if not passed or measured is None:
         return printable(f"{status:<13} {script}: {record.stage}: {record.reason}")
-    interval = f"[{measured.ratio_low:.4f}, {measured.ratio_high:.4f}]"
-    return f"{status:<13} {script}: {measured.time_ms:.4g} ms, ratio {measured.ratio:.4f} {interval}"
+    return f"{status:<13} {script}: {measured.time_ms:.4g} ms, ratio {bounded(measured)}"
 
 
 def placed(record: Record, script: ForeignScript, root: Path) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import tilelang
 
-from harness.extras.foreign.reading import defaults, name_of, parametrized
+from harness.extras.foreign.reading import defaults, name_of, parametrized, texts
 
 Values = dict[str, Any]
 Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
@@ -79,7 +79,6 @@ class ScriptSource:
         return ways[0]
 
     def makers(self) -> list[str]:
-        """Functions that return what they compile."""
 
         def compiles(node: ast.AST) -> bool:
             return isinstance(node, ast.Call) and _evaluated(node.func, self.names) is tilelang.compile
@@ -87,7 +86,6 @@ class ScriptSource:
         return [name for name, function in self.functions.items() if any(map(compiles, _returned(function)))]
 
     def factories(self) -> list[str]:
-        """Functions that define a prim_func and return it."""
 
         def is_prim_func(node: ast.AST) -> bool:
             decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
@@ -164,7 +162,7 @@ def _by_default(function: ast.AST, scope: Values) -> SimpleNamespace:
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and name_of(node.func) == "add_argument":
             given = {each.arg: _evaluated(each.value, scope) for each in node.keywords}
-            flags = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            flags = texts(node.args)
             long = next((each for each in flags if each.startswith("--")), flags[0] if flags else "")
             unset = {"store_true": False, "store_false": True}.get(str(given.get("action")))
             found[str(given.get("dest", long.lstrip("-").replace("-", "_")))] = given.get("default", unset)

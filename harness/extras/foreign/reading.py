@@ -6,7 +6,7 @@ import copy
 import math
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeGuard
@@ -114,8 +114,6 @@ class Scope:
 
 @dataclass(frozen=True)
 class Reading:
-    """One parsed script."""
-
     module: ast.Module
 
     @cached_property
@@ -142,7 +140,7 @@ class Reading:
         found = {}
         for call, _ in self.call_sites.get("add_argument", []):
             default = next((each.value for each in call.keywords if each.arg == "default"), None)
-            words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            words = texts(call.args)
             if default is not None and words:
                 found[max(words, key=len).lstrip("-").replace("-", "_")] = default
         return found
@@ -356,6 +354,11 @@ def name_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def texts(nodes: Iterable[ast.AST]) -> list[str]:
+    """The text constants among some nodes."""
+    return [each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+
+
 def is_builtin(name: str) -> bool:
     return hasattr(builtins, name)
 
@@ -443,7 +446,6 @@ def returned(function: Scope) -> list[ast.expr]:
 
 
 def defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """The parameters of a function that have a default, and it."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
@@ -460,8 +462,7 @@ def parametrized(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
             continue
         names, values = decorator.args[:2]
         parts = names.elts if _is_display(names) else [names]
-        words = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        listed = [each.strip() for word in words for each in word.split(",")]
+        listed = [each.strip() for word in texts(parts) for each in word.split(",")]
         if _is_display(values) and values.elts:
             first = values.elts[0]
             yield from ((name, _element(first, place) if listed[1:] else first) for place, name in enumerate(listed))

@@ -75,7 +75,6 @@ def self_report(
 
 
 def figures(text: str) -> SelfReport:
-    """The last verdict, time and rate in a script's output."""
     verdicts = _VERDICT.findall(text)
     return SelfReport(verdicts[-1].upper() == "PASS" if verdicts else None, _last(_TIME, text), _last(_TFLOPS, text))
 

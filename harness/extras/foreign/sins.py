@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from harness.extras.foreign.finding import Kind
-from harness.extras.foreign.reading import ForeignTensor, Reading, Scope, name_of
+from harness.extras.foreign.reading import ForeignTensor, Reading, Scope, name_of, texts
 from harness.extras.foreign.timing import BENCHES, WAITS, ClockedCall, ClockedSpan, Timing
 from harness.judge.facts.problem import Problem
 
@@ -277,9 +277,7 @@ class Sins:
                 return
         for name in ("print", "info", "echo", "write"):
             for call, _ in self.reading.call_sites.get(name, []):
-                constants = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant))
-                texts = (value for value in constants if isinstance(value, str))
-                said = next((text for text in texts if _PASSED.search(text)), None)
+                said = next(filter(_PASSED.search, texts(ast.walk(call))), None)
                 if said is not None:
                     yield Kind.UNPROVED, call.lineno, f"{said.strip()!r} is printed, and nothing is compared"
 

@@ -91,8 +91,6 @@ class ClockedCall:
 
 @dataclass(frozen=True)
 class Timing:
-    """All that a script times."""
-
     reading: Reading
 
     @cached_property

@@ -58,7 +58,6 @@ class HostTime(Message, frozen=True, tag=False):
 
 
 def ways() -> tuple[Way, ...]:
-    """All ways that are timed, torch first."""
     return (
         Way(TORCH),
         *(Way(spelling, backend) for spelling in SPELLINGS for backend in BACKENDS),

@@ -134,7 +134,6 @@ def prefetch(case: Case) -> Iterator[Idea]:
 
 
 def tensor_cores(case: Case) -> Iterator[Idea]:
-    """Use the tensor pipe, and its wide instructions."""
     tensor = case.figures.get("tensor_pct")
     if tensor is None or case.problem.input == "float32":
         return

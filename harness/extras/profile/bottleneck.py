@@ -142,7 +142,6 @@ def _shares(figures: Figures, units: dict[str, str]) -> dict[str, float]:
 
 
 def _evidence(figures: Figures, problem: Problem, gpu: Gpu, others_us: float) -> Iterator[str]:
-    """The figures behind the answer, in sentences."""
     if others_us:
         whole_us = figures.duration_us + others_us
         yield f"{figures.kernel} is {100 * figures.duration_us / whole_us:.0f}% of {whole_us:.4g} µs in several kernels"

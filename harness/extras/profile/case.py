@@ -37,7 +37,6 @@ class Case:
 
     @property
     def dims(self) -> tuple[int, int, int] | None:
-        """M, N, K, where the problem is a product of matrices."""
         dims = self.problem.dims
         return (dims[0], dims[1], dims[2]) if len(dims) == 3 else None
 

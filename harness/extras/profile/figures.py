@@ -105,7 +105,6 @@ class Figures:
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """The figures under ncu's names, for the record."""
         return {FIGURES[name].metric: metric for name, metric in self.values.items()}
 
     @property

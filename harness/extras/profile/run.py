@@ -64,14 +64,8 @@ class Profiles:
 
 
 def leaders(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[Iteration, ...]:
-    """The best kernel of each problem in its newest environment, library calls left out. Raises UsageError."""
-    boards, _ = leaderboard.boards(tree, gpu.key, selection)
-    first: dict[str, tuple[str, str]] = {}
-    for row in (row for board in boards for row in board.rows):
-        if row.rank is not None and not row.is_baseline:
-            first.setdefault(row.problem, (row.model, row.iteration))
-    found = tree.scan(gpu.key, selection)[0]
-    chosen = tuple(each for each in found if first.get(each.shape_key) == (each.model, each.name))
+    """Those of ``leaderboard.leading``. Raises UsageError where there are none."""
+    chosen = tuple(leaderboard.leading(tree, gpu.key, selection))
     if not chosen:
         raise UsageError(
             f"no kernel is measured under tuning/{gpu.key}/; run 'tilebench bench' first, or name an iteration with "

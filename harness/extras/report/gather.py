@@ -58,7 +58,6 @@ class ReportEntry:
 
     @property
     def worst(self) -> Trial | None:
-        """The trial with the largest error."""
         return worst(self.record.verification) if self.record and self.record.verification else None
 
     @property
@@ -207,7 +206,6 @@ class Report:
 
     @property
     def pages(self) -> set[str]:
-        """The problems that have a page."""
         return {shape.problem.shape_key for shape in self.shapes}
 
     @cached_property
@@ -236,7 +234,6 @@ class Report:
 
     @property
     def units(self) -> list[str]:
-        """The units of throughput that its problems have."""
         return sorted({shape.unit for shape in self.shapes}, reverse=True)
 
     @property

@@ -139,7 +139,6 @@ def confront(
 
 
 def line(finding: AdversaryFinding) -> str:
-    """The finding in one line."""
     how = "" if finding.ratio is None else f", ratio {finding.ratio:.4f}"
     how += "" if finding.ratio or finding.gain is None else f", believed {finding.gain:.2f}x as fast as the honest one"
     mark = "sound" if finding.sound else "UNSOUND"
@@ -147,7 +146,6 @@ def line(finding: AdversaryFinding) -> str:
 
 
 def table(findings: list[AdversaryFinding]) -> str:
-    """All findings, one a row."""
     return as_table(
         findings,
         {

@@ -91,7 +91,6 @@ def repeat(
 
 
 def table(findings: list[AgreementFinding]) -> str:
-    """All findings, one a row."""
     return as_table(
         findings,
         {

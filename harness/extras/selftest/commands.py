@@ -24,7 +24,6 @@ def copied_ladder(tree: Tree, gpu: str, shape: str) -> Iterator[Tree]:
 
 
 def temporary_folder(copy: Tree) -> Path:
-    """The folder for the temporary files of the commands."""
     folder = copy.root / "tmp"
     folder.mkdir(exist_ok=True)
     return folder

@@ -91,7 +91,6 @@ def cause(tree: Tree, gpu: Gpu, device: Device | None, shape: str, reporter: Rep
 
 
 def table(finding: FaultFinding) -> str:
-    """All faults, and what the run left."""
     body = as_table(
         finding.faults,
         {

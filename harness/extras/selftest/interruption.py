@@ -79,7 +79,6 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter
 
 
 def line(finding: InterruptionFinding) -> str:
-    """The finding in one line."""
     return (
         f"{finding.problem}: {finding.kills} kills, {finding.stops} stops, {finding.lost} records lost, "
         f"{finding.doubled} doubled, {finding.unreadable} unreadable, {finding.unanswered} stops unanswered, "

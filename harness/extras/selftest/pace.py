@@ -45,7 +45,6 @@ def compare(tree: Tree, gpu: str, shape: str, reporter: Reporter) -> PaceFinding
 
 
 def line(finding: PaceFinding) -> str:
-    """The finding in one line."""
     return (
         f"{finding.problem}: {finding.iterations} iterations in {finding.bench_s:.1f} s, "
         f"again in {finding.again_s:.1f} s, as scripts by hand in {finding.by_hand_s:.1f} s: "

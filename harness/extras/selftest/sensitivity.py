@@ -67,7 +67,6 @@ def compare(
 
 
 def line(finding: SensitivityFinding) -> str:
-    """The finding in one line."""
     return (
         f"{finding.problem}: {finding.called_slower} of {len(finding.slowed)} pairs that differ by "
         f"{finding.slower_by:.1%} are called slower (seen: {1 / finding.seen - 1:.2%}); "

@@ -12,6 +12,7 @@ from harness.extras.tune.space import constant, words
 from harness.extras.tune.survey import SpaceEntry
 from harness.judge.statistics import estimate
 from harness.machine.progress import Quiet, Reporter, reporting
+from harness.machine.table import bounded, interval
 
 SURVIVE = 0.5  # of a rung's field, a guess for the time to the end; races on an H200 and a CPU keep fewer
 GROWTH = 1.5  # of a candidate's time from rung to rung, most of which is its start
@@ -78,7 +79,7 @@ class Narrator:
         found = trial.sustained
         said = f"{trial.status}: {trial.reason}"
         if found is not None:
-            said = f"ratio {found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
+            said = f"ratio {bounded(found)}"
         self._live.finished(f"sustained {words(entry.config, self._fixed)}: {said}")
 
     def doing(self, text: str) -> None:
@@ -104,7 +105,7 @@ class Narrator:
                 self._leader = found.ratio, name
             self._live.finished(
                 f"rung {self._rung.number + 1}    {name}: {trial.measurement.time_ms:.4g} ms, "
-                f"ratio {found.ratio:.4f} [{found.low:.4f}, {found.high:.4f}]"
+                f"ratio {found.ratio:.4f} {interval(found.low, found.high)}"
             )
         self._live.doing(self._line())
 

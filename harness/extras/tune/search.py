@@ -126,7 +126,6 @@ class Search:
         )
 
     def keep(self, trial: TuningTrial) -> None:
-        """Put an outcome on the disk."""
         append(trials_path(self.plan.tree, *self.plan.place), trial)
 
     def pin(self, tuned: Tuned, winner: SpaceEntry, idea: str, race: int, **found: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.errors import UsageError
 from harness.extras.tune.record import SCREEN, Pick, RankedCandidate, TuningTrial, ranked
 from harness.extras.tune.space import constant, text, words
-from harness.machine.table import figure, interval, table
+from harness.machine.table import bounded, figure, interval, table
 from harness.records.base import Status
 
 PICTURES: Final = (".svg", ".png")
@@ -104,7 +104,7 @@ def searches(picks: Sequence[Pick], table_format: str = "simple") -> str:
             "candidates": lambda each: each.candidates,
             "failed": lambda each: each.failed,
             "seconds": lambda each: f"{each.seconds:.0f}",
-            "ratio": lambda each: f"{figure(each.ratio, '.4f')} {interval(each.ratio_low, each.ratio_high)}".strip(),
+            "ratio": bounded,
             "latency_ms": lambda each: figure(each.latency_ms),
             "ties": lambda each: len(each.ties),
             "pinned as": lambda each: each.iteration,

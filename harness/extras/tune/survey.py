@@ -72,7 +72,6 @@ def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *,
 
 
 def run_survey(brief: Brief, families: tuple[str, ...], carver: bool, parent: Connection) -> None:
-    """Body of the process."""
 
     def unusable(error: BaseException) -> Unusable:
         known = isinstance(error, UsageError)
