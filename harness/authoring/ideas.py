@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator, Sequence
 
+from harness.catalog.names import ordinal
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
 from harness.judge import contract
@@ -35,7 +36,7 @@ def suggested(tree: Tree, parent: Iteration | None, number: int | None) -> Idea 
     if number is None:
         return next(iter(untried(tree, parent, ideas)), None) if parent is not None else None
     if known is None:
-        name = parent.name if parent else "iter000"
+        name = parent.name if parent else ordinal(0)
         raise UsageError(f"--idea {number}: {name} is not profiled; run tilebench profile")
     if not 0 < number <= len(ideas):
         raise UsageError(f"--idea {number}: the profile of {known.iteration} has {len(ideas)} ideas")

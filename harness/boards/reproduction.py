@@ -22,6 +22,7 @@ from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.hashes import JUDGE, OPERATORS
+from harness.judge.facts.problem import parse_shape_key
 from harness.judge.statistics import PROCESS_HALF_WIDTH
 from harness.machine import files
 from harness.machine.repository import OWN, code, copy, take_over
@@ -276,7 +277,8 @@ def _wanted(record: Judged) -> tuple[str, str, str]:
 def _hashes(root: Path, path: Path, record: Judged) -> tuple[str, str, str]:
     """Hashes of iteration, families and judge by the harness of a checkout; empty if that fails."""
     environment = os.environ | {"PYTHONPATH": Tree(root).python_path}
-    command = [sys.executable, "-c", _HASHES, str(root), str(path), record.shape_key.partition("_")[0], record.gpu]
+    operator = parse_shape_key(record.shape_key).operator
+    command = [sys.executable, "-c", _HASHES, str(root), str(path), operator, record.gpu]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     words = done.stdout.split()
     return (words[0], words[1], words[2]) if len(words) == 3 else ("", "", "")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from harness.boards.board import NOT_MEASURED, Board, BoardRow
 from harness.boards.comparison import Change, Comparison
 from harness.boards.rivals import rivalry
+from harness.catalog import names
 from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree
 from harness.errors import meant
@@ -28,10 +29,11 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
     newest = list({board.problem: board for board in reversed(boards)}.values())[::-1]
     shown = [board for board in newest if board.competes] or newest
     models = {board.leader.model for board in shown if board.leader}
-    lacking = {True: NOT_MEASURED, False: "none passed"}
     columns: _Columns = {
         "problem": lambda board: board.problem,
-        "leader": lambda board: board.leader.iteration if board.leader else lacking[board.environment is None],
+        "leader": lambda board: (
+            board.leader.iteration if board.leader else "none passed" if board.environment else NOT_MEASURED
+        ),
         "model": _of_leader(lambda row: row.model if len(models) > 1 else ""),
         "ratio": _of_leader(lambda row: figure(row.ratio, ".4f")),
         "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
@@ -176,7 +178,7 @@ def _remarks(board: Board) -> str:
         return ""
     level = sum(row.rank == 1 for row in board.rows) - 1
     other, against = board.sustained_leader, rivalry(board)
-    leads = f"{other.iteration.partition('_')[0]} leads sustained" if other else ""
+    leads = f"{names.ordinal_in(other.iteration)} leads sustained" if other else ""
     said = (
         (f"{against.opponent.iteration} is faster" if against else "", against and against.opponent_leads),
         (leads, other),
@@ -292,7 +294,7 @@ def _short(row: BoardRow, *, several: bool) -> str:
     """An iteration's number, and its model where there are several; an opponent's name."""
     if row.kind is RowKind.OPPONENT:
         return row.iteration
-    number = row.iteration.partition("_")[0]
+    number = names.ordinal_in(row.iteration)
     return f"{row.model} {number}" if several else number
 
 

@@ -18,6 +18,11 @@ def ordinal(number: int) -> str:
     return f"iter{number:03d}"
 
 
+def ordinal_in(name: str) -> str:
+    """The same part of a whole name."""
+    return name.partition("_")[0]
+
+
 def name_of(number: int, tag: str) -> str:
     return f"{ordinal(number)}_{tag}"
 

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from harness import doctor
 from harness.boards import tables
 from harness.catalog import gpus
+from harness.catalog.names import ordinal
 from harness.catalog.tree import Tree
 from harness.cli.options import GpuKey, Json, SelectionOptions, TableFormat, check_least
 from harness.cli.reply import Reply, reported
@@ -84,7 +85,7 @@ def measure_itself(
         return _reply(SelftestData(sensitivity=compared))
     iterations, _ = tree.scan(gpu.key, replace(chosen.selection, iteration="0"))
     if not iterations:
-        raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection, "iter000"))
+        raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection, ordinal(0)))
     first = iterations[0]
     broken = timed = agreed = None
     with reporting(3) as reporter:

@@ -13,6 +13,7 @@ from harness.catalog.share import Share
 from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
 from harness.judge.candidate import Settings
+from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
 from harness.judge.facts.gpu import Gpu
 from harness.machine.table import check_format
 
@@ -24,6 +25,13 @@ TableFormat = Annotated[
     str, Parameter(help="A table format of the package tabulate.", validator=lambda _, name: check_format(name))
 ]
 Existing = Parameter(validator=lambda _, path: check_exists(path))
+Budget = Annotated[
+    float | None,
+    Parameter(
+        help=f"Seconds of device time for one measurement; {GPU_RULES.budget_s:g} on a GPU and "
+        f"{CPU_RULES.budget_s:g} on a CPU."
+    ),
+]
 Parent = Annotated[
     str | None,
     Parameter(name=("--from", "--parent"), help="The parent of the new iteration; new takes the best that passed."),
@@ -104,9 +112,7 @@ class MeasureOptions(BuildOptions):
     force: Annotated[bool, Parameter(negative="", help="Use a key that is not this GPU's; its records stay apart.")] = (
         False
     )
-    budget: Annotated[
-        float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 0.6 on a CPU.")
-    ] = None
+    budget: Budget = None
     deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel.")] = _DEFAULTS.launch_deadline_s
 
     def settings(self, gpu: Gpu) -> Settings:

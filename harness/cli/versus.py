@@ -8,8 +8,9 @@ from cyclopts import Parameter
 
 from harness.boards import leaderboard, tables
 from harness.catalog import gpus
+from harness.catalog.names import ordinal_in
 from harness.catalog.tree import Iteration, Tree
-from harness.cli.options import GpuKey, Json, MeasureOptions, SelectionOptions, check_seconds
+from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions, check_seconds
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.versus import show, show_pairs
@@ -29,9 +30,6 @@ from harness.machine.table import PLAIN, paragraph
 from harness.runs.opponents import OpponentPlan
 
 Question = Literal[BuildQuestion, "slower"]
-Budget = Annotated[
-    float | None, Parameter(help="Seconds of device time for one measurement; 3 on a GPU and 0.6 on a CPU.")
-]
 Named = Annotated[
     str,
     Parameter(help="An environment: . is the running one; tilelang==0.1.14, a wheel, a virtual environment, python."),
@@ -204,8 +202,7 @@ def _row_selected(row: str, gpu: str) -> SelectionOptions:
     if len(parts) not in (1, 3) or not all(parts):
         raise UsageError(f"--row '{row}' is neither a shape key nor SHAPE/MODEL/ITERATION")
     shape, model, iteration = (*parts, None, None)[:3]
-    number = iteration.partition("_")[0] if iteration else None
-    return SelectionOptions(gpu, shape, model, number)
+    return SelectionOptions(gpu, shape, model, ordinal_in(iteration) if iteration else None)
 
 
 def _measuring(key: str) -> tuple[Gpu, Device | None]:

@@ -116,7 +116,7 @@ def confront(
     Without ``gains`` no sample is measured again to see what it would have gained.
     """
     with sample_judge(tree, gpu, device, shape, SETTINGS) as judge:
-        control = judge.folder / "iter001_honest.py"
+        control = judge.folder / f"{name_of(1, HONEST)}.py"
         control.write_text("from kernels.honest import program as build\n")
         honest = judge.measure(control)
         fair = honest.ratio_high * (1 + kind_of(gpu).adversary_grace)

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from harness.boards.comparison import Change, Interval, quotient
+from harness.catalog.names import name_of
 from harness.catalog.tree import Tree
 from harness.extras.selftest.scratch_tree import sample_judge
 from harness.judge.candidate import Settings
@@ -41,7 +42,7 @@ def compare(
 ) -> SensitivityFinding:
     """Measure both in ``turns`` turns and compare them as ``tilebench compare`` does; records nothing."""
     with sample_judge(tree, gpu, device, shape, Settings.of(gpu)) as judge:
-        kernel, twin = judge.folder / "iter001_as_it_is.py", judge.folder / "iter002_slowed.py"
+        kernel, twin = (judge.folder / f"{name_of(*each)}.py" for each in ((1, "as_it_is"), (2, "slowed")))
         source = (tree.root / SAMPLE).read_text()
         kernel.write_text(source)
         reporter.doing(f"{shape}: the kernel as it is")
