@@ -1,6 +1,8 @@
 """Pairs: the leader of each problem against its strongest opponent, which runs in the library's place."""
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 from harness.boards import leaderboard
 from harness.boards.board import Board
@@ -23,20 +25,15 @@ Pair = tuple[Iteration, OpponentEntry]
 
 def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:
     """Measure each pair that is not recorded yet; a wrong opponent, or one that fails, has a line and no ratio."""
-    known = {pair: None if plan.again else reusable(plan, pair) for pair in pairs(plan)}
-    records = [record for record in known.values() if record is not None]
-    waiting = [pair for pair, record in known.items() if record is None]
-    for record in records:
-        reporter.finished(f"{line(record)}  (recorded before)")
 
     def judge(pair: Pair, referees: Referees) -> PairRecord:
         reporter.doing(f"{pair[0]} against {pair[1].name}")
         return _measured(plan, pair, referees)
 
-    for record in in_turns(plan, waiting, judge, lambda made: plan.tree.pairs(made.gpu, made.shape_key), reporter):
-        records.append(record)
-        reporter.finished(line(record))
-    return records
+    def path(made: PairRecord) -> Path:
+        return plan.tree.pairs(made.gpu, made.shape_key)
+
+    return in_turns(plan, pairs(plan), partial(reusable, plan), judge, path, line, reporter)
 
 
 def pairs(plan: OpponentPlan) -> Iterator[Pair]:

@@ -12,10 +12,9 @@ from harness.boards import sustained
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Referees, Rejection, Settings
+from harness.judge.candidate import Candidate, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import build, measured
-from harness.judge.processes import start_forkserver
 from harness.judge.statistics import interval
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.nvml import Device
@@ -24,7 +23,7 @@ from harness.records.base import SCHEMA, Regime, now
 from harness.records.environment import describe
 from harness.records.playoffs import PlayOff, PlayOffEntry
 from harness.records.results import Measurement
-from harness.runs.run import alone
+from harness.runs.run import judging
 
 ROUNDS: Final = 8
 
@@ -64,26 +63,20 @@ def hold(
     if len(leaders) < 2:
         raise UsageError("a play-off needs two leaders; here one iteration leads alone")
     ratios: dict[Iteration, list[float]] = {each: [] for each in leaders}
-    timer = gpu.timer
-    with alone(tree, gpu, device):
-        start_forkserver(gpu, device)
-        referees = Referees(tree.root, gpu)
-        try:
-            for number in range(rounds):
-                for each in random.sample(leaders, len(leaders)):
-                    reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
-                    enter = partial(Candidate.enter, each, tree.root, gpu, device, settings, referees)
-                    ratios[each].append(_once(enter, measure, gpu))
-                told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
-                reporter.finished(f"round {number + 1}: {told}")
-        finally:
-            referees.leave()
+    with judging(tree, gpu, device, reporter) as referees:
+        for number in range(rounds):
+            for each in random.sample(leaders, len(leaders)):
+                reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
+                enter = partial(Candidate.enter, each, tree.root, gpu, device, settings, referees)
+                ratios[each].append(_once(enter, measure, gpu))
+            told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
+            reporter.finished(f"round {number + 1}: {told}")
     return PlayOff(
         schema=SCHEMA,
         recorded_at=now(),
         gpu=gpu.key,
         shape_key=leaders[0].shape_key,
-        timer=timer,
+        timer=gpu.timer,
         environment=describe(tree.root, gpu, device, leaders[0].problem.operator),
         standings=stand(tree, ratios),
         regime=Regime.SUSTAINED if at_limit else Regime.PAIRED,

@@ -37,19 +37,12 @@ def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) ->
     def path(made: SustainedRecord) -> Path:
         return plan.tree.sustained(made.gpu, made.shape_key, made.model)
 
+    def known(item: Opposed) -> SustainedRecord | None:
+        return recorded(plan.tree, item.contestant, plan.environment(item.contestant.problem), item.against)
+
     for work in (opponents_of, pairs_of):
         for problem in problems:
-            waiting = []
-            for item in work(plan, problem):
-                here = plan.environment(problem)
-                known = None if plan.again else recorded(plan.tree, item.contestant, here, item.against)
-                if known is None:
-                    waiting.append(item)
-                else:
-                    records.append(known)
-            for record in in_turns(plan, waiting, judge, path, reporter):
-                records.append(record)
-                reporter.finished(line(record), advance=False)
+            records += in_turns(plan, work(plan, problem), known, judge, path, line, reporter)
     return records
 
 

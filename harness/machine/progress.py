@@ -39,7 +39,7 @@ class Quiet:
 class _Live:
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress = progress
-        self._task = progress.add_task("starting", total=total)
+        self._task = progress.add_task("starting", total=total or None)
 
     def doing(self, text: str) -> None:
         self._progress.update(self._task, description=text)

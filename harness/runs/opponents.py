@@ -1,6 +1,6 @@
 """A run over the opponents of problems: reuse records, measure what is installed, and record each outcome."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from harness.records.results import Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 from harness.runs.result_line import result_line
-from harness.runs.run import TURNS, alone, prepare, record_of
+from harness.runs.run import TURNS, judging, record_of
 
 Work = tuple[Opponent, OpponentEntry]
 T = TypeVar("T")
@@ -55,21 +55,20 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
     for opponent in dict.fromkeys(opponent.name for opponent, _ in work if opponent.missing):
         missing = next(each.missing for each, _ in work if each.name == opponent)
         reporter.finished(f"skipped   opponent {opponent}: {missing}", advance=False)
-    here = [(opponent, entry) for opponent, entry in work if not opponent.missing]
-    known = {entry: None if plan.again else reusable(plan, entry) for _, entry in here}
-    records = [record for record in known.values() if record is not None]
-    for record in records:
-        reporter.finished(result_line(record, plan.gpu, reused=True))
-    waiting = [(opponent, entry) for opponent, entry in here if known[entry] is None]
 
     def judge(work: Work, referees: Referees) -> Record:
         reporter.doing(f"opponent {work[1]}")
         return _measured(plan, *work, referees)
 
-    for record in in_turns(plan, waiting, judge, lambda made: plan.tree.opponents(made.gpu, made.shape_key), reporter):
-        records.append(record)
-        reporter.finished(result_line(record, plan.gpu))
-    return records
+    return in_turns(
+        plan,
+        [(opponent, entry) for opponent, entry in work if not opponent.missing],
+        known=lambda work: reusable(plan, work[1]),
+        judge=judge,
+        path=lambda made: plan.tree.opponents(made.gpu, made.shape_key),
+        line=lambda made: result_line(made, plan.gpu),
+        reporter=reporter,
+    )
 
 
 def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
@@ -87,30 +86,35 @@ def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
 
 def in_turns(
     plan: OpponentPlan,
-    waiting: Sequence[T],
+    work: Iterable[T],
+    known: Callable[[T], J | None],
     judge: Callable[[T, Referees], J],
     path: Callable[[J], Path],
+    line: Callable[[J], str],
     reporter: Reporter,
-) -> Iterator[J]:
-    """Judge one after another, and once more what may be the machine's fault; gives the outcomes that count.
+) -> list[J]:
+    """Judge one after another what is not known, and once more what may be the machine's fault.
 
-    Each outcome is on the disk, in the file of ``path``, before the next measurement.
+    Returns the outcomes that count, the known ones first. Each is on the disk, in the file of ``path``, before the
+    next measurement.
     """
+    found = [(each, None if plan.again else known(each)) for each in work]
+    records = [record for _, record in found if record is not None]
+    for record in records:
+        reporter.finished(f"{line(record)}  (recorded before)")
+    waiting = [each for each, record in found if record is None]
     if not waiting:
-        return
-    with alone(plan.tree, plan.gpu, plan.device):
-        prepare(plan.gpu, plan.device, reporter)
-        referees = Referees(plan.tree.root, plan.gpu)
-        try:
-            for each in waiting:
-                for turn in range(TURNS):
-                    record = judge(each, referees)
-                    append(path(record), record)
-                    if turn + 1 == TURNS or not fault_attribution.is_retried(record.cause, plan.gpu):
-                        break
-                yield record
-        finally:
-            referees.leave()
+        return records
+    with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
+        for each in waiting:
+            for turn in range(TURNS):
+                record = judge(each, referees)
+                append(path(record), record)
+                if turn + 1 == TURNS or not fault_attribution.is_retried(record.cause, plan.gpu):
+                    break
+            records.append(record)
+            reporter.finished(line(record))
+    return records
 
 
 def _measured(plan: OpponentPlan, opponent: Opponent, entry: OpponentEntry, referees: Referees) -> Record:

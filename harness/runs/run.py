@@ -307,3 +307,15 @@ def alone(tree: Tree, gpu: Gpu, device: Device | None) -> Iterator[None]:
             where = tree.short(folder)
             raise InfrastructureError(f"another run is measuring under {where}; wait until it ends") from None
         yield
+
+
+@contextmanager
+def judging(tree: Tree, gpu: Gpu, device: Device | None, reporter: Reporter) -> Iterator[Referees]:
+    """Hold the lock and start what the judge needs; the referees end with the context. Raises InfrastructureError."""
+    with alone(tree, gpu, device):
+        prepare(gpu, device, reporter)
+        referees = Referees(tree.root, gpu)
+        try:
+            yield referees
+        finally:
+            referees.leave()

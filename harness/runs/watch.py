@@ -23,7 +23,7 @@ from harness.records.results import Record
 from harness.records.store import read
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
-from harness.runs.run import Plan, alone, figure, finish, prepare, record_of, reusable
+from harness.runs.run import Plan, figure, finish, judging, record_of, reusable
 
 POLL_S: Final = 0.1
 
@@ -40,24 +40,19 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
     _require_draft(plan.tree, draft)
     plan = replace(plan, settings=replace(plan.settings, attempts=sys.maxsize))
     environment = describing(plan.tree.root, plan.gpu, plan.device)
-    referees = Referees(plan.tree.root, plan.gpu)
-    with alone(plan.tree, plan.gpu, plan.device):
-        prepare(plan.gpu, plan.device, reporter)
+    with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
         rehearse(plan.tree, plan.gpu, [draft.problem])
-        try:
-            reporter.doing(f"filling the inputs of {draft.problem}")
-            referees.seat(draft.problem)
-            for noticed in _saves(plan.tree, draft):
-                reporter.doing(f"judging {draft}")
-                judged_in = environment(draft.problem.operator)
-                early = _first(draft, noticed, reporter)
-                made = reusable(plan, draft, environment) or _judged(plan, draft, referees, judged_in, reporter, early)
-                line = "; ".join((result_line(made, plan.gpu), *_against_parent(plan.tree, draft, made)))
-                reporter.finished(f"{line}; {time.monotonic() - noticed:.1f} s", advance=False)
-                reporter.doing(f"waiting for a save of {draft.path.name}")
-                yield made
-        finally:
-            referees.leave()
+        reporter.doing(f"filling the inputs of {draft.problem}")
+        referees.seat(draft.problem)
+        for noticed in _saves(plan.tree, draft):
+            reporter.doing(f"judging {draft}")
+            judged_in = environment(draft.problem.operator)
+            early = _first(draft, noticed, reporter)
+            made = reusable(plan, draft, environment) or _judged(plan, draft, referees, judged_in, reporter, early)
+            line = "; ".join((result_line(made, plan.gpu), *_against_parent(plan.tree, draft, made)))
+            reporter.finished(f"{line}; {time.monotonic() - noticed:.1f} s", advance=False)
+            reporter.doing(f"waiting for a save of {draft.path.name}")
+            yield made
 
 
 def _require_draft(tree: Tree, draft: Iteration) -> None:

@@ -34,11 +34,11 @@ def test_the_table_says_why_a_figure_lacks() -> None:
 
 
 def test_the_kernels_for_a_gpu_lower_without_one() -> None:
-    target = target_of(gpus.find("h200"))
+    target, (lazy, eager) = target_of(gpus.find("h200")), addition(cpu=False)
     with target:
-        artifact = tilelang.lower(addition(cpu=False).lazy(LENGTH), target=target)
+        artifact = tilelang.lower(lazy(LENGTH), target=target)
     assert "__global__" in artifact.kernel_source
-    eager = tilelang.jit(target=target)(addition(cpu=False).eager)
+    eager = tilelang.jit(target=target)(eager)
     tensors = [torch.empty(LENGTH, device="meta") for _ in range(3)]
     with target:
         assert isinstance(eager.get_tir(*tensors), tvm.tirx.PrimFunc)

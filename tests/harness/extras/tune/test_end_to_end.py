@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.extras.tune.record import AT_LIMIT, SCREEN, Pick, TuningTrial, picks_path, trials_path
+from harness.extras.tune.record import AT_LIMIT, SCREEN, Pick, TuningTrial, picks_path, ranked, trials_path
 from harness.judge import contract
 from harness.records.base import Regime, Status
 from harness.records.store import read
@@ -94,7 +94,9 @@ def test_the_winner_is_pinned_and_passes_the_judge(tuned: Checkout) -> None:
     terms = contract.check(tuned.tree.parse(path))
     assert terms.parent == "iter000_torch_matmul"
     assert terms.config == f"block_M=8, block_N=16, block_K=64, vector_width=8, compile_flags={FLAGS}"
-    assert "3 configurations of register_blocked" in terms.idea and "vector_width=1" in terms.idea
+    (pick,) = (pick for pick in picks(tuned) if pick.race == 1)
+    beaten = "level with 1 more" if pick.ties else "vector_width=1"
+    assert "3 configurations of register_blocked" in terms.idea and beaten in terms.idea
     done = tuned.run("verify", *CHOICE, "--iter", "1")
     assert done.returncode == 0, done.stderr
 
@@ -110,7 +112,12 @@ def test_every_candidate_is_kept(tuned: Checkout) -> None:
     assert screened[FLAGS].latency_ms and screened["-no-such-flag",].latency_ms is None
     assert [trial.config["vector_width"] for trial in first if trial.rung != SCREEN and trial.measurement][:1] == [8]
     (pick,) = (pick for pick in picks(tuned) if pick.race == 1)
-    assert (pick.candidates, pick.failed, pick.refused, pick.ties) == (3, 1, 3, ())
+    assert (pick.candidates, pick.failed, pick.refused) == (3, 1, 3)
+    # On a machine with other work the two can tie: those tie whose intervals reach the winner's.
+    winner, *others = (each for each in ranked(first) if each.estimate)
+    assert winner.estimate is not None and winner.trial.config == pick.config
+    level = {each.trial.key for each in others if each.estimate and each.estimate.high >= winner.estimate.low}
+    assert set(pick.ties) == level
     assert pick.ratio is not None and pick.ratio > 0
 
 
