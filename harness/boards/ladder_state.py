@@ -1,6 +1,5 @@
 """The state of a ladder: what leads, what was tried, what to try next, and what it has cost."""
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -12,14 +11,13 @@ from harness.boards.board import NOT_MEASURED, BoardRow
 from harness.boards.power import PowerBound
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import builds, contract
-from harness.machine.table import bounded
+from harness.machine.table import bounded, paragraph
 from harness.records.base import Status
 from harness.records.builds import BuildRecord
 from harness.records.profiles import Bound, Confidence, ProfileRecord
 from harness.records.results import Record
 from harness.records.store import read
 
-WIDTH: Final = 80
 _OF_ROW: Final = ("status", "ratio", "ratio_low", "ratio_high", "time_ms", "stale")
 
 
@@ -193,7 +191,7 @@ def _ideas(tree: Tree, parent: Iteration | None) -> Iterator[NumberedIdea]:
 
 
 def page(found: LadderState) -> str:
-    """The state for a terminal, at most 80 columns wide."""
+    """The state for a terminal."""
     lines = [f"{found.shape_key} on {found.gpu}, model {found.model}", ""]
     best, bound = found.best, found.bound
     lines.append(f"best    {_outcome(best)}" if best else "best    none yet")
@@ -215,7 +213,7 @@ def page(found: LadderState) -> str:
             f"; {each.attempts_left} of {found.attempts} attempts left" if each.attempts_left < found.attempts else ""
         )
         lines += [f"{_outcome(each)}{left}", *(f"    {text}" for text in (each.idea, each.config) if text)]
-    return "\n".join(text for line in lines for text in _wrapped(line))
+    return "\n".join(paragraph(line, line[: len(line) - len(line.lstrip())] or "    ") for line in lines)
 
 
 def _outcome(step: LadderStep) -> str:
@@ -223,8 +221,3 @@ def _outcome(step: LadderStep) -> str:
     if step.ratio is None or step.status != Status.PASSED:
         return f"{step.iteration}: {step.status}{f': {step.reason}' if step.reason else ''}{stale}"
     return f"{step.iteration}: {step.decision} {bounded(step)}{stale}"
-
-
-def _wrapped(line: str) -> list[str]:
-    indent = line[: len(line) - len(line.lstrip())] or "    "
-    return textwrap.wrap(line, WIDTH, subsequent_indent=indent) or [""]

@@ -1,20 +1,19 @@
 """The findings of an audit, and why each kind matters."""
 
 import os
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from tabulate import tabulate
 
 from harness.errors import printable
+from harness.machine.table import paragraph, table
 
-WIDTH: Final = 80
 SHOWN: Final = 10  # findings of one kind; the others are counted
 
 
@@ -95,13 +94,13 @@ def summary(findings: Sequence[AuditFinding]) -> list[tuple[str, int, int, str]]
 
 
 def text(findings: Sequence[AuditFinding], *, most: int | None = SHOWN) -> str:
-    """The counts, then the findings by kind, at most ``most`` of each; no line is wider than 80 columns."""
-    counts = tabulate(
-        summary(findings), ("what", "findings", "files", "why it matters"), maxcolwidths=[20, None, None, 36]
-    )
-    order = {kind: place for place, (kind, *_) in enumerate(summary(findings))}
+    """The counts, then the findings by kind, at most ``most`` of each."""
+    rows = summary(findings)
+    names = ("what", "findings", "files", "why it matters")
+    columns = {name: itemgetter(place) for place, name in enumerate(names)}
+    parts = [table(rows, columns, right=names[1:3])]
+    order = {kind: place for place, (kind, *_) in enumerate(rows)}
     ordered = sorted(findings, key=lambda each: order[each.kind.value])
-    parts = [counts]
     for kind, group in groupby(ordered, lambda each: each.kind):
         of_kind = list(group)
         left = len(of_kind) - len(of_kind[:most])
@@ -113,18 +112,7 @@ def text(findings: Sequence[AuditFinding], *, most: int | None = SHOWN) -> str:
 def _lines(findings: Iterable[AuditFinding]) -> Iterator[str]:
     """Each folder once, and below it a line for each finding."""
     for folder, group in groupby(findings, lambda each: each.path.parent):
-        yield from _wrapped(f"{_short(folder)}/", "  ")
+        relative = os.path.relpath(folder)
+        yield paragraph(printable(f"  {folder if relative.startswith('..') else relative}/"), "    ")
         for each in group:
-            yield from _wrapped(f"{Path(each.where).name}: {each.what}", "    ")
-
-
-def _wrapped(line: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        printable(line), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
-    )
-
-
-def _short(folder: Path) -> str:
-    """The path from here, where it is below here."""
-    relative = os.path.relpath(folder)
-    return str(folder) if relative.startswith("..") else relative
+            yield paragraph(printable(f"    {Path(each.where).name}: {each.what}"), "      ")
