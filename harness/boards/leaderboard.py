@@ -1,12 +1,13 @@
 """The leaderboard: the newest record of each iteration, ranked. It reads files and changes none."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from harness.boards.board import CHANGES, DISCARD, KEEP, NOT_MEASURED, Board, BoardRow, by_sustained
+from harness.boards.board import CHANGES, DISCARD, KEEP, NOT_MEASURED, Board, BoardRow
+from harness.boards.ranking import decided_by, ranked, ranked_at_limit
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
@@ -14,11 +15,11 @@ from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import judge_sha256, reading, source_sha256
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.base import Cause, Regime, RowKind, Stage, Status
+from harness.records.base import Cause, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
 from harness.records.pairs import PairRecord
-from harness.records.playoffs import PlayOff, PlayOffEntry
+from harness.records.playoffs import PlayOff
 from harness.records.profiles import Bound, ProfileRecord
 from harness.records.profiles import newest as newest_profile
 from harness.records.results import Measurement, Record, worst_error
@@ -78,8 +79,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     members = Opponents.of(tree.root).members
     opposed = (_with_opponents(tree, _with_bounds(board, bounds), members, complaints) for board in result)
     figures = (_of_ceiling(_with_sustained(board, alone), ceilings) for board in opposed)
-    ordered = (_decided(board, decided[board.problem]) for board in figures)
-    whole = [_kept(_ranked_at_limit(board, decided[board.problem])) for board in ordered]
+    ordered = (decided_by(board, decided[board.problem]) for board in figures)
+    whole = [_kept(ranked_at_limit(board, decided[board.problem])) for board in ordered]
     names = {each.key for each in selected}
     return [board for each in whole if (board := _narrowed(each, names)).rows], complaints
 
@@ -157,7 +158,7 @@ def _boards(
     failures = [row for row in rows if row.timer is None or row.status != Status.PASSED]
     result = []
     for position, timer in enumerate(timers):
-        ranked = _ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
+        ranked = ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
         below = [*failures, *blank] if position == 0 else []
         record = next((each for each in newest_first if each.measurement and each.measurement.timer == timer), None)
         measured = record.measurement if record else None
@@ -179,83 +180,6 @@ def _boards(
             )
         )
     return result
-
-
-def _ranked(rows: list[BoardRow]) -> list[BoardRow]:
-    """Rank rows by ratio; a row shares a rank if its interval reaches that of the rank's first row."""
-    ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
-    places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
-    return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
-
-
-def _ranked_at_limit(board: Board, play_offs: list[PlayOff]) -> Board:
-    """Rank the rows with a sustained figure by it; a play-off in that regime orders those of the first rank."""
-    rows = [row for row in board.rows if row.sustained_ratio is not None and row.rank is not None]
-    rows.sort(key=lambda row: -by_sustained(row))
-    places = ranks((row.sustained_ratio_low or 0.0, row.sustained_ratio_high or 0.0) for row in rows)
-    found = {_named(row): (place, None) for row, place in zip(rows, places, strict=True)}
-    first = {_named(row): row for row in rows if found[_named(row)] == (1, None)}
-    held = _deciding(first, play_offs, Regime.SUSTAINED)
-    decided = {name: (rank, behind) for name, rank, behind in _in_order(first, held)} if held else {}
-    changed = (
-        msgspec.structs.replace(row, sustained_rank=rank, sustained_behind=behind)
-        for row in board.rows
-        for rank, behind in [decided.get(_named(row)) or found.get(_named(row)) or (None, None)]
-    )
-    return replace(board, rows=tuple(changed))
-
-
-def _named(row: BoardRow) -> tuple[str, str]:
-    return row.model, row.iteration
-
-
-def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
-    """The ranks of intervals (low, high), given best first."""
-    rank, lead_low = 0, 0.0
-    for position, (low, high) in enumerate(intervals, start=1):
-        if position == 1 or high < lead_low:
-            rank, lead_low = position, low
-        yield rank
-
-
-def _decided(board: Board, play_offs: list[PlayOff]) -> Board:
-    """Order the rows of the first rank by the newest play-off that all of them took part in."""
-    first = {_named(row): row for row in board.rows if row.rank == 1}
-    held = _deciding(first, play_offs, Regime.PAIRED)
-    if held is None:
-        return board
-    ordered = (
-        msgspec.structs.replace(first[name], rank=rank, behind=behind) for name, rank, behind in _in_order(first, held)
-    )
-    return replace(board, rows=(*ordered, *board.rows[len(first) :]))
-
-
-def _deciding(first: Mapping[tuple[str, str], BoardRow], play_offs: list[PlayOff], regime: Regime) -> PlayOff | None:
-    """The newest play-off of a regime that all of these rows took part in, as they are now."""
-    for held in reversed(play_offs):
-        standings = {(each.model, each.iteration): each for each in held.standings}
-        if held.regime is not regime or len(first) < 2 or not first.keys() <= standings.keys():
-            continue
-        if all(_played(row, held, standings[name]) for name, row in first.items()):
-            return held
-    return None
-
-
-def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
-    """Whether a row has the code, the judge and the environment of the play-off."""
-    assert row.environment is not None and row.timer is not None
-    unchanged = row.source_sha256 == standing.source_sha256 and not row.edited
-    return unchanged and held.applies(row.environment, row.timer)
-
-
-def _in_order(first: Mapping[tuple[str, str], BoardRow], held: PlayOff) -> Iterator[tuple[tuple[str, str], int, float]]:
-    """Names in the play-off's order, with rank and distance; those that may be as fast as the first share its rank."""
-    rank = 1
-    present = (each for each in held.standings if (each.model, each.iteration) in first)
-    for position, standing in enumerate(present, start=1):
-        if standing.low > 1 and rank == 1:
-            rank = position
-        yield (standing.model, standing.iteration), rank, standing.behind
 
 
 def _kept(board: Board) -> Board:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from harness.boards.leaderboard import ranks
+from harness.boards.ranking import ranks
 from harness.errors import printable
 from harness.evidence import report
 from harness.evidence.report import BuildRow
