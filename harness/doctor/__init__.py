@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from harness.doctor import gpu, packages, place, room, tools
+from harness.doctor import gpu, isolation, packages, resources, tools
 from harness.doctor.finding import Check, HealthFinding
 from harness.machine.hints import pip_install_here
 from harness.machine.nvml import Device, devices
@@ -20,9 +20,9 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("pinned packages", packages.pinned),
     ("locked packages", packages.locked),
     ("opponents", packages.opponents),
-    ("image", place.image),
-    ("Docker", place.docker),
-    ("confinement", place.linux_confinement),
+    ("image", isolation.image),
+    ("Docker", isolation.docker),
+    ("confinement", isolation.linux_confinement),
     ("GPU", gpu.gpu),
     ("driver", gpu.driver),
     ("GPU processes", gpu.processes),
@@ -31,9 +31,9 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("C++ compiler", tools.compiler),
     ("ncu", tools.ncu),
     ("counters", tools.counters),
-    ("CPU cores", room.cores),
-    ("memory", room.memory),
-    ("disk", room.disk),
+    ("CPU cores", resources.cores),
+    ("memory", resources.memory),
+    ("disk", resources.disk),
 )
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from harness.extras.foreign.finding import AuditFinding, Kind
+from harness.extras.foreign.flaws import ERROR, Flaws
 from harness.extras.foreign.guess import guessed
 from harness.extras.foreign.reading import Reading
 from harness.extras.foreign.scripts import is_in_ladder, problem_of
-from harness.extras.foreign.sins import ERROR, Sins
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
 from harness.judge.facts.problem import DTYPES, Problem
 from harness.judge.limits import MAX_ABS_LIMIT
@@ -62,8 +62,8 @@ def parse(path: Path, problem: Problem | None) -> ParsedScript:
 
 def examine(script: ParsedScript) -> Iterator[AuditFinding]:
     """All that is wrong with one script, each thing once, by line; raises RecursionError."""
-    sins = Sins(Reading(script.module), script.problem, script.essence).all()
-    found = [*_tolerances(script), *(AuditFinding(kind, script.path, line, what) for kind, line, what in sins)]
+    flaws = Flaws(Reading(script.module), script.problem, script.essence).all()
+    found = [*_tolerances(script), *(AuditFinding(kind, script.path, line, what) for kind, line, what in flaws)]
     if script.promised:
         found += _dtypes(script)
     if script.ladder:

@@ -17,7 +17,7 @@ import pytest
 from harness import doctor
 from harness.catalog.tree import Tree
 from harness.container import engine
-from harness.doctor import HealthFinding, finding, gpu, packages, place, tools
+from harness.doctor import HealthFinding, finding, gpu, isolation, packages, tools
 from harness.evidence import toolchain
 from harness.judge.processes import memory_limit_bytes
 from harness.machine import cores, memory
@@ -153,7 +153,7 @@ def test_it_waits_for_all_at_once_and_for_none_longer_than_a_second(monkeypatch:
 
     monkeypatch.setattr(doctor, "CHECKS", (("one", check), ("other", check)))
     assert [each.name for each in doctor.examine()] == ["met", "met"]
-    assert max(WAIT_S, place.ENGINE_ANSWER_S) <= 1
+    assert max(WAIT_S, isolation.ENGINE_ANSWER_S) <= 1
 
 
 def test_whatever_is_not_well_says_what_to_do_in_one_line(machine: Path) -> None:
@@ -244,7 +244,7 @@ def test_room_for_the_image_is_looked_at_where_the_engine_is_this_machine_s(
     monkeypatch.delenv(IMAGE_VARIABLE, raising=False)
     told = {"ServerVersion": "28", "DockerRootDir": folder}
     monkeypatch.setattr(engine, "connected", lambda _: nullcontext(SimpleNamespace(info=lambda: told)))
-    found = {each.name: each for each in place.docker([])}
+    found = {each.name: each for each in isolation.docker([])}
     assert found["Docker"].ok
     room = found.get("room for the image")
     assert (room.ok if room is not None else None) is ok
@@ -271,8 +271,8 @@ def test_the_container_is_named_where_this_is_one(monkeypatch: pytest.MonkeyPatc
     [(Confinement.NAMESPACES, True), (Confinement.SYSTEM_CALLS, True), (Confinement.LIMITS, False)],
 )
 def test_how_linux_confines_is_said(level: Confinement, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "_LEVEL", f"print('{level}')")
-    (found,) = place.linux_confinement([])
+    monkeypatch.setattr(isolation, "_LEVEL", f"print('{level}')")
+    (found,) = isolation.linux_confinement([])
     assert (found.ok, found.needed) == (whole, False)
     assert found.found.startswith(f"{level}: ")
     assert "docs/explanation/trust.md" in found.advice

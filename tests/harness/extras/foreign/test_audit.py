@@ -61,7 +61,7 @@ def bench():
     print("time_ms:", time.perf_counter() - started)
 '''
 HEADER = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n'
-SINS = sorted((SAMPLES / "audit" / "sins").glob("*.py"))
+FLAWS = sorted((SAMPLES / "audit" / "flaws").glob("*.py"))
 CLEAN = sorted((SAMPLES / "audit" / "clean").glob("*.py"))
 
 
@@ -245,7 +245,7 @@ def test_every_kind_says_why_it_matters(tree: Tree) -> None:
     assert counted["tolerance"] == (2, 1)
 
 
-@pytest.mark.parametrize("script", SINS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", FLAWS, ids=lambda path: path.stem)
 def test_each_sin_is_named(script: Path) -> None:
     """The name of the sample is the kind of its finding."""
     kinds = {finding.kind.value.replace("-", "_").replace(" ", "_") for finding in audit(script)}
@@ -254,7 +254,7 @@ def test_each_sin_is_named(script: Path) -> None:
 
 
 def test_the_sins_are_of_different_kinds() -> None:
-    assert len(SINS) >= 12
+    assert len(FLAWS) >= 12
 
 
 @pytest.mark.parametrize("script", CLEAN, ids=lambda path: path.stem)

@@ -37,7 +37,7 @@ _WIDE_TYPES: Final = frozenset({"torch.float", "torch.float32", "torch.float64",
 
 
 @dataclass(frozen=True)
-class Sins:
+class Flaws:
     """The checks of one script; ``problem`` is that of its path, of the caller, or a guess."""
 
     reading: Reading
