@@ -158,7 +158,7 @@ def _boards(
     failures = [row for row in rows if row.timer is None or row.status != Status.PASSED]
     result = []
     for position, timer in enumerate(timers):
-        ranked = ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
+        ordered = ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
         below = [*failures, *blank] if position == 0 else []
         record = next((each for each in newest_first if each.measurement and each.measurement.timer == timer), None)
         measured = record.measurement if record else None
@@ -166,7 +166,7 @@ def _boards(
         problem, models = group[0][0].problem, sorted({iteration.model for iteration, _ in group})
         copy_gbs = copy_bandwidth.newest_gbs(tree, gpus.find(gpu), problem, models, environment.rank_key)
         if copy_gbs:
-            ranked = [msgspec.structs.replace(row, of_copy=(row.gbs or 0) / copy_gbs) for row in ranked]
+            ordered = [msgspec.structs.replace(row, of_copy=(row.gbs or 0) / copy_gbs) for row in ordered]
         result.append(
             Board(
                 gpu=gpu,
@@ -176,7 +176,7 @@ def _boards(
                 baseline=measured.baseline if measured else "",
                 baseline_rate=throughput(problem, gpus.find(gpu), measured.baseline_ms) if measured else None,
                 copy_gbs=copy_gbs,
-                rows=(*ranked, *below),
+                rows=(*ordered, *below),
             )
         )
     return result
