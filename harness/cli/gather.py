@@ -21,8 +21,8 @@ def gather(
     if not folders:
         raise UsageError("gather needs the folders to merge, such as ../elsewhere/tuning/h200")
     found, complaints = gathering.gather(Tree.here(), folders)
-    return Reply(found, lambda: "\n".join(map(_line, found)), problems=reported(complaints))
-
-
-def _line(found: Gathered) -> str:
-    return f"{found.gpu}: {found.iterations} iterations and {found.records} records added, {found.known} known before"
+    lines = [
+        f"{each.gpu}: {each.iterations} iterations and {each.records} records added, {each.known} known before"
+        for each in found
+    ]
+    return Reply(found, lambda: "\n".join(lines), problems=reported(complaints))

@@ -148,7 +148,7 @@ class Timing:
             if where is not scope and name in scope.parameters and name in where.parameters:
                 continue  # another function's parameter of this name
             for node in where.nodes:
-                if isinstance(node, ast.Call) and not _is_of_tilelang(node.func):
+                if isinstance(node, ast.Call) and _root(node.func) not in ("T", "tl"):  # such as T.gemm, in a kernel
                     yield ClockedCall(node, where, None).name, where, node.lineno
 
     def given(self, name: str, span: ClockedSpan) -> list[ClockedCall]:
@@ -220,11 +220,6 @@ def _may_launch(node: ast.AST) -> bool:
     if isinstance(node.func, ast.Name):
         return not is_builtin(name) and name not in WAITS | COMPILERS | BENCHES
     return isinstance(node.func, ast.Attribute) and (_is_library(node.func) or name in ("forward", "run", "replay"))
-
-
-def _is_of_tilelang(function: ast.expr) -> bool:
-    """Whether a call is inside a kernel, such as T.gemm."""
-    return _root(function) in ("T", "tl")
 
 
 def _is_library(function: ast.Attribute) -> bool:
