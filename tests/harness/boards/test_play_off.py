@@ -131,7 +131,7 @@ def test_rounds_at_the_power_limit_know_the_figure_at_equal_clocks(tree: Tree, m
         return sustained(1.0 + candidate.iteration.number / 100)
 
     monkeypatch.setattr("harness.boards.sustained.outcome_of", outcome_of)
-    monkeypatch.setattr(play_off, "start_forkserver", lambda *_: None)
+    monkeypatch.setattr("harness.runs.run.prepare", lambda *_: None)
     how = SustainedSettings(budget_s=3)
     held = play_off.hold(
         tree, find("cpu"), None, list(paired), 2, Settings(1.0), Quiet(), play_off.AtLimit(how, paired)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.extras.tune.record import AT_LIMIT, SCREEN, Pick, TuningTrial, picks_path, ranked, trials_path
+from harness.extras.tune.space import frozen
 from harness.judge import contract
 from harness.records.base import Regime, Status
 from harness.records.store import read
@@ -115,7 +116,7 @@ def test_every_candidate_is_kept(tuned: Checkout) -> None:
     assert (pick.candidates, pick.failed, pick.refused) == (3, 1, 3)
     # On a machine with other work the two can tie: those tie whose intervals reach the winner's.
     winner, *others = (each for each in ranked(first) if each.estimate)
-    assert winner.estimate is not None and winner.trial.config == pick.config
+    assert winner.estimate is not None and winner.trial.config == frozen(pick.config)
     level = {each.trial.key for each in others if each.estimate and each.estimate.high >= winner.estimate.low}
     assert set(pick.ties) == level
     assert pick.ratio is not None and pick.ratio > 0
