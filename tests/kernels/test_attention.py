@@ -1,8 +1,10 @@
 """The attention family lowers for sm_90a, without a GPU, to the instructions it promises; each tile is done once."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +18,9 @@ from kernels.flash_attention.family import space
 from kernels.flash_attention.tiles import BETWEEN_TILES, Tiles
 from kernels.front.defaults import default
 from kernels.front.places import Place
+from tests.harness.operators.launches import wrong
 from tests.kernels.emulation import generated
+from tests.kernels.emulation.numbers import Stopped, emulated
 from tests.lanes import few
 
 FULL = "attention_bf16fp32_2x4x2x512x128x128"
@@ -131,6 +135,39 @@ def test_two_blocks_share_loads(key: str) -> None:
     depth = {FULL: 128, CAUSAL: 192}[key]
     assert set(re.findall(r"K_full\[.*?\]\.expect_transaction\((\d+)\)", source)) == {str(112 * depth * 2)}
     assert source.count("tl::cluster_sync();") == 2  # before the first load, after the last
+
+
+def launch(key: str, folder: Path, broken: tuple[str, str] | None = None, **levers: int) -> Callable[..., None]:
+    """What the text for two blocks computes on this CPU; the heads are 64 wide."""
+    program = build(key, num_sms=2, epilogue_buffers=1, keys_ahead=True, **levers)
+    boxes = dict.fromkeys(("Q", "K", "V", "Out"), ((3, 2, 1, 0), (64, 64, 1, 1)))
+    boxes |= dict.fromkeys(("K", "V"), ((3, 2, 1, 0), (64, levers["block_N"], 1, 1)))
+    return emulated(program, 2, boxes, folder, broken, levers.get("cluster", 1))
+
+
+SMALL = "attention_bf16fp32_1x1x1x512x64x64"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "levers"),
+    [
+        (SMALL, {"block_N": 80, "cluster": 2}),
+        (f"causal{SMALL}", {"block_N": 64, "ahead": True, "cluster": 2}),
+    ],
+)
+def test_keys_ahead_and_shared_give_the_attention(key: str, levers: dict[str, int], tmp_path: Path) -> None:
+    assert wrong(key, launch(key, tmp_path, None, **levers)) == set()
+
+
+@pytest.mark.slow
+def test_a_stage_that_one_block_frees_for_both_shows(tmp_path: Path) -> None:
+    broken = (r"K_empty\[(\d)\]\.init\(4\)", r"K_empty[\1].init(2)")
+    try:
+        found = wrong(SMALL, launch(SMALL, tmp_path, broken, block_N=80, cluster=2))
+    except Stopped as stopped:
+        found = {str(stopped)}
+    assert found
 
 
 def test_a_cluster_masks_the_diagonals_of_both_tiles() -> None:

@@ -1,5 +1,5 @@
 // Stands in for CUDA and TileLang's device templates, so that a warp-specialised kernel's text computes on a CPU. Each
-// CUDA thread is a fiber; blocks run one after another. A load arrives some rounds after it was issued, and a WGMMA
+// CUDA thread is a fiber; clusters of blocks run one after another. A load arrives some rounds after it was issued, and a WGMMA
 // reads shared memory as late as it may: when it is waited for. So a missing wait shows as a wrong number.
 #pragma once
 #include <ucontext.h>
@@ -61,7 +61,7 @@ inline __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {bfloat16_t(v.x),
 struct Index { int x = 0, y = 0, z = 0; };
 inline Index threadIdx, blockIdx;
 
-// Fibers: one for each thread of the block that runs.
+// Fibers: one for each thread of the cluster that runs. ``running`` is a thread's number in the cluster.
 struct Fiber { ucontext_t context; std::vector<char> stack; bool done = false; std::string waits; };
 inline ucontext_t scheduler;
 inline std::vector<Fiber> fibers;
@@ -71,6 +71,10 @@ inline std::vector<std::pair<int, std::function<void()>>> under_way;  // loads, 
 inline std::mt19937 dice{12345};
 
 inline bool in_fiber = false;
+inline uchar *memories, *shared_memory;  // of all blocks of the cluster, and of the block that runs
+constexpr int SHARED_BYTES = 1 << 18;
+inline int block_threads, first_block;
+inline int rank() { return running / block_threads; }
 inline std::string wrong;  // what failed first
 [[noreturn]] inline void fail(const std::string& what) {
   if (wrong.empty()) wrong = what;
@@ -78,7 +82,8 @@ inline std::string wrong;  // what failed first
   throw std::runtime_error(what);
 }
 inline void resume(int fiber) {
-  running = fiber, threadIdx.x = fiber, in_fiber = true;
+  running = fiber, threadIdx.x = fiber % block_threads, blockIdx.x = first_block + rank(), in_fiber = true;
+  shared_memory = memories + rank() * SHARED_BYTES;
   swapcontext(&scheduler, &fibers[fiber].context);
   in_fiber = false;
   if (!wrong.empty()) fail(wrong);
@@ -105,9 +110,10 @@ inline void meet(int id, int threads) {
   arrive_at(id, threads);
   until("barrier " + std::to_string(id), [=] { return meetings[id].round != round; });
 }
-inline int block_threads;
-inline void __syncthreads() { meet(0, block_threads); }
-inline void __syncwarp() { meet(20000 + threadIdx.x / 32, 32); }
+inline int named(int id) { return 100 * rank() + id; }
+inline void __syncthreads() { meet(named(0), block_threads); }
+inline void __syncwarp() { meet(20000 + running / 32, 32); }
+inline void cudaGridDependencySynchronize() {}
 inline void __threadfence() {}
 inline int atomicAdd(int* at, int value) { int old = *at; *at += value; return old; }
 inline int atomicExch(int* at, int value) { int old = *at; *at = value; return old; }
@@ -117,10 +123,13 @@ class Barrier {
   void init(int arrivals) { arrivals_ = pending_ = arrivals; }
   void wait(int parity) { until(name, [=, this] { return (phase_ & 1) != parity; }); }
   void arrive() { change(1, 0); }
+  void arrive(int rank) { of(rank).arrive(); }
+  Barrier& of(int rank);  // the same one of another block of the cluster
   void arrive_and_expect_tx(int bytes) { bytes_ += bytes, arrive(); }
   void expect_transaction(int bytes) { bytes_ += bytes; }
   void complete(int bytes) { change(0, bytes); }
-  std::string name;
+  std::string name, array;
+  int number = 0;
 
  private:
   void change(int arrivals, int bytes) {
@@ -131,18 +140,20 @@ class Barrier {
   }
   int arrivals_ = 0, pending_ = 0, bytes_ = 0, phase_ = 0;
 };
-inline std::map<std::string, std::vector<Barrier>> arrays;
+inline std::map<std::pair<int, std::string>, std::vector<Barrier>> arrays;
+inline Barrier& Barrier::of(int rank) { return arrays.at({rank, array})[number]; }
 inline Barrier* barriers(const char* name, int count) {
-  auto& array = arrays[name];
+  auto& array = arrays[{rank(), name}];
   if (array.empty()) {
     array.resize(count);
-    for (int each = 0; each < count; ++each) array[each].name = std::string(name) + "[" + std::to_string(each) + "]";
+    for (int each = 0; each < count; ++each) {
+      array[each].name = std::string(name) + "[" + std::to_string(each) + "]", array[each].array = name;
+      array[each].number = each;
+    }
   }
   return array.data();
 }
 
-inline uchar* shared_memory;
-constexpr int SHARED_BYTES = 1 << 18;
 inline size_t swizzled(size_t address) { return address ^ (((address >> 7) & 7) << 4); }
 inline bfloat16_t shared_at(size_t address) {
   if (swizzled(address) + 2 > SHARED_BYTES) fail("a product reads beyond shared memory");
@@ -158,8 +169,10 @@ template <int group> inline bool tl_shuffle_elect() { return group == 0 ? thread
 inline void prefetch_tma_descriptor(const CUtensorMap&) {}
 inline void fence_barrier_init() {}
 inline void fence_proxy_async() {}
-inline void __sync_thread_partial(int id, int threads) { meet(id, threads); }
-inline void __named_barrier_arrive(int id, int threads) { arrive_at(id, threads); }
+inline void __sync_thread_partial(int id, int threads) { meet(named(id), threads); }
+inline void __named_barrier_arrive(int id, int threads) { arrive_at(named(id), threads); }
+inline int block_rank_in_cluster() { return rank(); }
+inline void cluster_sync() { meet(10000, fibers.size()); }
 template <int> inline void warpgroup_reg_dealloc() {}
 template <int> inline void warpgroup_reg_alloc() {}
 
@@ -177,20 +190,27 @@ template <typename Visit> inline void visit_box(const CUtensorMap& map, const st
     visit(number, inside ? map.base + offset : nullptr);
   }
 }
-template <CacheHintSm90 = CacheHintSm90::EVICT_NORMAL, typename... At>
-inline void tma_load(const CUtensorMap& map, Barrier& barrier, const void* to, At... at) {
+inline void load_to(int rank, const CUtensorMap& map, Barrier& barrier, const void* to, std::vector<int> place) {
+  uchar* memory = memories + rank * SHARED_BYTES;
   size_t start = static_cast<const uchar*>(to) - shared_memory;
   if (start % 128 || map.box[0] != 64) fail("a load that this does not emulate");
-  std::vector<int> place{int(at)...};
-  Barrier* whose = &barrier;
+  Barrier* whose = &barrier.of(rank);
   under_way.emplace_back(dice() % 40, [=] {
     int bytes = 0;
     visit_box(map, place, [&](int number, bfloat16_t* from) {
-      *reinterpret_cast<bfloat16_t*>(shared_memory + swizzled(start + 2 * number)) = from ? *from : bfloat16_t(0);
+      *reinterpret_cast<bfloat16_t*>(memory + swizzled(start + 2 * number)) = from ? *from : bfloat16_t(0);
       bytes += 2;
     });
     whose->complete(bytes);
   });
+}
+template <CacheHintSm90 = CacheHintSm90::EVICT_NORMAL, typename... At>
+inline void tma_load(const CUtensorMap& map, Barrier& barrier, const void* to, At... at) {
+  load_to(rank(), map, barrier, to, {int(at)...});
+}
+template <CacheHintSm90 = CacheHintSm90::EVICT_NORMAL, typename... At>
+inline void tma_load_multicast(const CUtensorMap& map, Barrier& barrier, const void* to, uint16_t ranks, At... at) {
+  for (int each = 0; ranks >> each; ++each) if (ranks >> each & 1) load_to(each, map, barrier, to, {int(at)...});
 }
 template <typename... At> inline void tma_store(const CUtensorMap& map, const void* from, At... at) {
   size_t start = static_cast<const uchar*>(from) - shared_memory;
@@ -199,7 +219,7 @@ template <typename... At> inline void tma_store(const CUtensorMap& map, const vo
 // Lane 8 m + r gives the address of row r of the m-th matrix; each lane has two neighbours of row lane / 4 of all four.
 inline void ptx_stmatrix_m8n8_x4(void* row, unsigned first, unsigned second, unsigned third, unsigned fourth) {
   static std::map<int, uchar*> rows;
-  int mine = threadIdx.x, warp = mine / 32 * 32, lane = mine % 32;
+  int mine = running, warp = mine / 32 * 32, lane = mine % 32;
   rows[mine] = static_cast<uchar*>(row);
   meet(20000 + mine / 32, 32);
   unsigned words[] = {first, second, third, fourth};
@@ -243,14 +263,14 @@ template <typename Take> inline void add_product(int n, uint64_t b, bool transpo
 template <DataType, DataType, DataType, int m, int n, int k, bool ta, bool tb, int, int>
 inline void wgmma_ss(uint64_t a, uint64_t b, uint32_t* c, int keep) {
   static_assert(m == 64 && k == 16 && !ta);
-  batch[threadIdx.x].push_back([=] {
+  batch[running].push_back([=] {
     add_product(n, b, tb, reinterpret_cast<float*>(c), keep, [=](int row, int at) { return element(a, row, at, true); });
   });
 }
 template <DataType, DataType, DataType, int m, int n, int k, bool, bool tb, int, int>
 inline void wgmma_rs(const uint32_t* a, uint64_t b, uint32_t* c, int keep) {
   static_assert(m == 64 && k == 16);
-  int mine = threadIdx.x, number = products[mine]++;
+  int mine = running, number = products[mine]++;
   published[{mine, number}] = {a, a + 4};
   batch[mine].push_back([=] {
     meet(30000 + mine / 4, 4);
@@ -267,12 +287,12 @@ inline void wgmma_rs(const uint32_t* a, uint64_t b, uint32_t* c, int keep) {
 }
 inline void warpgroup_arrive() {}
 inline void warpgroup_commit_batch() {
-  batches[threadIdx.x].push_back(std::move(batch[threadIdx.x]));
-  batch[threadIdx.x].clear();
+  batches[running].push_back(std::move(batch[running]));
+  batch[running].clear();
 }
 template <typename T> inline void warpgroup_fence_operand(T*, int) {}
 template <int left> inline void wait_wgmma() {
-  auto& mine = batches[threadIdx.x];
+  auto& mine = batches[running];
   while (int(mine.size()) > left) {
     auto first = std::move(mine.front());
     mine.pop_front();
@@ -286,7 +306,7 @@ inline std::vector<float> slots(1024);
 template <typename Op, int threads, int scale, int, typename> struct AllReduce {
   static float run(float value) {
     static_assert(threads == 4 && scale == 1);
-    int mine = threadIdx.x;
+    int mine = running;
     slots[mine] = value;
     meet(30000 + mine / 4, 4);
     int first = mine / 4 * 4;
@@ -299,18 +319,18 @@ template <typename Op, int threads, int scale, int, typename> struct AllReduce {
 
 // What the kernels bring themselves.
 inline int ends_row(int* counter, int* said, int steps, int all, int barrier) {
-  meet(barrier, 128);
+  meet(named(barrier), 128);
   if (threadIdx.x % 128 == 0) {
     int last = atomicAdd(counter, steps) + steps == all;
     if (last) atomicExch(counter, 0);
     *said = last;
   }
-  meet(barrier, 128);
+  meet(named(barrier), 128);
   return *said;
 }
 inline int next_number(int* counter, int total, int blocks) {
   static std::map<int, int> told;
-  int warp = threadIdx.x / 32;
+  int warp = running / 32;
   if (threadIdx.x % 32 == 0) {
     told[warp] = atomicAdd(counter, 1);
     if (told[warp] == total + blocks - 1) atomicExch(counter, 0);
@@ -324,6 +344,7 @@ template <int columns> inline void add_own_columns(const float* scores, float* s
   for (int row = 0; row < 2; ++row)
     for (int i = 2 * row; i < columns / 2; i += 4) sums[row] += scores[i] + scores[i + 1];
 }
+template <typename T> inline T __ldg(const T* at) { return *at; }
 inline void add_lanes(float* sums) {
   for (int row = 0; row < 2; ++row)
     sums[row] = tl::AllReduce<tl::SumOp, 4, 1, 0, tl::NamedBarrier<128>>::run(sums[row]);
@@ -337,11 +358,11 @@ inline void enter() {
   progress = true;
   swapcontext(&fibers[running].context, &scheduler);
 }
-inline void run_block(int number, int threads, std::function<void()> kernel) {
-  body = kernel, block_threads = threads, blockIdx.x = number;
+inline void run_cluster(int first, int blocks, int threads, std::function<void()> kernel) {
+  body = kernel, block_threads = threads, first_block = first;
   meetings.clear(), arrays.clear(), tl::batches.clear(), tl::batch.clear(), tl::published.clear(), tl::products.clear();
-  std::memset(shared_memory, 0xff, SHARED_BYTES);  // NaN
-  fibers = std::vector<Fiber>(threads);
+  std::memset(memories, 0xff, blocks * SHARED_BYTES);  // NaN
+  fibers = std::vector<Fiber>(blocks * threads);
   for (auto& each : fibers) {
     getcontext(&each.context);
     each.stack.resize(1 << 16);
@@ -349,9 +370,9 @@ inline void run_block(int number, int threads, std::function<void()> kernel) {
     each.context.uc_link = &scheduler;
     makecontext(&each.context, enter, 0);
   }
-  for (int idle = 0, left = threads; left;) {
+  for (int idle = 0, left = fibers.size(); left;) {
     left = 0, progress = false;
-    for (int each = 0; each < threads; ++each) {
+    for (int each = 0; each < int(fibers.size()); ++each) {
       if (fibers[each].done) continue;
       ++left;
       resume(each);
@@ -368,7 +389,7 @@ inline void run_block(int number, int threads, std::function<void()> kernel) {
       for (auto& each : fibers) if (!each.done) ++waits[each.waits];
       std::string all;
       for (auto& [name, count] : waits) all += " " + std::to_string(count) + " at " + name + ";";
-      fail("deadlock of block " + std::to_string(number) + ":" + all);
+      fail("deadlock of block " + std::to_string(first) + ":" + all);
     }
   }
 }

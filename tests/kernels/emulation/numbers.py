@@ -15,11 +15,12 @@ from tests.kernels.emulation import generated
 HEADER: Final = Path(__file__).with_name("numbers.hpp")
 _LAUNCH: Final = """
 extern "C" const char* launch(void** tensors) {{
-  alignas(1024) static uchar memory[SHARED_BYTES];
-  shared_memory = memory, wrong = "";
+  alignas(1024) static uchar memory[{cluster} * SHARED_BYTES];
+  memories = memory, wrong = "";
   {maps}
   try {{
-    for (int number = 0; number < {blocks}; ++number) run_block(number, {threads}, [&] {{ main_kernel({arguments}); }});
+    for (int first = 0; first < {blocks}; first += {cluster})
+      run_cluster(first, {cluster}, {threads}, [&] {{ main_kernel({arguments}); }});
   }} catch (const std::runtime_error&) {{ under_way.clear(); }}
   return wrong.c_str();
 }}
@@ -34,7 +35,12 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]  # the tensor's axes from the inne
 
 
 def emulated(
-    program: Program, blocks: int, boxes: Mapping[str, Box], folder: Path, broken: tuple[str, str] | None = None
+    program: Program,
+    blocks: int,
+    boxes: Mapping[str, Box],
+    folder: Path,
+    broken: tuple[str, str] | None = None,
+    cluster: int = 1,
 ) -> Callable[..., None]:
     """Return a launch of the program for tensors of bf16, without its workspaces. It raises Stopped.
 
@@ -46,6 +52,7 @@ def emulated(
         source, count = re.subn(*broken, source)
         assert count
     text = source[source.index('extern "C" __global__ void __launch_bounds__') :]
+    schedule = re.search(r"static __device__ const int scheduled_tiles.*?\n\}\n", source, re.DOTALL)
     signature = re.search(r"__launch_bounds__\((\d+).*?main_kernel\((.*?)\) \{", text)
     assert signature is not None
     parameters = re.findall(r"(\w+)(?:,|$)", signature[2])
@@ -67,7 +74,10 @@ def emulated(
         each if each.endswith("_desc") else f"({_pointer(text, each)}*)tensors[{names.index(each)}]"
         for each in parameters
     ]
-    main = _LAUNCH.format(maps="\n  ".join(maps), blocks=blocks, threads=signature[1], arguments=", ".join(arguments))
+    main = _LAUNCH.format(
+        maps="\n  ".join(maps), blocks=blocks, cluster=cluster, threads=signature[1], arguments=", ".join(arguments)
+    )
+    text = (schedule[0] if schedule else "") + text
     (folder / "kernel.cpp").write_text(f'#include "{HEADER}"\n{text}\n{main}')
     command = ["g++", "-std=c++20", "-O2", "-w", "-fPIC", "-shared", "kernel.cpp", "-o", "kernel.so"]
     subprocess.run(command, cwd=folder, check=True)
