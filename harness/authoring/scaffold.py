@@ -21,7 +21,7 @@ from harness.catalog.tree import Iteration, Selection, Tree, check_model
 from harness.errors import UsageError
 from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import baseline_module, baseline_name
+from harness.judge.facts.hashes import baseline_module, baseline_name, source_sha256
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine.repository import ADOPTED
 from harness.operators import OPERATORS
@@ -98,6 +98,38 @@ def new(
         base = base or _baseline(tree, folder, problem)
         pinned = kernel(draft.family, says, draft.config, base.name) if draft else None
         return _write(tree, folder, number, tag, pinned or skeleton(problem, gpu, says, base.name)).path
+
+
+def bind(tree: Tree, gpu_key: str, shape: str, model: str, named: str, others: Sequence[str]) -> list[Path]:
+    """Copy an iteration as it is to the ladders of other problems, as the next of each; its path, then the new ones.
+
+    A ladder that has the same source is left alone. Raises UsageError, and then nothing is written.
+    """
+    gpu, problem, problems = gpus.find(gpu_key), parse_shape_key(shape), [parse_shape_key(each) for each in others]
+    require_fit([(each.shape_key, each) for each in problems], gpu, None)
+    with _alone(tree):
+        folder = _folder(tree, gpu, problem, model)
+        base = _named(named, _present(tree, folder, gpu, problem, model), tree.short(folder))
+        try:
+            source, parent = base.path.read_text(encoding="utf-8"), contract.check(base).parent
+        except contract.Breach as breach:
+            raise UsageError(f"{tree.short(base.path)}: {breach}") from None
+        first = names.name_of(0, baseline_tag(problem))
+        if parent != first or {each.operator for each in problems} != {problem.operator}:
+            raise UsageError(
+                f"{base}: only an iteration with PARENT {first} stands in ladders of other {problem.operator}s"
+            )
+        return [base.path, *(path for each in problems for path in _bound(tree, gpu, each, base, source))]
+
+
+def _bound(tree: Tree, gpu: Gpu, problem: Problem, base: Iteration, source: str) -> Iterator[Path]:
+    folder = _folder(tree, gpu, problem, base.model)
+    present = _present(tree, folder, gpu, problem, base.model)
+    if any(source_sha256(each.path) == source_sha256(base.path) for each in present):
+        return
+    if not present:
+        _baseline(tree, folder, problem)
+    yield _write(tree, folder, max((each.number for each in present), default=0) + 1, base.tag, source).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:

@@ -79,6 +79,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     sustained_at_limit: bool | None = None  # whether the power limit lowered the clock
     ceiling_pj_per_flop: float | None = None  # what the ceiling spends
     sm_clock_mhz: float | None = None  # at equal clocks
+    dynamic: tuple[str, ...] | None = None  # the dimensions that its kernel leaves symbolic
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ from harness.runs import copy_bandwidth
 
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
 SustainedRecords = dict[tuple[str, str, str], list[SustainedRecord]]  # by problem, model and name, newest first
-_OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment")
+_OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment", "dynamic")
 
 
 @reading()

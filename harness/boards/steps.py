@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from harness.boards import dynamic
 from harness.boards.board import Board, BoardRow
+from harness.boards.dynamic import DynamicKernel, dynamic_kernels
 from harness.catalog.problem_sets import ProblemSet
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.table import figure, interval, paragraph
@@ -31,7 +33,7 @@ class StepTotal(msgspec.Struct, frozen=True):
 
 
 class StepBoard(msgspec.Struct, frozen=True):
-    """A set of problems: its totals in both regimes, and the rows of its problems."""
+    """A set of problems: its totals in both regimes, the rows of its problems, and its dynamic kernels."""
 
     set: str
     what: str
@@ -40,6 +42,7 @@ class StepBoard(msgspec.Struct, frozen=True):
     calls: Mapping[str, float]
     totals: tuple[StepTotal, ...]
     rows: tuple[BoardRow, ...]
+    dynamic: tuple[DynamicKernel, ...] = ()
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -57,7 +60,8 @@ def step_board(name: str, given: ProblemSet, boards: Sequence[Board]) -> StepBoa
     newest = {board.problem: board for board in reversed(boards) if board.problem in given.calls}
     rows = tuple(row for board in boards for row in (*board.rows, *board.opponents))
     totals = tuple(_total(regime, given.calls, newest) for regime in Regime)
-    return StepBoard(name, given.what, given.source, given.without, given.calls, totals, rows)
+    kernels = dynamic_kernels(boards, given.calls)
+    return StepBoard(name, given.what, given.source, given.without, given.calls, totals, rows, kernels)
 
 
 def _total(regime: Regime, calls: Mapping[str, float], newest: Mapping[str, Board]) -> StepTotal:
@@ -106,7 +110,7 @@ def _sustained_ms(row: BoardRow) -> float | None:
 def told(board: StepBoard) -> str:
     lines = [f"{board.set}: {board.what}".rstrip(": "), *(_sentence(total, board) for total in board.totals)]
     lines += [f"the set leaves out {board.without}"] if board.without else []
-    return "\n".join(paragraph(each, "  ") for each in lines)
+    return "\n".join(filter(None, (dynamic.told(board.dynamic), *(paragraph(each, "  ") for each in lines))))
 
 
 def _sentence(total: StepTotal, board: StepBoard) -> str:

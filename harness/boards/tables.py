@@ -260,6 +260,8 @@ def _behind(quotient: float) -> str:
 
 
 def _notes(row: BoardRow) -> Iterable[str]:
+    if row.dynamic:
+        yield f"one kernel for any {', '.join(row.dynamic)}"
     if row.stale:
         yield f"stale: {', '.join(row.stale)}"
     if row.behind is not None:

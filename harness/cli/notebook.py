@@ -6,7 +6,7 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import ladder_state, leaderboard, steps, tables
+from harness.boards import dynamic, ladder_state, leaderboard, steps, tables
 from harness.boards.board import BoardRow
 from harness.boards.ladder_state import LadderState
 from harness.boards.steps import StepBoard
@@ -17,9 +17,10 @@ from harness.errors import UsageError
 
 
 class NewData(msgspec.Struct, frozen=True):
-    """Where the new iteration lies."""
+    """Where the new iteration lies; with --bind the one that was copied, and where its copies lie."""
 
     path: str
+    bindings: tuple[str, ...] = ()
 
 
 def show_boards(
@@ -51,10 +52,20 @@ def new(
         int | None, Parameter(help="Number of an idea of the parent's profile; by default the first untried, 0: none.")
     ] = None,
     tag: Annotated[str | None, Parameter(help="The new iteration's tag; by default the idea's, or next_idea.")] = None,
+    bind: Annotated[
+        list[str] | None,
+        Parameter(help="Write no child, but copy --from as it is to the ladder of this shape key; may be repeated."),
+    ] = None,
 ) -> Reply[NewData]:
     """Write the next iteration, a copy of its parent to edit; an empty ladder gets iter000 first."""
     shape, model = chosen.ladder("new", "gives the number itself, and --from names the parent")
     tree = Tree.here()
+    if bind:
+        if parent is None:
+            raise UsageError("--bind copies the iteration that --from names; give --from too")
+        path, *copies = scaffold.bind(tree, chosen.key, shape, model, parent, bind)
+        said = "\n".join(map(tree.short, copies)) or "each of these ladders has this source already"
+        return Reply(NewData(str(path), tuple(map(str, copies))), lambda: said)
     parent = parent or ladder_state.state(tree, chosen.key, shape, model, BuildOptions().attempts)[0].parent
     path = scaffold.new(tree, chosen.key, shape, model, parent, tag, idea)
     return Reply(NewData(str(path)), lambda: tree.short(path))
@@ -76,6 +87,6 @@ def leaderboards(
         return Reply(step, lambda: f"{above}{steps.told(step)}", problems=problems)
     return Reply(
         tuple(row for board in boards for row in (*board.rows, *board.opponents)),
-        lambda: show(boards, table_format),
+        lambda: "\n\n".join(filter(None, (show(boards, table_format), dynamic.told(dynamic.dynamic_kernels(boards))))),
         problems=problems,
     )

@@ -458,3 +458,40 @@ def test_the_text_is_in_ruffs_form(tree: Tree, gpu: str) -> None:
     command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "--check", "--diff"]
     done = subprocess.run([*command, tree.root], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+ROWS = "linear_f32fp32_8x16x32", "linear_f32fp32_13x16x32", "linear_f32fp32_40x16x32"
+
+
+def rows_kernel(parent: str = "iter000_torch_matmul") -> str:
+    return FAMILY.replace("iter000_torch_matmul", parent)
+
+
+def test_an_iteration_is_bound_to_other_ladders_as_their_next(tree: Tree) -> None:
+    new(tree, gpu="cpu", shape=ROWS[0])
+    path = tree.source("cpu", ROWS[0], "me", "iter002_any_rows")
+    path.write_text(rows_kernel())
+    new(tree, gpu="cpu", shape=ROWS[2])
+    own, *copies = scaffold.bind(tree, "cpu", ROWS[0], "me", "2", ROWS[1:])
+    assert own == path
+    assert [copy.stem for copy in copies] == ["iter001_any_rows", "iter002_any_rows"]
+    assert [copy.read_bytes() for copy in copies] == [path.read_bytes()] * 2
+    assert [contract.check(tree.parse(copy)).parent for copy in copies] == ["iter000_torch_matmul"] * 2
+    assert scaffold.bind(tree, "cpu", ROWS[0], "me", "2", ROWS[1:]) == [path]
+
+
+@pytest.mark.parametrize(
+    ("source", "other", "told"),
+    [
+        (rows_kernel("iter001_idea"), ROWS[1], "only an iteration with PARENT iter000_torch_matmul stands in ladders"),
+        (rows_kernel(), "matmul_f32fp32_8x16x32", "stands in ladders of other linears"),
+        ("CONFIG = 1\n", ROWS[1], "iter002_any_rows.py: line 1: no docstring"),
+        (rows_kernel(), "linear_f32fp32_8x16", "dimensions '8x16' are not MxNxK"),
+    ],
+)
+def test_what_cannot_be_bound_is_refused_and_nothing_is_written(tree: Tree, source: str, other: str, told: str) -> None:
+    new(tree, gpu="cpu", shape=ROWS[0])
+    tree.source("cpu", ROWS[0], "me", "iter002_any_rows").write_text(source)
+    with pytest.raises(UsageError, match=re.escape(told)):
+        scaffold.bind(tree, "cpu", ROWS[0], "me", "2", [other])
+    assert tree.shapes("cpu") == [ROWS[0]]
