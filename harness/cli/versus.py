@@ -19,7 +19,7 @@ from harness.extras.versus.bisect import between as releases_between
 from harness.extras.versus.bisect import bisect as narrow
 from harness.extras.versus.cases import cases
 from harness.extras.versus.compiling import BuildCompiler
-from harness.extras.versus.environment import RUNNING, PythonEnvironment, environment, pair
+from harness.extras.versus.environment import IMAGE, RUNNING, PythonEnvironment, environment, pair
 from harness.extras.versus.measured import ShiftLimits, changed, is_worse, measured
 from harness.extras.versus.pairing import PairedRow
 from harness.extras.versus.rows import BuildQuestion, FailOn, VersusRow, answers, versus
@@ -34,6 +34,7 @@ Named = Annotated[
     str,
     Parameter(help="An environment: . is the running one; tilelang==0.1.14, a wheel, a virtual environment, python."),
 ]
+ImageName = Annotated[str | None, Parameter(help="A container image in its place; with --build-only.")]
 
 
 class EnvironmentFacts(msgspec.Struct, frozen=True):
@@ -73,8 +74,10 @@ class VersusData(msgspec.Struct, frozen=True):
 def hold(
     chosen: SelectionOptions = SelectionOptions(),
     *,
-    old: Named,
-    new: Named = RUNNING,
+    old: Named | None = None,
+    new: Named | None = None,
+    old_image: ImageName = None,
+    new_image: ImageName = None,
     build_only: Annotated[bool, Parameter(negative="", help="Compare the compiled code; needs no GPU.")] = False,
     all: Annotated[
         bool, Parameter(negative="", help="All iterations; by default the leaders, or what is named.")
@@ -100,18 +103,26 @@ def hold(
     """Hold two environments against each other: which iterations an upgrade makes slower, changes, breaks or mends."""
     limits, paired_limits = (FailOn.parse(fail_on), None) if build_only else (FailOn(), ShiftLimits.parse(fail_on))
     check_seconds("build-deadline", build_deadline)
+    first, second = _named("old", old, old_image), _named("new", new, new_image, RUNNING)
+    if not build_only and any(each.startswith(IMAGE) for each in (first, second)):
+        raise UsageError(
+            "images need --build-only: a measurement runs both environments in one set of buffers, which two "
+            "containers cannot share; run-in-docker --image NAME bench holds one image against its own library"
+        )
     tree = Tree.here()
     gpu, device = (gpu_of(chosen), None) if build_only else _measuring(chosen.gpu)
     if benchmarks is not None and not build_only:
         raise UsageError(
             "--benchmarks needs --build-only: what a tree from elsewhere times is compiled, and not measured"
         )
+    if benchmarks is not None and (old_image or new_image):
+        raise UsageError("--benchmarks takes no images: a container reads this repository alone")
     iterations, problems = chosen_iterations(tree, chosen, everything=all) if benchmarks is None else ([], ())
     others, unread = cases(benchmarks) if benchmarks is not None else ([], [])
     paired: list[PairedRow] = []
     console.print(f"{len(iterations) or len(others)} iterations of {gpu.key}, each in two environments", markup=False)
     with reporting(0 if build_only else len(iterations)) as reporter:
-        before, after = pair(tree, old, new, reporter)
+        before, after = pair(tree, first, second, reporter)
         if not build_only:
             settings = MeasureOptions(build_deadline=build_deadline, budget=budget).settings(gpu)
             plan = OpponentPlan(tree, gpu, device, (), settings, again)
@@ -130,6 +141,14 @@ def hold(
         return "\n\n".join(filter(None, (table, builds)))
 
     return Reply(data, words, ExitCode.REJECTED if failed else ExitCode.PASSED, (*problems, *reported(unread)))
+
+
+def _named(side: str, environment: str | None, image: str | None, otherwise: str | None = None) -> str:
+    """An environment or an image, as one word. Raises UsageError for both and for neither."""
+    found = environment or (f"{IMAGE}{image}" if image else otherwise)
+    if found is None or (environment and image):
+        raise UsageError(f"name the {side} environment by --{side} or by --{side}-image")
+    return found
 
 
 class BisectData(msgspec.Struct, frozen=True):
@@ -157,6 +176,10 @@ def bisect(
     build_command: Annotated[
         str, Parameter(help="What makes a wheel of a commit, run in a folder of its own.")
     ] = "pip wheel --no-deps --wheel-dir dist .",
+    over: Annotated[
+        str | None,
+        Parameter(help="With --clone: lay each commit's Python files and headers over this release; compile nothing."),
+    ] = None,
     build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
     budget: Budget = None,
     gpu: GpuKey = gpus.AUTO,
@@ -164,6 +187,8 @@ def bisect(
 ) -> Reply[BisectData]:
     """Find the first release of TileLang, or commit of a clone, that changes or breaks an iteration."""
     check_seconds("build-deadline", build_deadline)
+    if over is not None and clone is None:
+        raise UsageError("--over lays commits over a release: name the clone that has them with --clone")
     tree, chosen = Tree.here(), _row_selected(row, gpu)
     key, device = _measuring(chosen.gpu) if question == "slower" else (gpu_of(chosen), None)
     (iteration, *more), _ = chosen_iterations(tree, chosen, everything=False)
@@ -171,7 +196,7 @@ def bisect(
         raise UsageError(f"--row {row} names {1 + len(more)} iterations; name one, such as {row}/{iteration.model}/3")
     rows: dict[str, VersusRow] = {}
     with reporting(0) as reporter:
-        source = Clone(tree, clone, build_command, reporter) if clone is not None else None
+        source = Clone(tree, clone, build_command, reporter, over) if clone is not None else None
         names = source.commits(old, new) if source is not None else releases_between(old, new)
         compiler = BuildCompiler(tree, key, build_deadline, reporter)
 

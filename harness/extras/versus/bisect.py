@@ -5,6 +5,8 @@ The question is any function of an environment: whether the build differs (``cli
 
 import os
 import subprocess
+import tarfile
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +14,13 @@ from typing import Final
 
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, printable
-from harness.extras.versus.environment import FOLDER, PythonEnvironment, environment, releases
+from harness.extras.versus.environment import FOLDER, PythonEnvironment, environment, releases, wheel_of
 from harness.machine.files import remove
 from harness.machine.progress import Reporter, announce
 
 CLONES: Final = FOLDER / "commits"
+SOURCES: Final = ("tilelang", "src")  # in TileLang's repository, and in its wheels as tilelang/ and tilelang/src/
+NATIVE: Final = ("tilelang/lib/", "tilelang/3rdparty/")  # what a wheel has besides
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,16 @@ def between(old: str, new: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Clone:
-    """A clone of TileLang, and the command that leaves a wheel below the folder in which it runs."""
+    """A clone of TileLang, and the command that leaves a wheel below the folder in which it runs.
+
+    With a release in ``over`` nothing is compiled: the Python files and headers of a commit are laid over it.
+    """
 
     tree: Tree
     folder: Path
     command: str
     reporter: Reporter
+    over: str | None = None
 
     def commits(self, old: str, new: str) -> list[str]:
         """The first parents from one revision to another, the oldest first."""
@@ -97,16 +105,32 @@ class Clone:
 
     def environment(self, commit: str) -> PythonEnvironment:
         """The layer with the wheel of a commit. Raises UsageError where the command leaves none."""
-        kept = (self.tree.root / CLONES / commit).absolute()
+        kept = (self.tree.root / CLONES / (f"{commit}-over-{self.over}" if self.over else commit)).absolute()
         if not (wheels := sorted(kept.glob("*.whl"))):
-            announce(self.reporter, f"building {commit[:10]}: {self.command}")
-            wheels = [self._built(commit, kept)]
+            announce(self.reporter, f"building {commit[:10]}: {f'over {self.over}' if self.over else self.command}")
+            kept.mkdir(parents=True, exist_ok=True)
+            wheels = [self._laid_over(commit, self.over, kept) if self.over else self._built(commit, kept)]
         return environment(self.tree, str(wheels[-1]), self.reporter)
+
+    def _laid_over(self, commit: str, release: str, kept: Path) -> Path:
+        """A wheel of the release's libraries and of what else the commit has in a wheel."""
+        base = wheel_of(release, kept.parent / "releases")
+        archive, made = kept / "sources.tar", (kept / base.name).with_suffix(".part")
+        self._git("archive", f"--output={archive}", commit, *SOURCES)
+        with zipfile.ZipFile(base) as old, zipfile.ZipFile(made, "w") as new:
+            for held in old.infolist():
+                if held.filename.startswith(NATIVE) or not held.filename.startswith("tilelang/"):
+                    new.writestr(held, old.read(held))
+            with tarfile.open(archive) as sources:
+                for file in filter(tarfile.TarInfo.isfile, sources):
+                    name = file.name if file.name.startswith("tilelang/") else f"tilelang/{file.name}"
+                    new.writestr(name, sources.extractfile(file).read())  # type: ignore[union-attr]
+        archive.unlink()
+        return made.rename(kept / base.name)
 
     def _built(self, commit: str, kept: Path) -> Path:
         work = kept.with_name(f"{commit}-work")
         remove(work)
-        kept.mkdir(parents=True, exist_ok=True)
         self._git("worktree", "add", "--detach", "--force", str(work), commit)
         try:
             done = subprocess.run(self.command, shell=True, cwd=work, capture_output=True, text=True, check=False)

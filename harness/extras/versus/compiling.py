@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +32,14 @@ from harness.judge.facts import ptxas
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import cores, repository
-from harness.machine.files import put, scratch
+from harness.machine.files import put
 from harness.machine.progress import Reporter
 from harness.runs.run_ahead import run_ahead
 
 BUILDS: Final = FOLDER / "builds"
+CODES: Final = FOLDER / "codes"
 END_S: Final = 5.0
+CRASHED: Final = "the build crashed, or was not done within {:g} s"
 _SECTIONS: Final = (".text.", ".nv.constant", ".nv.info", ".nv.shared")
 _NO_BITS: Final = 8  # the type of a section that has a size and no content
 
@@ -57,9 +59,9 @@ class DeviceModule(msgspec.Struct, frozen=True):
     """What one call of nvcc made: the cubin in hexadecimal, ptxas's words, and dynamic shared memory in bytes."""
 
     source: str
-    cubin: str = ""
-    log: str = ""
-    shared: dict[str, int] = {}
+    cubin: str
+    log: str
+    shared: dict[str, int]
 
 
 class VersusBuild(msgspec.Struct, frozen=True):
@@ -82,7 +84,7 @@ class VersusBuild(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class BuildOrder:
-    """One iteration, or a case of another tree, in one environment. The second ``sample`` is another process's."""
+    """One iteration, or a case of another tree, in one environment. A later ``sample`` has other addresses."""
 
     iteration: Iteration | BenchmarkCase
     environment: PythonEnvironment
@@ -118,6 +120,9 @@ class BuildCompiler:
             return
         self.wanted += sum(map(len, waiting.values()))
         at_once, jobs = threading.Semaphore(cores.jobs()), range(cores.jobs())
+        # The second environment begins at the other end, and finds compiled there what its headers and sources share.
+        for queue in [*waiting.values()][1::2]:
+            queue.reverse()
         lanes = [BuildLane(self, *each, at_once) for job in jobs for each in waiting.items() if job < len(each[1])]
         toolchain.find().require(cpu=False)
         with run_ahead(BuildLane.run, lanes, len(lanes), window=len(lanes), abort=lambda: _end(lanes)) as ended:
@@ -129,9 +134,11 @@ class BuildCompiler:
         self.fresh += 1
         put(self._path(order), msgspec.json.encode(build))
 
-    def known_source(self, order: BuildOrder) -> VersusBuild | None:
-        """The first sample, where this order is the second."""
-        return self.made.get(BuildOrder(order.iteration, order.environment)) if order.sample > 1 else None
+    def kept_codes(self, where: PythonEnvironment) -> list[str]:
+        """The folder in which workers share machine code; none in a container, or where all is to be made again."""
+        folder = (self.tree.root / CODES).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        return [] if self.again or where.image else [str(folder)]
 
     def _known(self, order: BuildOrder) -> VersusBuild | None:
         try:
@@ -170,54 +177,47 @@ class BuildLane:
     ended: bool = False
 
     def run(self) -> None:
-        with scratch("versus") as folder:
-            try:
-                while not self.ended and self.queue:
-                    with self.at_once, suppress(IndexError):  # another lane may have taken the last
-                        self._one(self.queue.popleft(), folder)
-            finally:
-                _end([self])
+        try:
+            while not self.ended and self.queue:
+                with self.at_once, suppress(IndexError):  # another lane may have taken the last
+                    self._one(self.queue.popleft())
+        finally:
+            _end([self])
 
-    def _one(self, order: BuildOrder, folder: Path) -> None:
-        first = self.compiler.known_source(order)
-        out = folder / f"{order.iteration.name}.json"
-        answer = self._asked(order, first, out)
+    def _one(self, order: BuildOrder) -> None:
+        answer = self._asked(order)
         if self.ended:
             return
-        build = self._read(answer, first)
+        build = _read(answer)
         self.compiler.keep(order, build)
         said = build.error or f"built in {build.seconds:.1f} s"
         done = f"{self.compiler.fresh}/{self.compiler.wanted}"
         self.compiler.reporter.finished(f"{done} {order.iteration} by {order.environment.tilelang}: {said}")
 
-    def _asked(self, order: BuildOrder, first: VersusBuild | None, out: Path) -> dict[str, object]:
+    def _asked(self, order: BuildOrder) -> dict[str, object]:
         """The child's answer. Raises UsageError where TileLang does not import in the environment."""
         words: dict[str, object] = {
-            "number": order.sample,
+            "sample": order.sample,
             "path": str(order.iteration.path),
             "shape_key": order.iteration.shape_key,
             "arch": self.compiler.gpu.arch,
             "deadline_s": math.ceil(self.compiler.deadline_s),
-            "known": [],
-            "out": str(out),
         }
         if isinstance(order.iteration, BenchmarkCase):
             words |= {"function": order.iteration.name, "root": str(order.iteration.root), "sms": self.compiler.gpu.sms}
-        elif first is not None and first.code_sha256:
-            words["known"] = [first.source_sha256]
-        out.unlink(missing_ok=True)
-        if not self._tell(json.dumps(words)) and not self.ended:
+        said = self._tell(json.dumps(words))
+        if not said and not self.ended:
             raise UsageError(f"{self.environment.name} cannot build: {self._last_words()}")
-        try:
-            return dict(json.loads(out.read_bytes()))
-        except OSError:
-            return {"error": f"the build crashed, or was not done within {self.compiler.deadline_s:g} s"}
+        with suppress(ValueError):
+            return dict(json.loads(said) or {"error": CRASHED.format(self.compiler.deadline_s)})
+        return {"error": CRASHED.format(self.compiler.deadline_s)}
 
     def _tell(self, line: str) -> str:
-        """Send an order and wait for its number; empty where the child ended."""
+        """Send an order and wait for its answer; empty where the child ended."""
         if self.child is None:
+            places = [str(self.compiler.tree.root), *self.compiler.kept_codes(self.environment)]
             self.child = subprocess.Popen(
-                [self.environment.python, "-m", worker.__name__, str(self.compiler.tree.root)],
+                [*self.environment.command, "-m", worker.__name__, *places],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -237,21 +237,20 @@ class BuildLane:
         said = self.child.stderr.read().strip().splitlines()
         return printable(said[-1]) if said else "its interpreter ended without a word"
 
-    def _read(self, answer: dict[str, object], first: VersusBuild | None) -> VersusBuild:
-        """The build in an answer. One without machine code had the source of the first sample."""
-        if error := answer.get("error"):
-            return VersusBuild(float(str(answer.get("seconds", 0))), error=str(error))
-        made = msgspec.convert(answer["modules"], list[DeviceModule])
-        if first is not None and first.code_sha256 and not made[-1].cubin:
-            return first
-        codes = [code_sha256(bytes.fromhex(each.cubin)) for each in made if each.cubin]
-        kernels = [kernel for each in made for kernel in _kernels(bytes.fromhex(each.cubin), each.log, each.shared)]
-        return VersusBuild(
-            seconds=float(str(answer["seconds"])),
-            source="\n".join(each.source for each in made),
-            code_sha256=codes[0] if len(codes) == 1 else hashlib.sha256(repr(codes).encode()).hexdigest(),
-            kernels=tuple(sorted(kernels, key=lambda each: -(each.instructions or 0))),
-        )
+
+def _read(answer: dict[str, object]) -> VersusBuild:
+    """The build in an answer."""
+    if error := answer.get("error"):
+        return VersusBuild(float(str(answer.get("seconds", 0))), error=str(error))
+    made = msgspec.convert(answer["modules"], list[DeviceModule])
+    codes = [code_sha256(bytes.fromhex(each.cubin)) for each in made]
+    kernels = [kernel for each in made for kernel in _kernels(bytes.fromhex(each.cubin), each.log, each.shared)]
+    return VersusBuild(
+        seconds=float(str(answer["seconds"])),
+        source="\n".join(each.source for each in made),
+        code_sha256=codes[0] if len(codes) == 1 else hashlib.sha256(repr(codes).encode()).hexdigest(),
+        kernels=tuple(sorted(kernels, key=lambda each: -(each.instructions or 0))),
+    )
 
 
 def _end(lanes: Iterable[BuildLane]) -> None:
@@ -286,9 +285,7 @@ def code_sha256(cubin: bytes) -> str:
 
 
 def _kernels(cubin: bytes, log: str, shared: Mapping[str, int]) -> Iterator[KernelCode]:
-    cuobjdump = toolchain.find().cuobjdump
-    text = sass.disassemble(cuobjdump.path, cubin) if cuobjdump is not None and cubin else None
-    codes = sass.read(text or "")
+    codes = _disassembled(cubin)
     for name, used in ptxas.usage(log).items():
         code = codes.get(name)
         yield KernelCode(
@@ -299,6 +296,13 @@ def _kernels(cubin: bytes, log: str, shared: Mapping[str, int]) -> Iterator[Kern
             instructions=code.instructions if code else None,
             classes=classes(code.opcodes) if code else {},
         )
+
+
+@lru_cache(128)  # another environment often has the same
+def _disassembled(cubin: bytes) -> dict[str, sass.Code]:
+    cuobjdump = toolchain.find().cuobjdump
+    text = sass.disassemble(cuobjdump.path, cubin) if cuobjdump is not None and cubin else None
+    return sass.read(text or "")
 
 
 @cache

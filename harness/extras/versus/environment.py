@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, explained
+from harness.extras.versus import images
 from harness.machine.files import put, remove
 from harness.machine.progress import Quiet, Reporter, announce
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 RUNNING: Final = "."
+IMAGE: Final = "image:"
 FOLDER: Final = Path(".cache", "environments")
 ANSWER_S: Final = 60.0
 QUIET: Final = Quiet()
@@ -68,8 +70,9 @@ print(json.dumps([platform.python_version(), held, found, digest.hexdigest()]))
 class PythonEnvironment:
     """An interpreter and what it holds.
 
-    ``name`` is what the user called it. ``versions`` has every distribution by its canonical name. ``sha256``
-    changes with the interpreter, with the versions of what compiles and computes, and with any file of TileLang.
+    ``name`` is what the user called it. ``launch`` starts the interpreter of a container ``image``. ``versions`` has
+    every distribution by its canonical name. ``sha256`` changes with the interpreter, with the versions of what
+    compiles and computes, and with any file of TileLang.
     """
 
     name: str
@@ -77,11 +80,18 @@ class PythonEnvironment:
     python_version: str
     versions: dict[str, str] = field(repr=False, compare=False)
     sha256: str
+    image: str = ""
+    launch: tuple[str, ...] = field(default=(), repr=False)
 
     @property
-    def prefix(self) -> Path:
-        """The environment's folder, without links."""
-        return self.python.parent.parent.resolve()
+    def place(self) -> str:
+        """The environment's folder, without links, or its image."""
+        return self.image or str(self.python.parent.parent.resolve())
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What stands before the words of Python's own."""
+        return self.launch or (str(self.python),)
 
     @property
     def tilelang(self) -> str:
@@ -103,8 +113,8 @@ class PythonEnvironment:
 def pair(tree: Tree, old: str, new: str, reporter: Reporter = QUIET) -> tuple[PythonEnvironment, PythonEnvironment]:
     """Both environments, built where needed. Raises UsageError where they are one and the same."""
     first, second = environment(tree, old, reporter), environment(tree, new, reporter)
-    if first.prefix == second.prefix:
-        raise UsageError(f"--old {old} and --new {new} are the same environment, {first.prefix}; name two")
+    if first.place == second.place:
+        raise UsageError(f"--old {old} and --new {new} are the same environment, {first.place}; name two")
     return first, second
 
 
@@ -112,9 +122,12 @@ def environment(tree: Tree, named: str, reporter: Reporter = QUIET) -> PythonEnv
     """The environment that words name; one of packages is installed unless it is there, or is the running one.
 
     ``named`` is ``.`` for the running interpreter; an interpreter or the folder of a virtual environment; or packages,
-    separated by commas: ``tilelang==0.1.14``, ``torch==2.12.0``, a version of TileLang alone, or a wheel's path. Raises
-    UsageError in one line for what does not exist, does not install here, or lacks torch or TileLang.
+    separated by commas: ``tilelang==0.1.14``, ``torch==2.12.0``, a version of TileLang alone, or a wheel's path; or
+    ``image:`` and a container image. Raises UsageError in one line for what does not exist, does not install here, or
+    lacks torch or TileLang.
     """
+    if named.startswith(IMAGE):
+        return _probed(named, Path(images.INTERPRETER), *images.launch(named.removeprefix(IMAGE), tree.root))
     if named == RUNNING:
         return _probed(named, Path(sys.executable))
     path = Path(named).expanduser()
@@ -135,6 +148,14 @@ def releases(package: str = "tilelang") -> "list[Version]":
     if done.returncode or listed is None:
         raise UsageError(f"the registry lists no versions of {package}: {_complaint(done.stderr)}")
     return sorted(Version(each.strip()) for each in listed[1].split(","))
+
+
+def wheel_of(release: str, folder: Path) -> Path:
+    """The wheel of a release of TileLang, taken from the registry once. Raises UsageError."""
+    done = _pip("download", "--quiet", "--no-deps", "--dest", str(folder / release), _requirement(release))
+    if found := sorted((folder / release).glob("tilelang-*.whl")):
+        return found[-1]
+    raise UsageError(f"TileLang {release} cannot be taken from the registry: {_complaint(done.stderr)}")
 
 
 def canonical(name: str) -> str:
@@ -291,9 +312,10 @@ def _complaint(said: str) -> str:
     return (errors or said.strip().splitlines() or ["pip says nothing"])[0]
 
 
-def _probed(named: str, python: Path) -> PythonEnvironment:
+def _probed(named: str, python: Path, image: str = "", launch: tuple[str, ...] = ()) -> PythonEnvironment:
+    command = [*(launch or [python]), "-c", _PROBE]
     try:
-        done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=ANSWER_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
         version, held, found, files = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         raise UsageError(f"{named}: {python} does not answer as Python 3.8 or newer does") from None
@@ -304,8 +326,8 @@ def _probed(named: str, python: Path) -> PythonEnvironment:
         if not found[package]:
             raise UsageError(f"{named}: {python} has no {package}; install it there, or name another environment")
     there = {canonical(name): str(version) for name, version in held.items()}
-    key = repr((str(python), version, _computing(there), files))
-    return PythonEnvironment(named, python, version, there, hashlib.sha256(key.encode()).hexdigest())
+    key = repr((image or str(python), version, _computing(there), files))
+    return PythonEnvironment(named, python, version, there, hashlib.sha256(key.encode()).hexdigest(), image, launch)
 
 
 def _computing(versions: dict[str, str]) -> list[tuple[str, str]]:

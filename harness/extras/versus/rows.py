@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from enum import StrEnum
+from itertools import product
 from typing import Final, Literal
 
 import msgspec
@@ -16,6 +17,8 @@ from harness.extras.versus.compiling import BuildCompiler, BuildOrder, KernelCod
 from harness.extras.versus.environment import PythonEnvironment
 
 FIGURES: Final = {"registers": "registers", "spills": "spill_bytes", "shared": "shared_bytes", "SASS": "instructions"}
+SAMPLES: Final = 3  # at most, of one iteration in one environment
+UNSTEADY: Final = "environment differ"
 REFUSED: Final = r"contract: |(Attribute|Import|ModuleNotFound|Name|Syntax|Type)Error: "
 BuildQuestion = Literal["different", "broken", "spills"]
 
@@ -27,6 +30,9 @@ class BuildChange(StrEnum):
     BROKEN = "broken"
     FIXED = "fixed"
     FAILS = "fails"
+
+
+STEADY: Final = (BuildChange.SAME, BuildChange.VARIES)  # no row is shown for these
 
 
 class VersusSide(msgspec.Struct, frozen=True):
@@ -111,20 +117,24 @@ def versus(
     """Build each iteration in both environments.
 
     What differs is built once more, since lowering is not deterministic, and what failed, since a machine may be busy.
-    What Python refuses it refuses again.
+    What Python refuses it refuses again. What one environment builds in several ways is built a third time.
     """
-    both = (old, new)
-    compiler.build(BuildOrder(each, where) for each in iterations for where in both)
+    compiler.build(BuildOrder(each, where) for each in iterations for where in (old, new))
     rows = {each: _row(compiler, each, old, new, diff) for each in iterations}
-    unsure = {each: row for each, row in rows.items() if row.verdict is not BuildChange.SAME}
-    compiler.build(
-        BuildOrder(each, where, 2)
-        for each, row in unsure.items()
-        for where, side in ((old, row.old), (new, row.new))
-        if (side.error and not re.match(REFUSED, side.error)) or row.verdict is BuildChange.DIFFERENT
-    )
-    rows |= {each: _row(compiler, each, old, new, diff) for each in unsure}
+    for sample, (where, name) in product(range(2, SAMPLES + 1), ((old, "old"), (new, "new"))):
+        unsure = {each: getattr(row, name).error for each, row in rows.items() if row.verdict not in STEADY}
+        compiler.build(
+            BuildOrder(each, where, sample) for each, error in unsure.items() if _is_worth(sample, rows[each], error)
+        )
+        rows |= {each: _row(compiler, each, old, new, diff) for each in unsure}
     return list(rows.values())
+
+
+def _is_worth(sample: int, row: VersusRow, error: str | None) -> bool:
+    """Whether another build may say something else."""
+    if sample > 2:
+        return row.verdict is BuildChange.DIFFERENT and any(note.endswith(UNSTEADY) for note in row.notes)
+    return row.verdict is BuildChange.DIFFERENT or bool(error and not re.match(REFUSED, error))
 
 
 def _row(
@@ -144,7 +154,7 @@ def _row(
         notes += [f"{name}: {printable(side.error, 200)}"] if side.error else []
     for name, samples in (("old", before), ("new", after)):
         if len({each.code_sha256 for each in samples}) > 1:
-            notes.append(f"two builds by the {name} environment differ")
+            notes.append(f"two builds by the {name} {UNSTEADY}")
     return VersusRow(
         problem=iteration.shape_key,
         model=iteration.model,
@@ -160,7 +170,7 @@ def _row(
 def _samples(
     compiler: BuildCompiler, iteration: Iteration | BenchmarkCase, where: PythonEnvironment
 ) -> list[VersusBuild]:
-    orders = (BuildOrder(iteration, where, sample) for sample in (1, 2))
+    orders = (BuildOrder(iteration, where, sample) for sample in range(1, SAMPLES + 1))
     return [compiler.made[order] for order in orders if order in compiler.made]
 
 

@@ -6,12 +6,11 @@ from functools import partial
 from typing import Final
 
 from harness.extras.versus.environment import PythonEnvironment
-from harness.extras.versus.rows import FIGURES, BuildChange, VersusRow
+from harness.extras.versus.rows import FIGURES, STEADY, BuildChange, VersusRow
 from harness.machine.table import paragraph, table
 
 GITHUB_DIFF_CHARACTERS: Final = 50_000  # a comment takes 65,536
 NumberedRow = tuple[int, VersusRow]
-STEADY: Final = (BuildChange.SAME, BuildChange.VARIES)  # no row is shown for these
 
 
 def text(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvironment, arch: str) -> str:

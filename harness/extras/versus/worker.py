@@ -2,62 +2,103 @@
 
 Runs under either interpreter as ``python -m harness.extras.versus.worker REPOSITORY``. It needs nothing but TileLang,
 of any release from 0.1.8 on. Each line on stdin is an order in JSON, and is built in a forked child. Its answer is a
-file; the order's number on stdout says that the child has ended.
+line of JSON on stdout, or ``null`` where the child crashed.
 """
 
+import ctypes
 import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any, Final
 
 from harness.errors import compiler_complaint
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.facts.program import Program
 from harness.operators import adopt
 
-
-class KnownSource(BaseException):
-    """The generated source is one that was compiled before: its machine code is known."""
+HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
+ADDR_NO_RANDOMIZE: Final = 0x0040000  # personality(2)
+ASKING: Final = 0xFFFFFFFF
+STACK_BYTES: Final = 256 << 20
 
 
 class HeardCompiler(subprocess.Popen):  # type: ignore[type-arg]
-    """Keeps what nvcc says, which TileLang prints, logs or drops, as the release may be."""
+    """Keeps what nvcc says, which TileLang prints, logs or drops, as the release may be.
+
+    One command on one source with the same headers makes one machine code: it is kept in ``folder``, and taken from
+    there.
+    """
 
     said = ""
+    folder: Path | None = None
+    package = Path()
+    headers = ""
+
+    def __init__(self, command: Any, *words: Any, **more: Any) -> None:
+        self.out, self.kept = self._places(command)
+        if self.kept is not None and self.kept.is_dir():
+            shutil.copy(self.kept / "code", self.out)
+            command = ["cat", str(self.kept / "said")]
+        super().__init__(command, *words, **more)
 
     def communicate(self, *words: Any, **more: Any) -> Any:
         answer = super().communicate(*words, **more)
         HeardCompiler.said = (answer[0] or b"").decode(errors="replace")
+        if self.kept is not None and self.returncode == 0 and not self.kept.is_dir():
+            new = Path(tempfile.mkdtemp(dir=self.kept.parent))
+            shutil.copy(self.out, new / "code")
+            (new / "said").write_bytes(answer[0])
+            with suppress(OSError):  # another process has kept it meanwhile
+                new.rename(self.kept)
         return answer
+
+    def _places(self, command: Any) -> tuple[str, Path | None]:
+        """Where nvcc writes, and the folder of what it makes; None where nothing is kept, or it is no compilation."""
+        if self.folder is None or not isinstance(command, list) or not str(command[-1]).endswith(".cu"):
+            return "", None
+        source, out = Path(command[-1]), command[command.index("-o") + 1]
+        words = [word.replace(str(self.package), "") for word in command[:-1] if word != out]
+        flags = [os.environ.get(f"NVCC_{name}_FLAGS") for name in ("PREPEND", "APPEND")]
+        nvcc = Path(shutil.which(command[0]) or command[0]).stat()
+        key = repr((words, flags, nvcc.st_size, nvcc.st_mtime_ns, self.headers, source.read_text()))
+        return out, self.folder / hashlib.sha256(key.encode()).hexdigest()
 
 
 def main() -> None:
+    steady()
     import tilelang
     from tilelang.contrib import nvcc
 
     adopt(Path(sys.argv[1]))
+    if len(sys.argv) > 2:
+        HeardCompiler.folder, HeardCompiler.package = Path(sys.argv[2]), Path(tilelang.__file__).parent
+        HeardCompiler.headers = headers_sha256(HeardCompiler.package)
     tilelang.disable_cache()
     nvcc.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": HeardCompiler})
     answers = os.fdopen(os.dup(1), "w")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     for line in sys.stdin:
-        order = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            _serve(order)
-        try:
-            os.waitpid(child, 0)
-        finally:
-            _end(child)
-        print(order["number"], file=answers, flush=True)
+        with tempfile.TemporaryFile("w+") as answer:
+            child = os.fork()
+            if child == 0:
+                _serve(json.loads(line), answer)
+            try:
+                os.waitpid(child, 0)
+            finally:
+                _end(child)
+            answer.seek(0)
+            print(answer.read() or "null", file=answers, flush=True)
 
 
 def _end(child: int) -> None:
@@ -68,7 +109,28 @@ def _end(child: int) -> None:
         return
 
 
-def _serve(order: dict[str, Any]) -> None:
+def steady() -> None:
+    """Start anew with addresses that are the same each time, where the system allows it.
+
+    TileLang orders buffers by their addresses, so one kernel has several codes.
+    """
+    persona = ctypes.CDLL(None).personality
+    now = persona(ASKING)
+    if not now & ADDR_NO_RANDOMIZE and persona(now | ADDR_NO_RANDOMIZE) != -1:
+        words = [sys.executable, "-m", "harness.extras.versus.worker", *sys.argv[1:]]
+        os.execve(sys.executable, words, {**os.environ, "PYTHONHASHSEED": "0"})
+
+
+def headers_sha256(package: Path) -> str:
+    """Hash of all headers that TileLang brings."""
+    digest = hashlib.sha256()
+    for each in sorted(each for each in package.rglob("*") if each.suffix in HEADERS):
+        digest.update(f"{each.relative_to(package)} {each.stat().st_size}\0".encode())
+        digest.update(each.read_bytes())
+    return digest.hexdigest()
+
+
+def _serve(order: dict[str, Any], out: IO[str]) -> None:
     """In the child: build, write the answer, and leave. One that is late ends by the alarm, without an answer."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -76,16 +138,24 @@ def _serve(order: dict[str, Any]) -> None:
     log = os.open(os.devnull, os.O_WRONLY)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    began = time.monotonic()
+    threading.stack_size(STACK_BYTES)
+    thread = threading.Thread(target=_answer, args=(order, out))  # has addresses of its own, whatever was imported
+    thread.start()
+    thread.join()
+    out.flush()
+    os._exit(0)
+
+
+def _answer(order: dict[str, Any], out: IO[str]) -> None:
+    """Build and write the answer. A later sample finds some memory taken, so that its addresses are others."""
+    began, taken = time.monotonic(), [bytearray(600 + 16 * each) for each in range(7 * (order["sample"] - 1))]
     try:
         answer = _built(order)
     except BaseException as error:
         answer = {"error": complaint(error)}
+    del taken
     answer["seconds"] = round(time.monotonic() - began, 3)
-    out = Path(order["out"])
-    out.with_suffix(".part").write_text(json.dumps(answer))
-    out.with_suffix(".part").replace(out)
-    os._exit(0)
+    json.dump(answer, out)
 
 
 def complaint(error: BaseException) -> str:
@@ -104,9 +174,6 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
     original = nvcc.compile_cuda
 
     def compile_cuda(code: str, target_format: str = "ptx", arch: Any = None, options: Any = None, **more: Any) -> Any:
-        if hashlib.sha256(code.encode()).hexdigest() in order["known"]:
-            made.append({"source": code})
-            raise KnownSource
         listed = [options] if isinstance(options, str) else list(options or [])
         binary = original(code, target_format, arch, [*listed, "--ptxas-options=--verbose"], **more)
         said = (line for line in HeardCompiler.said.splitlines() if line.startswith("ptxas") or "bytes stack" in line)
@@ -115,15 +182,8 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
 
     nvcc.compile_cuda = compile_cuda
     target = tvm.target.Target(_target(tvm, order["arch"]))
-    try:
-        with target:
-            kernels = _kernels(order, tilelang, tvm, target)
-    except KnownSource:
-        return {"modules": made[-1:]}
-    except Exception:
-        if made and "cubin" not in made[-1]:  # TileLang has made another error of it
-            return {"modules": made[-1:]}
-        raise
+    with target:
+        kernels = _kernels(order, tilelang, tvm, target)
     if not made:
         raise RuntimeError(
             "build() gives no kernel that nvcc has compiled: it compiles when it is called, or calls torch"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.catalog.tree import Tree
-from harness.errors import UsageError
+from harness.errors import InfrastructureError, UsageError
 from harness.extras.versus.environment import PythonEnvironment, environment, pair, releases
 from tests.harness.extras.versus.index import wheel
 
@@ -129,6 +129,39 @@ def test_a_path_must_answer_as_python(tree: Tree, tmp_path: Path) -> None:
     script.chmod(0o755)
     with pytest.raises(UsageError, match="does not answer as Python"):
         environment(tree, str(script))
+
+
+ENGINE = """#!{python}
+import os, sys
+words = sys.argv[1:]
+if words[:2] == ["image", "inspect"]:
+    sys.exit(print("sha256:" + words[-1]) if words[-1] == "known" else "Error: No such image: " + words[-1])
+at = words.index("sha256:known")
+assert words[0] == "run" and "--network=none" in words and "--read-only" in words and "--user=0:0" not in words
+for word in words[:at]:
+    if word.startswith("--env=") and not word.startswith("--env=HOME"):
+        name, _, value = word.removeprefix("--env=").partition("=")
+        os.environ[name] = value
+os.execv({python!r}, [{python!r}, *words[at + 1 :]])
+"""
+
+
+def test_an_image_is_an_environment(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docker").write_text(ENGINE.format(python=sys.executable))
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found, running = pair(tree, "image:known", ".")
+    assert found.place == "sha256:known"
+    assert moved(found, running) == {}
+    assert found.sha256 != running.sha256
+    assert found.command[-1] == "sha256:known"
+    with pytest.raises(UsageError, match="are the same environment"):
+        pair(tree, "image:known", "image:known")
+    with pytest.raises(UsageError, match="no image 'absent' here: docker images lists"):
+        environment(tree, "image:absent")
+    (tmp_path / "docker").unlink()
+    with pytest.raises(InfrastructureError, match="needs Docker or podman"):
+        environment(tree, "image:known")
 
 
 def test_an_interpreter_needs_torch_and_tilelang(tree: Tree, tmp_path: Path) -> None:

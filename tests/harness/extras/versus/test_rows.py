@@ -2,6 +2,7 @@
 
 import struct
 import subprocess
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -48,7 +49,8 @@ class Made:
 
     def build(self, orders: Iterable[BuildOrder]) -> None:
         for order in orders:
-            self.made[order] = self.builds[f"{'old' if order.environment is OLD else 'new'}{order.sample}"]
+            side = "old" if order.environment is OLD else "new"
+            self.made[order] = self.builds.get(f"{side}{order.sample}", self.builds[f"{side}1"])
 
 
 def row(**builds: VersusBuild) -> VersusRow:
@@ -73,6 +75,13 @@ def test_a_second_build_that_agrees_is_the_same() -> None:
     assert made.verdict is BuildChange.SAME
     assert made.new.code_sha256 == "a"
     assert made.notes == ("two builds by the new environment differ",)
+
+
+def test_what_one_environment_builds_in_two_ways_is_built_a_third_time() -> None:
+    unsteady = {"old1": build("a"), "old2": build("b", tensor=1), "new1": build("c", tensor=2)}
+    assert row(**unsteady).verdict is BuildChange.DIFFERENT
+    assert row(**unsteady, new3=build("a")).verdict is BuildChange.SAME
+    assert row(old1=build("a"), new1=build("b", tensor=1), new3=build("a")).verdict is BuildChange.DIFFERENT
 
 
 def test_what_differs_no_more_than_one_environment_does_varies() -> None:
@@ -243,3 +252,23 @@ def test_a_clone_gives_an_environment_a_commit(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="was not built by 'false'"):
         Clone(Tree(tmp_path), clone, "false", Quiet()).environment(first)
     assert git("worktree", "list").count("\n") == 0
+
+
+def test_a_commit_is_laid_over_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone, base = tmp_path / "clone", tmp_path / "tilelang-0.1-py3-none-any.whl"
+    for name in ("tilelang/new.py", "src/tl_templates/gemm.h", "docs/page.md"):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_text("new")
+    git = ["git", "-C", str(clone), "-c", "user.name=t", "-c", "user.email=t@t"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    kept = {"tilelang/lib/libtilelang.so", "tilelang/3rdparty/cutlass/a.h", "tilelang-0.1.dist-info/METADATA"}
+    with zipfile.ZipFile(base, "w") as held:
+        for name in (*kept, "tilelang/gone.py", "tilelang/src/tl_templates/gemm.h"):
+            held.writestr(name, "old")
+    monkeypatch.setattr("harness.extras.versus.bisect.wheel_of", lambda *_: base)
+    monkeypatch.setattr("harness.extras.versus.bisect.environment", lambda _, wheel, __: wheel)
+    made = Clone(Tree(tmp_path), clone, "false", Quiet(), over="0.1").environment("HEAD")
+    with zipfile.ZipFile(str(made)) as held:
+        found = {name: held.read(name).decode() for name in held.namelist()}
+    assert found == dict.fromkeys(kept, "old") | {"tilelang/new.py": "new", "tilelang/src/tl_templates/gemm.h": "new"}
