@@ -75,7 +75,7 @@ def hold(
     chosen: SelectionOptions = SelectionOptions(),
     *,
     old: Named | None = None,
-    new: Named | None = None,
+    new: Annotated[str | None, Parameter(help="The other, named alike; by default the running one.")] = None,
     old_image: ImageName = None,
     new_image: ImageName = None,
     build_only: Annotated[bool, Parameter(negative="", help="Compare the compiled code; needs no GPU.")] = False,

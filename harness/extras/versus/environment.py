@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, UsageError, explained
+from harness.errors import InfrastructureError, UsageError, explained, printable
 from harness.extras.versus import images
 from harness.machine.files import put, remove
 from harness.machine.progress import Quiet, Reporter, announce
@@ -247,7 +247,7 @@ def _install(folder: Path, python: Path, named: str, wanted: list[str]) -> None:
         done = _into(python, *wanted)
     if done.returncode:
         remove(folder)
-        raise UsageError(f"{named} cannot be installed here: {_complaint(done.stderr)}")
+        raise UsageError(f"{named} cannot be installed here: {_complaint(done.stdout + done.stderr)}")
     _put_beside(own)
     compiles = any(re.match("tilelang|torch|apache.tvm.ffi", Path(each).name) for each in wanted)
     if compiles and (complaint := _import_error(python)) and not _mended(python, wanted):
@@ -268,7 +268,7 @@ def _put_beside(own: Path) -> None:
 
 
 def _into(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return _pip("--python", str(python), "install", "--quiet", *words)
+    return _pip("--python", str(python), "install", *words)
 
 
 def _import_error(python: Path) -> str:
@@ -308,17 +308,21 @@ def _complaint(said: str) -> str:
         needs = re.search(rf"{re.escape(listed[1].partition('==')[2])} Requires-Python ([^;\s]+)", said)
         why = f"it needs Python {needs[1]}" if needs else "it does not exist, or has no wheel for this machine"
         return f"{python} finds no {listed[1]}: {why}; the newest that install are {newest}"
+    if conflict := re.search(r"The conflict is caused by:\n((?: +.*\n)+)", said):
+        return " and ".join(line.strip() for line in conflict[1].splitlines())
     errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
     return (errors or said.strip().splitlines() or ["pip says nothing"])[0]
 
 
 def _probed(named: str, python: Path, image: str = "", launch: tuple[str, ...] = ()) -> PythonEnvironment:
-    command = [*(launch or [python]), "-c", _PROBE]
+    command, told = [*(launch or [python]), "-c", _PROBE], ""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
+        told = (done.stderr.strip().splitlines() or [""])[-1] if launch else ""
         version, held, found, files = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
-        raise UsageError(f"{named}: {python} does not answer as Python 3.8 or newer does") from None
+        why = f": {printable(told, 200)}" if told else ""
+        raise UsageError(f"{named}: {python} does not answer as Python 3.8 or newer does{why}") from None
     if tuple(map(int, version.split(".")[:2])) < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         raise UsageError(f"{named}: {python} is Python {version}, and iterations need {oldest} or newer")

@@ -12,6 +12,7 @@ from harness.machine.repository import code
 
 ENGINES: Final = ("docker", "podman")
 INTERPRETER: Final = "python3"
+SCRATCH: Final = "/scratch"  # a checkout below /tmp takes the right to write there
 
 
 def launch(name: str, root: Path) -> tuple[str, tuple[str, ...]]:
@@ -35,12 +36,17 @@ def launch(name: str, root: Path) -> tuple[str, tuple[str, ...]]:
     image = done.stdout.strip()
     places = list(dict.fromkeys(str(each.absolute()) for each in (code(root), root)))
     user = os.getuid() or PLAIN_USER
-    variables = {"PYTHONPATH": places[0], "HOME": "/tmp", "TILELANG_CACHE_DIR": "/tmp/tilelang"}
+    variables = {
+        "PYTHONPATH": places[0],
+        "HOME": SCRATCH,
+        "TMPDIR": SCRATCH,
+        "TILELANG_CACHE_DIR": f"{SCRATCH}/tilelang",
+    }
     quiet = {"PYTHONDONTWRITEBYTECODE": "1", "TILELANG_PRINT_ON_COMPILATION": "0"}
     return image, (
         *(engine, "run", "--rm", "--init", "--interactive", "--network=none", "--read-only"),
         *("--cap-drop=ALL", "--security-opt=no-new-privileges", f"--pids-limit={PIDS}", f"--user={user}:{user}"),
-        "--tmpfs=/tmp:rw,exec,nosuid,nodev,mode=1777",
+        *(f"--tmpfs={place}:rw,exec,nosuid,nodev,mode=1777" for place in ("/tmp", SCRATCH)),
         *(f"--volume={place}:{place}:ro" for place in places),
         *(f"--env={key}={value}" for key, value in (variables | quiet).items()),
         *(f"--workdir={places[0]}", f"--entrypoint={INTERPRETER}", image),

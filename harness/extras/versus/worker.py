@@ -61,6 +61,7 @@ class HeardCompiler(subprocess.Popen):  # type: ignore[type-arg]
             (new / "said").write_bytes(answer[0])
             with suppress(OSError):  # another process has kept it meanwhile
                 new.rename(self.kept)
+            shutil.rmtree(new, ignore_errors=True)
         return answer
 
     def _places(self, command: Any) -> tuple[str, Path | None]:

@@ -1,0 +1,63 @@
+"""The machine code that two environments share: one compilation for one source, command and set of headers."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.extras.versus.worker import HeardCompiler, headers_sha256
+
+NVCC = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+echo run >> {runs}
+echo "ptxas info: 32 registers"
+cat $3 > $2
+"""
+
+
+class Environment:
+    """An environment's TileLang, and a compiler that both have."""
+
+    def __init__(self, folder: Path, name: str, header: str) -> None:
+        self.package, self.nvcc, self.folder = folder / name, folder / "nvcc", folder / "codes"
+        self.package.mkdir()
+        (self.package / "gemm.h").write_text(header)
+        self.folder.mkdir(exist_ok=True)
+        self.nvcc.write_text(NVCC.format(runs=folder / "runs"))
+        self.nvcc.chmod(0o755)
+
+    def compile(self, monkeypatch: pytest.MonkeyPatch, source: str, *flags: str) -> tuple[str, str]:
+        """What nvcc made and said."""
+        for name, value in {
+            "folder": self.folder,
+            "package": self.package,
+            "headers": headers_sha256(self.package),
+        }.items():
+            monkeypatch.setattr(HeardCompiler, name, value)
+        (self.package / "kernel.cu").write_text(source)
+        out = self.package / "kernel.cubin"
+        words = [str(self.nvcc), f"-I{self.package}", *flags, "-o", str(out), str(self.package / "kernel.cu")]
+        HeardCompiler(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).communicate()
+        return out.read_text(), HeardCompiler.said
+
+
+def test_two_environments_share_what_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = Environment(tmp_path, "old", "1"), Environment(tmp_path, "new", "1")
+    later = Environment(tmp_path, "later", "2")
+    runs = tmp_path / "runs"
+    made = ("source", "ptxas info: 32 registers\n")
+    assert [each.compile(monkeypatch, "source") for each in (old, new, old)] == [made] * 3
+    assert runs.read_text().count("run") == 1
+    for count, (where, words) in enumerate([(new, ["other"]), (new, ["source", "-O1"]), (later, ["source"])], start=2):
+        assert where.compile(monkeypatch, *words)[0] == words[0]
+        assert runs.read_text().count("run") == count
+    assert len(list(old.folder.iterdir())) == 4
+
+
+def test_what_does_not_compile_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Environment(tmp_path, "old", "1")
+    old.nvcc.write_text("#!/bin/sh\necho error\nexit 1\n")
+    with pytest.raises(FileNotFoundError):
+        old.compile(monkeypatch, "source")
+    assert HeardCompiler.said == "error\n"
+    assert not list(old.folder.iterdir())
