@@ -282,13 +282,14 @@ class Flaws:
                     yield Kind.UNPROVED, call.lineno, f"{said.strip()!r} is printed, and nothing is compared"
 
     def _flops(self) -> Found:
-        """A product of M, N and K has two operations for each, whatever the unit of ten."""
         assigned = [item for scope in self.reading.scopes for item in scope.assigned.items()]
         for name, value in ((name, value) for name, values in assigned for value in values if _FLOPS.search(name)):
-            names, coefficient = _factors(value)
-            is_product = sorted(each.upper() for each in names) == ["K", "M", "N"]
-            if is_product and not math.isclose(_mantissa(coefficient), 2):
+            if _is_miscounted(value):
                 yield Kind.FLOPS, value.lineno, f"{name} = {_shown(value)}, not 2 * M * N * K"
+        named = {id(value) for _, values in assigned for value in values}
+        for rate in (each for scope in self.reading.scopes for each in _rates(scope) if id(each) not in named):
+            if _is_miscounted(rate):
+                yield Kind.FLOPS, rate.lineno, f"{_shown(rate)}, not of 2 * M * N * K"
 
 
 def _compiles(call: ast.Call) -> bool:
@@ -314,8 +315,24 @@ def _is_first_sorted(node: ast.Subscript) -> bool:
     return name_of(node.value.func) == "sorted" and _TIMES.search(ast.unparse(node)) is not None
 
 
+def _rates(scope: Scope) -> Iterator[ast.BinOp]:
+    """The products and quotients that divide by a time, each as a whole."""
+    products = [node for node in scope.nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div)]
+    parts = {id(part) for each in products for part in (each.left, each.right)}
+    for each in products:
+        below = (part.right for part in ast.walk(each) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div))
+        if id(each) not in parts and any(_TIMES.search(ast.unparse(part)) for part in below):
+            yield each
+
+
+def _is_miscounted(value: ast.expr) -> bool:
+    """Whether a product of M, N and K counts other than two operations for each, whatever the unit of ten."""
+    names, coefficient = _factors(value)
+    return sorted(each.upper() for each in names) == ["K", "M", "N"] and not math.isclose(_mantissa(coefficient), 2)
+
+
 def _factors(node: ast.expr) -> tuple[list[str], float]:
-    """The names that a product multiplies, and its coefficient; all that it divides by is left out."""
+    """The names that a product multiplies, and its coefficient; names that it divides by are left out."""
     if isinstance(node, ast.Name):
         return [node.id], 1.0
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
@@ -324,7 +341,8 @@ def _factors(node: ast.expr) -> tuple[list[str], float]:
         (left, one), (right, other) = _factors(node.left), _factors(node.right)
         return left + right, one * other
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        return _factors(node.left)
+        (names, coefficient), (below, divisor) = _factors(node.left), _factors(node.right)
+        return names, coefficient if below or not divisor else coefficient / divisor
     return ["?"], 1.0
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeGuard
 
 from harness.extras.foreign.reading import Reading, Scope, argument, is_builtin, name_of
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
@@ -190,12 +190,15 @@ def _host_spans(scope: Scope) -> Iterator[ClockedSpan]:
 
 
 def _event_spans(scope: Scope) -> Iterator[ClockedSpan]:
-    records = [call for call in scope.calls if _is_record(call)]
-    names = list(dict.fromkeys(ast.unparse(call.func) for call in records))
-    for start, end in zip(names[::2], names[1::2], strict=False):
-        first, last = (next(call.lineno for call in records if ast.unparse(call.func) == name) for name in (start, end))
-        if first < last:
-            yield ClockedSpan(scope, first, last, by_host=False)
+    """From each record of one event to the next of another; a script may use its two again and again."""
+    start: ast.Call | None = None
+    for call in filter(_is_record, scope.calls):
+        if start is None or ast.unparse(start.func) == ast.unparse(call.func):
+            start = call
+            continue
+        if start.lineno < call.lineno:
+            yield ClockedSpan(scope, start.lineno, call.lineno, by_host=False)
+        start = None
 
 
 def _is_clock(node: ast.AST) -> bool:
@@ -204,7 +207,7 @@ def _is_clock(node: ast.AST) -> bool:
     return isinstance(node.func, ast.Name) or _root(node.func) in ("time", "timeit")
 
 
-def _is_record(node: ast.AST) -> bool:
+def _is_record(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "record"
 
 

@@ -297,6 +297,29 @@ def kinds(path: Path, text: str, shape: str | None = None) -> list[Kind]:
     return [each.kind for each in audit_all([path], parse_shape_key(shape) if shape else None)]
 
 
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        ("2 * M * N * K / ms / 1e9", []),
+        ("2e-9 * M * N * K / ms", []),
+        ("M * N * K / ms * 2e-9", []),
+        ("4 * M * N * K / 2 / ms", []),
+        ("M * N * K / ms / 1e9", [Kind.FLOPS]),
+        ("8 * M * N * K / (ms * 1e9)", [Kind.FLOPS]),
+    ],
+)
+def test_a_printed_rate_counts_two_operations_a_product(loose: Path, rate: str, expected: list[Kind]) -> None:
+    assert kinds(loose, f'M = N = K = 4096\nms = measured()\nprint(f"{{{rate}:.1f}} TFLOPS")\n') == expected
+
+
+def test_events_that_are_used_again_time_the_baseline_too(loose: Path) -> None:
+    timed = "t0.record()\n{}\nt1.record()\nt1.synchronize()\n"
+    wide = "wide, other = a.float(), b.float()\n"
+    told = LOOSE.format(reference="a @ b", atol=1e-3, timed="kernel(a, b)\n" + timed.format("kernel(a, b)") + wide)
+    assert kinds(loose, told) == []
+    assert kinds(loose, told + timed.format("torch.mm(wide, other)")) == [Kind.BASELINE]
+
+
 def test_a_script_with_several_sins_is_told_each(loose: Path) -> None:
     script = """
 import time, torch
