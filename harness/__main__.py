@@ -1,16 +1,25 @@
-"""``tilebench`` and ``python -m harness``: from the first moment on, a signal ends the program in one line."""
+"""``tilebench`` and ``python -m harness``: from the first moment on, a signal ends the program in one line.
 
-from typing import NoReturn
+Python's own start lies before it, so this module imports only what that has loaded.
+"""
 
-from harness.machine import interruption
+import os
+import signal
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Entry point of the program."""
-    interruption.leave_at_once()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
     from harness.cli import main as command_line  # takes most of a second
 
     command_line()
+
+
+def _leave(number: int, frame: object) -> None:
+    """End with one line until the command listens: an exception in an import would be a traceback."""
+    os.write(2, b"tilebench: stopped before it began\n")
+    os._exit(3)  # ExitCode.INFRASTRUCTURE, whose module is not loaded yet
 
 
 if __name__ == "__main__":
