@@ -19,7 +19,7 @@ def main() -> None:
 def _leave(number: int, frame: object) -> None:
     """End with one line until the command listens: an exception in an import would be a traceback."""
     os.write(2, b"tilebench: stopped before it began\n")
-    os._exit(3)  # ExitCode.INFRASTRUCTURE, whose module is not loaded yet
+    os._exit(3)  # ExitCode.INFRASTRUCTURE, from a module that is not loaded yet
 
 
 if __name__ == "__main__":
