@@ -13,7 +13,17 @@ Name = tuple[str, str]  # model and iteration
 
 
 def ranked(rows: list[BoardRow]) -> list[BoardRow]:
-    """Rank rows by ratio; a row shares a rank if its interval reaches that of the rank's first row."""
+    """Rank rows by ratio; a row shares a rank if its interval reaches that of the rank's first row.
+
+    Those of an earlier judge follow those of the present one: its ratio may be to another baseline.
+    """
+    present = _placed(row for row in rows if "judge" not in row.stale)
+    earlier = _placed(row for row in rows if "judge" in row.stale)
+    behind = (msgspec.structs.replace(row, rank=(row.rank or 0) + len(present)) for row in earlier)
+    return [*present, *behind]
+
+
+def _placed(rows: Iterable[BoardRow]) -> list[BoardRow]:
     ordered = sorted(rows, key=lambda row: -(row.ratio or 0))
     places = ranks((row.ratio_low or 0.0, row.ratio_high or 0.0) for row in ordered)
     return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]

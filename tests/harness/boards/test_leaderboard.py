@@ -211,6 +211,16 @@ def test_a_row_is_stale_once_what_it_stands_on_changes(ladder: Ladder, stale: st
     assert f"stale: {stale}" in table(ladder.boards()[0])
 
 
+def test_rows_of_an_earlier_judge_follow_those_of_the_present_one(ladder: Ladder) -> None:
+    """Its ratio may be to another baseline, as that of int4 was, 34 in place of 2."""
+    earlier = ladder.elsewhere(judge_sha256="0" * 64)
+    ladder.measured(1, 33.0, 34.0, environment=earlier)
+    ladder.measured(2, 1.9, 2.0)
+    ladder.measured(3, 33.5, 34.5, environment=earlier)
+    assert ranks(ladder.rows()) == [("iter002", 1), ("iter003", 2), ("iter001", 2)]
+    assert [row.stale for row in ladder.rows()] == [(), ("judge",), ("judge",)]
+
+
 @pytest.mark.parametrize(
     "change",
     [{"device": "Another"}, {"torch": "3"}, {"tilelang": "1"}, {"image": "sha256:1"}, {"forced": True}],
@@ -360,6 +370,10 @@ def test_the_shipped_boards_keep_the_rule_of_ranks() -> None:
         first = board.leader
         for above, row in itertools.pairwise(row for row in board.rows if row.rank is not None and row.behind is None):
             assert above.rank and row.rank and row.ratio_high and above.ratio
+            if ("judge" in above.stale) != ("judge" in row.stale):  # these begin anew
+                assert row.rank > above.rank
+                first = row
+                continue
             first = above if first is None or above.rank != first.rank else first
             assert first.ratio_low is not None
             assert (row.rank == above.rank) == (row.ratio_high >= first.ratio_low), row
