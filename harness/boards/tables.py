@@ -19,6 +19,7 @@ from harness.records.throughput import GFLOPS, TFLOPS
 
 _Columns = dict[str, Callable[[Any], object]]
 _LEGEND: Final = "kept as: the leader of the board, or a step, which was certainly faster than its ladder before it"
+_UNTOUCHED: Final = "not measured between the two"  # one record on both sides
 
 
 def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
@@ -100,9 +101,13 @@ def ladders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
 
 
 def comparisons(found: list[Comparison], table_format: str = PLAIN) -> str:
-    """The comparisons of two runs: changes first, then equals, then those that cannot be compared."""
+    """The comparisons of two runs: changes first, then equals, then those that cannot be compared.
+
+    What was not measured between the two has one record on both sides, and is only counted.
+    """
     order = list(Change)
-    ordered = sorted(found, key=lambda each: (order.index(each.verdict), each.problem))
+    between = [each for each in found if each.a is None or each.a != each.b]
+    ordered = sorted(between, key=lambda each: (order.index(each.verdict), each.problem))
     columns: _Columns = {
         "problem": lambda each: each.problem,
         "model": lambda each: each.model,
@@ -124,9 +129,10 @@ def comparisons(found: list[Comparison], table_format: str = PLAIN) -> str:
         cut={"iteration": 24, "model": 12},
     )
     below = footnotes((f"{each.problem} {each.iteration}", filter(None, [_why(each)])) for each in ordered)
-    counts = Counter(each.verdict for each in found)
-    told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in order if counts[verdict])
-    return "\n\n".join(filter(None, (body, below if plain else "", told)))
+    counts = Counter(each.verdict.value for each in between)
+    counts[_UNTOUCHED] = len(found) - len(between)
+    told = ", ".join(f"{count} {words}" for words in (*order, _UNTOUCHED) if (count := counts[words]))
+    return "\n\n".join(filter(None, (body if between else "", below if plain else "", told)))
 
 
 def play_off(held: PlayOff) -> str:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.boards import revisions
+from harness.boards import revisions, tables
 from harness.boards.comparison import Change, compare, pair, quotient
 from harness.catalog.tree import Tree
 from harness.judge.statistics import estimate
@@ -133,6 +133,16 @@ def test_timers_problems_and_failures_are_not_compared() -> None:
     assert compare(record(stage=Stage.VERIFY, measurement=None), a).why == "A is verified only"
     (alone,) = pair([a], [])
     assert (alone.verdict, alone.why) == (Change.INCOMPARABLE, "B has no record of it")
+
+
+def test_a_record_on_both_sides_is_the_same_and_only_counted() -> None:
+    wide = record(measurement=measurement(0.5, 2.0, ratio=1.0))
+    newer = record(model="other", measurement=measurement(0.5, 2.0, ratio=1.01))
+    found = pair([wide, record(model="other")], [wide, newer])
+    assert [each.verdict for each in found] == [Change.SAME, Change.UNDECIDED]
+    body, _, counts = tables.comparisons(found).rpartition("\n\n")
+    assert (body.count(wide.iteration), counts) == (1, "1 undecided, 1 not measured between the two")
+    assert tables.comparisons(found[:1]) == "1 not measured between the two"
 
 
 @pytest.mark.parametrize("low", [0.0, -0.1])
