@@ -159,7 +159,8 @@ class Driver:
             else:
                 self._post(caller, each)
         if not self.posts:
-            raise InfrastructureError(f"no GPU of key {self.plan.gpu.key} can be used; see the lines above")
+            why = "see the lines above" if callers else "no host of the cluster has one"
+            raise InfrastructureError(f"no GPU of key {self.plan.gpu.key} can be used; {why}")
         self.board.line(f"measuring on {', '.join(post.station.name for post in self.posts)}")
         for post in {post.caller.node.id: post for post in self.posts}.values():
             with suppress(SeatLost):

@@ -17,7 +17,7 @@ import msgspec
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.errors import TilebenchError
+from harness.errors import TilebenchError, UsageError
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import judge_sha256
 from harness.machine.nvml import Device, compute_processes
@@ -77,6 +77,8 @@ def here(root: Path, gpu_key: str, *, uses_device: bool = True) -> Station:
         if device is not None and (others := compute_processes(device)):
             return Station(host, code, device, fault=f"in use by process {', '.join(map(str, others))}")
         return Station(host, code, device, describe(root, gpu, device, OPERATOR), clock_s=time.time())
+    except UsageError as error:  # what it advises is for one GPU
+        return Station(host, code, fault=str(error).partition("; ")[0])
     except TilebenchError as error:
         return Station(host, code, fault=str(error))
 
