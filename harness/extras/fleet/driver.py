@@ -424,7 +424,7 @@ class Driver:
         stopped = [post for post in self.posts if post.ladder]
         for post in stopped:
             post.caller.ask("stop", post.key)
-        busy = list(stopped)
+        busy, last = list(stopped), []
         until = time.monotonic() + END_S
         while busy and (left := until - time.monotonic()) > 0:
             for post in busy:
@@ -436,12 +436,11 @@ class Driver:
                     self._take_present(post, news)
                     if news.exit_code is None:
                         continue
-                    post.caller.ask("clear", post.key)
+                    last.append(post.caller.ask("clear", post.key))
                 busy.remove(post)
             time.sleep(TICK_S / 5)
-        for post in busy:
-            post.caller.ask("end", post.key)
-        cluster.ready([post.caller.ask("station") for post in stopped], 1.0)  # what was asked before is done then
+        last += [post.caller.ask("end", post.key) for post in busy]
+        cluster.ready(last, 1.0)
         for post in self.posts:
             cluster.give_up(post.caller)
 

@@ -49,7 +49,8 @@ def drawn(rows: Sequence[FleetRow], waiting: int, size: ConsoleDimensions) -> Ta
         table.add_column(LAST, no_wrap=True, ratio=3)
     for row in rows[:room]:
         counts = (str(row.done), str(row.left)) if row.problem else ("", "")
-        told = [row.problem, *counts, row.last_line] if wide else [f"{row.problem}\n{row.last_line}", *counts]
+        last = " ".join(row.last_line.replace(row.problem, "").lstrip(": ").split())
+        told = [row.problem, *counts, last] if wide else [f"{row.problem}\n{last}", *counts]
         table.add_row(*map(Text, (_short(row.host), row.gpu, *told)))
     return table
 
