@@ -11,6 +11,7 @@ from harness.catalog.tree import Tree
 from harness.cli.options import Json
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.machine.table import paragraph
 from harness.records import published
 
 
@@ -56,4 +57,4 @@ def publish(
     if not current:
         text = f"{name} is not what the leaderboard gives; write it anew: tilebench publish --gpu {gpu}"
     code = ExitCode.PASSED if current else ExitCode.REJECTED
-    return Reply(PublishData(name, current, made), lambda: text, code, problems)
+    return Reply(PublishData(name, current, made), lambda: "\n".join(map(paragraph, text.splitlines())), code, problems)
