@@ -68,7 +68,7 @@ class VersusBuild(msgspec.Struct, frozen=True):
     """What an environment made of an iteration; ``error`` is the first line of why it made nothing.
 
     ``code_sha256`` is of the machine code with its constants, without names of files and lines. The kernel with the
-    most instructions is first.
+    most instructions is first. ``headers`` is the hash of TileLang's.
     """
 
     seconds: float = 0.0
@@ -76,6 +76,7 @@ class VersusBuild(msgspec.Struct, frozen=True):
     source: str = ""
     code_sha256: str | None = None
     kernels: tuple[KernelCode, ...] = ()
+    headers: str = ""
 
     @property
     def source_sha256(self) -> str:
@@ -250,6 +251,7 @@ def _read(answer: dict[str, object]) -> VersusBuild:
         source="\n".join(each.source for each in made),
         code_sha256=codes[0] if len(codes) == 1 else hashlib.sha256(repr(codes).encode()).hexdigest(),
         kernels=tuple(sorted(kernels, key=lambda each: -(each.instructions or 0))),
+        headers=str(answer["headers"]),
     )
 
 

@@ -82,9 +82,9 @@ def main() -> None:
     from tilelang.contrib import nvcc
 
     adopt(Path(sys.argv[1]))
-    if len(sys.argv) > 2:
-        HeardCompiler.folder, HeardCompiler.package = Path(sys.argv[2]), Path(tilelang.__file__).parent
-        HeardCompiler.headers = headers_sha256(HeardCompiler.package)
+    HeardCompiler.folder = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+    HeardCompiler.package = Path(tilelang.__file__).parent
+    HeardCompiler.headers = headers_sha256(HeardCompiler.package)
     tilelang.disable_cache()
     nvcc.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": HeardCompiler})
     answers = os.fdopen(os.dup(1), "w")
@@ -190,7 +190,8 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
             "build() gives no kernel that nvcc has compiled: it compiles when it is called, or calls torch"
         )
     last = made[-len(kernels) :]
-    return {"modules": [{**each, "shared": _shared(kernel)} for each, kernel in zip(last, kernels, strict=True)]}
+    modules = [{**each, "shared": _shared(kernel)} for each, kernel in zip(last, kernels, strict=True)]
+    return {"modules": modules, "headers": HeardCompiler.headers}
 
 
 def _kernels(order: dict[str, Any], tilelang: Any, tvm: Any, target: Any) -> list[Any]:

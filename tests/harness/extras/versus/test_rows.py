@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.catalog.tree import Iteration, Tree
@@ -75,6 +76,21 @@ def test_a_second_build_that_agrees_is_the_same() -> None:
     assert made.verdict is BuildChange.SAME
     assert made.new.code_sha256 == "a"
     assert made.notes == ("two builds by the new environment differ",)
+
+
+@pytest.mark.parametrize(
+    ("source", "headers", "verdict"),
+    [
+        ("load(a_2, 64); fence(); load(b, 0);", "h", BuildChange.VARIES),
+        ("load(a_2, 64); fence(); load(b, 0);", "other", BuildChange.DIFFERENT),
+        ("load(a_2, 64); load(b, 0); fence();", "h", BuildChange.DIFFERENT),
+        ("load(a_2, 32); fence(); load(b, 0);", "h", BuildChange.DIFFERENT),
+    ],
+)
+def test_buffers_in_another_order_vary(source: str, headers: str, verdict: BuildChange) -> None:
+    one = msgspec.structs.replace(build("a"), source="load(a, 0); fence(); load(b_1, 64);", headers="h")
+    other = msgspec.structs.replace(build("b", registers=160), source=source, headers=headers)
+    assert changed(one, other).verdict is verdict
 
 
 def test_what_one_environment_builds_in_two_ways_is_built_a_third_time() -> None:
