@@ -25,10 +25,10 @@ def boards() -> list[Board]:
 
 
 def with_leader(board: Board, **changes: object) -> Board:
+    """The board with its leader alone, changed."""
     leader = board.leader
     assert leader is not None
-    made = msgspec.structs.replace(leader, **changes)
-    return replace(board, rows=tuple(made if row is leader else row for row in board.rows))
+    return replace(board, rows=(msgspec.structs.replace(leader, **changes),))
 
 
 def leaders(boards: list[Board]) -> list[BoardRow]:
