@@ -81,8 +81,11 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
         lint-format lint-types format toolchain runtime dev image docker-bench lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096, MODEL=, ITER=3; GPUS=all; ARGS= takes the rest."
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { line = sprintf("  make %-12s", $$1); count = split($$2, words, " "); \
+	  for (i = 1; i <= count; i++) { if (length(line words[i]) > 78) { print line; line = sprintf("%19s", "") } \
+	  line = line " " words[i] } print line }' $(firstword $(MAKEFILE_LIST))
+	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096, MODEL=,"
+	@echo "ITER=3; GPUS=all; ARGS= takes the rest."
 
 bench: $(RUNTIME) $(FLEET) ## Verify and time the iterations against the library; print the leaderboard
 	@$(RUN) bench $(CHOICE) $(MANY)
