@@ -44,7 +44,7 @@ def publish(
     made, complaints = publication(tree, gpu, before)
     problems = reported(complaints)
     if not made.winners and not made.library:
-        raise UsageError(f"no row of tuning/{gpu}/ holds, so there is nothing to publish; bench on that GPU first")
+        raise UsageError(f"no row of tuning/{gpu}/ is current, so there is nothing to publish; bench on that GPU first")
     wanted = published.encode(made)
     current = path.is_file() and path.read_bytes() == wanted
     if not check and not current:

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from harness.errors import UsageError, described
 from harness.extras.tune.space import Config, frozen
-from harness.extras.tune.survey import blamed, load_family
+from harness.extras.tune.survey import attributed, load_family
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
@@ -107,7 +107,7 @@ def run_autotuner(order: AutotunerOrder, parent: Connection) -> None:
 
     def gave_up(error: BaseException) -> Message:
         lock.acquire()  # for good: a thread of the autotuner may still be sending
-        return GaveUp(blamed(error, order.brief.root))
+        return GaveUp(attributed(error, order.brief.root))
 
     with child_body(order.brief, parent, gave_up):
         from harness.judge.child.setup import work_in
@@ -277,7 +277,7 @@ class _Outcomes:
                 kernel = compile_one(**config)
             except Exception as error:
                 what = described(error, 300)
-                self._outcome(index, None, blamed(error, self._order.brief.root, self._order.family, what))
+                self._outcome(index, None, attributed(error, self._order.brief.root, self._order.family, what))
                 raise
             self._of_kernel.setdefault(id(kernel), []).append(index)
             return kernel

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.errors import compiler_complaint, described, printable
 from harness.extras.tune.space import frozen
-from harness.extras.tune.survey import SpaceEntry, blamed, quieten
+from harness.extras.tune.survey import SpaceEntry, attributed, quieten
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import tensors
@@ -85,7 +85,7 @@ class Stopwatch:
         except Exception as error:
             printed = self.output.read_bytes()[written:].decode(errors="replace")
             what = printable(compiler_complaint(printed) or explain(error), 300)
-            return StopwatchAnswer(reason=blamed(error, self.root, order.entry.family, what))
+            return StopwatchAnswer(reason=attributed(error, self.root, order.entry.family, what))
         self.kernels[order.number] = kernel.launch
         return StopwatchAnswer()
 

@@ -75,7 +75,7 @@ def run_survey(brief: Brief, families: tuple[str, ...], carver: bool, parent: Co
 
     def unusable(error: BaseException) -> Unusable:
         known = isinstance(error, UsageError)
-        return Unusable(str(error) if known else f"the space cannot be read: {blamed(error, brief.root)}")
+        return Unusable(str(error) if known else f"the space cannot be read: {attributed(error, brief.root)}")
 
     with child_body(brief, parent, unusable):
         quieten()
@@ -89,7 +89,7 @@ def quieten() -> None:
     tilelang.set_log_level("ERROR")
 
 
-def blamed(error: BaseException, root: Path, family: str | None = None, what: str = "") -> str:
+def attributed(error: BaseException, root: Path, family: str | None = None, what: str = "") -> str:
     """An exception in one line, or ``what`` stands for it, and the line of a family's code that it is about."""
     from harness.judge.child.failure import frames_of, located
 
@@ -147,5 +147,5 @@ def _refusal(family: Callable[..., Any], levers: frozenset[str], brief: Brief, c
     except ValueError as error:  # what a family refuses names the argument
         return described(error, 200)
     except Exception as error:
-        return blamed(error, brief.root, what=described(error, 200))
+        return attributed(error, brief.root, what=described(error, 200))
     return None
