@@ -94,17 +94,13 @@ def _call(regime: Regime, board: Board, weight: float) -> _Call | None:
     if regime is Regime.PAIRED:
         figures = row.time_ms, row.ratio, row.ratio_low, row.ratio_high
     else:
-        figures = _sustained_ms(row), row.sustained_ratio, row.sustained_ratio_low, row.sustained_ratio_high
+        joules, watts = row.joules_per_launch, row.sustained_power_w
+        launch_ms = 1e3 * joules / watts if joules and watts else None
+        figures = launch_ms, row.sustained_ratio, row.sustained_ratio_low, row.sustained_ratio_high
     time_ms, ratio, low, high = figures
     if time_ms is None or ratio is None or low is None or high is None:
         return None
     return _Call(row, weight * time_ms, ratio, low, high)
-
-
-def _sustained_ms(row: BoardRow) -> float | None:
-    """The time of a launch at the power limit: its energy over its power."""
-    joules, watts = row.joules_per_launch, row.sustained_power_w
-    return 1e3 * joules / watts if joules and watts else None
 
 
 def told(board: StepBoard) -> str:

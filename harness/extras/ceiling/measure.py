@@ -7,7 +7,7 @@ from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.ceiling.tile import COLUMNS, ROW_BYTES, ROWS, STAGES, block_flops
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.problem import DTYPE_BYTES
+from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from harness.judge.sustaining import POWER_CAP
 from harness.machine.nvml import Device
 from harness.machine.power_meter import PowerMeter, PowerReading
@@ -94,8 +94,7 @@ def _run(gpu: Gpu, device: Device, dtype: str, sms: int) -> tuple[float, float, 
 
 def _steps(gpu: Gpu, dtype: str) -> int:
     """Steps of one launch of about LAUNCH_S at the datasheet's rate."""
-    rates = {"bfloat16": gpu.bf16_tflops, "float16": gpu.fp16_tflops, "float8_e4m3fn": gpu.fp8_tflops}
-    rate = rates[dtype]
+    rate = gpu.peak_tflops(Problem("matmul", dtype, "float32", dtype, (ROWS, COLUMNS, ROW_BYTES)))
     if rate is None or gpu.sms is None:
         raise UsageError(f"{gpu.key} has no rate for {dtype} in gpus.toml")
     return round(LAUNCH_S * rate * 1e12 / gpu.sms / block_flops(1, DTYPE_BYTES[dtype]))

@@ -23,7 +23,7 @@ from harness.machine.interruption import heed
 from harness.machine.nvml import Device, released
 from harness.machine.progress import Reporter, console, reporting
 from harness.machine.table import bounded
-from harness.records.base import Cause, Environment, Stage, Status, now
+from harness.records.base import SCHEMA, Cause, Environment, Stage, Status, now
 from harness.records.environment import describing
 from harness.records.results import Record
 from harness.records.store import append, read
@@ -204,7 +204,7 @@ class _ForeignRun:
 
     def _keep(self, script: ForeignScript, **outcome: Any) -> None:
         record = ForeignRecord(
-            schema=1,
+            schema=SCHEMA,
             recorded_at=now(),
             gpu=self.plan.gpu.key,
             shape_key=script.shape_key,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from harness.catalog import gpus
 from harness.extras.foreign.finding import Kind
 from harness.extras.foreign.reading import ForeignTensor, Reading, Scope, name_of, texts
 from harness.extras.foreign.timing import BENCHES, WAITS, ClockedCall, ClockedSpan, Timing
@@ -15,7 +16,7 @@ from harness.judge.facts.problem import Problem
 
 Found = Iterator[tuple[Kind, int, str]]  # kind, line, and what
 
-L2_BYTES: Final = 50 << 20  # of Hopper; smaller inputs stay in the cache of every GPU that the harness knows but some
+L2_BYTES: Final = gpus.find("h200").l2_mib << 20  # smaller inputs stay in the cache of most GPUs
 ERROR: Final = re.compile(r"err|diff|delta|(?<!l)dist(?!rib)", re.IGNORECASE)
 _COMPARISONS: Final = frozenset(
     {"allclose", "isclose", "equal", "array_equal", "assert_close", "assert_allclose", "assert_array_equal"}

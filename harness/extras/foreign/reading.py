@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final, TypeGuard
 
 from harness.judge.contract import TORCH_NAMES, root_name
+from harness.judge.facts.dtypes import DTYPE_BYTES
 
 CONSTANT: Final = frozenset(f"{name}{like}" for name in ("ones", "zeros", "full", "empty") for like in ("", "_like"))
 RANDOM: Final = frozenset(
@@ -56,8 +57,7 @@ class ForeignTensor:
 
     @property
     def bytes(self) -> int | None:
-        sizes = {"float8_e4m3fn": 1, "int8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-        size = sizes.get(self.dtype or "")
+        size = (DTYPE_BYTES | {"float64": 8}).get(self.dtype or "")
         return None if self.shape is None or size is None else math.prod(self.shape) * size
 
 

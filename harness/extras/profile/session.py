@@ -14,6 +14,7 @@ import msgspec
 from harness.authoring.ideas import parse_config, untried
 from harness.boards.power import PowerBound
 from harness.catalog.families import Families
+from harness.catalog.gpus import VISIBLE
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.profile import fallback, report
@@ -151,7 +152,7 @@ class Session:
             "LC_ALL": "C.UTF-8",
         }
         if self.device is not None:
-            own["CUDA_VISIBLE_DEVICES"] = self.device.uuid
+            own[VISIBLE] = self.device.uuid
         return dict(os.environ) | own
 
     def _check(self, iteration: Iteration, blank: ProfileRecord, launched: Launched, found: Sequence[str]) -> None:
