@@ -43,7 +43,7 @@ class SustainedResults:
 
     @property
     def exit_code(self) -> ExitCode:
-        return exit_code_of(self.records)
+        return exit_code_of((each.status, each.cause) for each in self.records)
 
 
 def hold(

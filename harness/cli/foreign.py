@@ -135,4 +135,8 @@ def adopt(
 def _reply(
     boards: list[ForeignBoard], records: Sequence[ForeignRecord | Record], format: str
 ) -> Reply[list[ForeignBoard]]:
-    return Reply(boards, lambda: "\n".join(board.table(each, format) for each in boards), exit_code_of(records))
+    return Reply(
+        boards,
+        lambda: "\n".join(board.table(each, format) for each in boards),
+        exit_code_of((each.status, each.cause) for each in records),
+    )

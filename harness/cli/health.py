@@ -1,4 +1,4 @@
-"""Verbs that look at the harness and its machine: selftest, doctor, overhead."""
+"""Verbs that look at the harness and its machine: selftest, doctor, overhead, ceiling."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,11 +16,14 @@ from harness.cli.options import GpuKey, Json, SelectionOptions, TableFormat, che
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras import selftest
+from harness.extras.ceiling.measure import DTYPES, line, measure
 from harness.extras.overhead import measure as calls
 from harness.extras.overhead.ways import HostTime, ways
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
+from harness.records.ceilings import CeilingRecord
+from harness.records.store import append
 
 SMALL: Final = "matmul_f32fp32_128x128x128"
 LARGE: Final = "matmul_bf16fp32_4096x4096x4096"
@@ -144,3 +147,21 @@ def overhead(*, gpu: GpuKey = gpus.AUTO, json: Json = False, format: TableFormat
         figures = calls.measure(Tree.here(), found, device, reporter)
     code = ExitCode.PASSED if any(figure.us is not None for figure in figures) else ExitCode.REJECTED
     return Reply(figures, lambda: calls.table(figures, format), code)
+
+
+def ceiling(
+    *,
+    gpu: GpuKey = gpus.AUTO,
+    dtype: Annotated[str | None, Parameter(help="Only this dtype: bfloat16, float16 or float8_e4m3fn.")] = None,
+    json: Json = False,
+) -> Reply[list[CeilingRecord]]:
+    """Measure the power ceiling: tensor cores fed from shared memory, with nothing to move."""
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f"--dtype {dtype} is not one of {', '.join(DTYPES)}")
+    tree = Tree.here()
+    key, device = gpus.resolve(gpu)
+    with reporting(0) as reporter:
+        found = measure(tree, key, device, (dtype,) if dtype else DTYPES, reporter)
+    for record in found:
+        append(tree.ceilings(key.key), record)
+    return Reply(found, lambda: "\n".join(map(line, found)))

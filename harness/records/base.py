@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -81,22 +81,12 @@ class Confinement(StrEnum):
     LIMITS = "limits"  # deadlines, memory, files; and what else this Linux has
 
 
-class Outcome(Protocol):
-    """A record that says how a judgement ended."""
-
-    @property
-    def status(self) -> Status: ...
-
-    @property
-    def cause(self) -> Cause | None: ...
-
-
-def exit_code_of(records: Iterable[Outcome]) -> ExitCode:
+def exit_code_of(ended: Iterable[tuple[Status, Cause | None]]) -> ExitCode:
     """Of a run: a fault of the machine or the harness counts before an iteration that did not pass."""
-    ended = [(each.status, each.cause) for each in records]
-    if any(cause is Cause.REFEREE for _, cause in ended):
+    found = set(ended)
+    if any(cause is Cause.REFEREE for _, cause in found):
         return ExitCode.INFRASTRUCTURE
-    return ExitCode.PASSED if all(status is Status.PASSED for status, _ in ended) else ExitCode.REJECTED
+    return ExitCode.PASSED if all(status is Status.PASSED for status, _ in found) else ExitCode.REJECTED
 
 
 LIBRARIES: Final = ("cublas", "cublaslt", "cudnn", "nvrtc")

@@ -70,7 +70,7 @@ class Results:
 
     @property
     def exit_code(self) -> ExitCode:
-        code = exit_code_of(self.records)
+        code = exit_code_of((each.status, each.cause) for each in self.records)
         return max(code, ExitCode.USAGE) if self.misplaced else code
 
 
