@@ -30,7 +30,7 @@ GROUPS: Final = {
     "Read records; nothing is measured": {
         "leaderboard": "notebook:show_boards",
         "compare": "compare:compare",
-        "report": "report:report",
+        "report": "notebook:report",
         "export": "compare:export",
         "gather": "notebook:gather",
         "publish": "notebook:publish",
