@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.judge.facts.device_rules import CPU_RULES
 from tests.harness.checkout import BUDGET, MODEL, NEITHER_CHILD_NOR_TORCH, SAMPLES, SHAPE, Checkout
 from tests.harness.envelopes import answer, envelope
 
@@ -154,7 +155,7 @@ def test_a_good_iteration_between_them_passes(outcomes: dict[str, Any], name: st
     assert (random, exact, refreshed, timed) == ("random", "exact", "refreshed", "timed")
     assert chain == ["overwritten", "chained"]
     assert corners.startswith("corners (")
-    assert found["measurement"]["launches"] * found["measurement"]["rounds"] >= 50
+    assert found["measurement"]["launches"] * found["measurement"]["rounds"] >= CPU_RULES.min_launches
 
 
 def test_a_path_that_says_nothing_is_a_usage_error_in_one_line(done: subprocess.CompletedProcess[str]) -> None:
