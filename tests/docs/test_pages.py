@@ -57,8 +57,8 @@ def sentences(text: str) -> Iterator[str]:
     text = CODE.sub("\n\n", GENERATED.sub("\n\n", text))
     text = re.sub(r"<[^>]*>", "", text)
     text = re.sub(r"^ *#.*$", "", text, flags=re.MULTILINE)
-    lines = [line.replace("|", "\n\n") if line.lstrip().startswith("|") else line for line in text.splitlines()]
-    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", "\n".join(lines)):
+    text = re.sub(r"^ *\|.*$", lambda row: re.sub(r"\||; ", "\n\n", row[0]), text, flags=re.MULTILINE)  # cells
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
         yield from re.split(r"(?<=[.!?:;])\s+(?=[A-Z0-9`*\[(])", " ".join(paragraph.split()))
 
 
