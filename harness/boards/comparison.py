@@ -15,6 +15,7 @@ Figures = Measurement | SustainedMeasurement
 Judged = Record | SustainedRecord  # of either regime; the two are never compared with each other
 
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
+ANOTHER_CALL: Final = 2.0  # a baseline so much faster, by another judge, is not the call that it was
 MARGIN_AT_LIMIT: Final = 0.01  # two intervals of 0.4% each cannot show less
 # The same kernel has another ratio to the library on another chip of the same model. Over nineteen pairs of H200s that
 # share 40 rows of tuning/h200, 95 of 100 differences are within these (docs/results/between-chips.md). Both are
@@ -187,6 +188,9 @@ def _incomparable(a: Judged, b: Judged) -> str | None:
     other = f"{b.measurement.baseline} of torch {b.environment.torch}"
     if one != other:
         return f"different libraries: {one} and {other}"
+    rates = sorted(each.tflops / each.ratio for each in (a.measurement, b.measurement))
+    if a.environment.judge_sha256 != b.environment.judge_sha256 and rates[1] > ANOTHER_CALL * rates[0]:
+        return f"different calls of {a.measurement.baseline}: {rates[0]:.4g} and {rates[1]:.4g} TFLOPS"
     return None
 
 

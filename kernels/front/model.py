@@ -1,7 +1,7 @@
 """The front's model: how fast a candidate is beside the library, fitted to what a GPU measured.
 
-Five things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, the pitches, and how
-much better the library's best tile would fill the SMs. `python -m kernels.front.fit` makes the file again.
+Six things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, the pitches, how short
+the product is, and how much better the library's best tile would fill the SMs. `python -m kernels.front.fit` makes the file again.
 """
 
 import json
@@ -20,6 +20,7 @@ FOLDER: Final = Path(__file__).parent / "models"
 ALIGNED_BYTES: Final = 128  # a pitch with which every row of a tile is one whole line of the L2
 ROWS_UNIT: Final = 128
 LONG_K: Final = 4096  # beyond it the epilogue weighs nothing
+SHORT_WORK: Final = 2e10  # M N K of some 50 µs; below it starts and ends of blocks weigh more
 LOSS: Final = 0.99  # a ratio below it, beyond its interval
 PITCH_CLASSES: Final = ("aligned", "unaligned")
 INTENSITY: Final = 90.0  # a b / (a + b) of a tile a x b that is bound by the tensor cores
@@ -81,7 +82,9 @@ def pitch_class(problem: Problem) -> str:
 def terms(name: str, problem: Problem, sms: int, library_tiles: tuple[tuple[int, int], ...]) -> tuple[float, ...]:
     M, N, K = problem.dims
     gap = max(library_fill(tile, M, N, sms) for tile in library_tiles) / fill(name, problem, sms)
-    return (1.0, log(gap), log(min(K, LONG_K) / LONG_K), float(M % ROWS_UNIT == 0), 1 / waves(name, problem, sms))
+    short = min(0.0, log(M * N * K / SHORT_WORK))
+    whole_rows = float(M % ROWS_UNIT == 0)
+    return (1.0, log(gap), log(min(K, LONG_K) / LONG_K), whole_rows, 1 / waves(name, problem, sms), short)
 
 
 def waves(name: str, problem: Problem, sms: int) -> int:
