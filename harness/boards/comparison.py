@@ -188,10 +188,14 @@ def _incomparable(a: Judged, b: Judged) -> str | None:
     other = f"{b.measurement.baseline} of torch {b.environment.torch}"
     if one != other:
         return f"different libraries: {one} and {other}"
-    rates = sorted(each.tflops / each.ratio for each in (a.measurement, b.measurement))
+    rates = sorted(map(_library_tflops, (a.measurement, b.measurement)))
     if a.environment.judge_sha256 != b.environment.judge_sha256 and rates[1] > ANOTHER_CALL * rates[0]:
         return f"different calls of {a.measurement.baseline}: {rates[0]:.4g} and {rates[1]:.4g} TFLOPS"
     return None
+
+
+def _library_tflops(measured: Figures) -> float:
+    return measured.baseline_tflops if isinstance(measured, Measurement) else measured.library.tflops
 
 
 def _reaches_0(measured: Figures) -> bool:

@@ -110,8 +110,9 @@ def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
 
 def test_a_baseline_that_the_judge_calls_otherwise_is_another() -> None:
     """As that of int4 was, which made its weights wide in each launch."""
-    wide = msgspec.structs.replace(ENVIRONMENT, judge_sha256="0" * 64)
-    a, b = record(measurement=measurement(33.0, 34.0), environment=wide), record(measurement=measurement(1.9, 2.0))
+    earlier = msgspec.structs.replace(ENVIRONMENT, judge_sha256="0" * 64)
+    a = record(measurement=measurement(33.0, 34.0), environment=earlier)
+    b = record(measurement=measurement(1.9, 2.0, baseline_tflops=17.0))
     found = compare(a, b)
     assert found.verdict == Change.INCOMPARABLE
     assert found.why is not None and found.why.startswith("different calls of torch.matmul")
