@@ -1,4 +1,4 @@
-"""Pictures for a README, drawn without a browser: the overview, and the ladder with the largest lead."""
+"""Pictures for a README, drawn without a browser: the overview, and the longest ladder that one model climbed."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -7,11 +7,16 @@ import vl_convert
 
 from harness.errors import UsageError
 from harness.extras.report import palette, plots, rows
-from harness.extras.report.gather import Report
+from harness.extras.report.gather import Report, Shape
 
 THEMES: Final = ("light", "dark")
-LEAST_ITERATIONS: Final = 5  # in a ladder worth a picture
 _WIDTH: Final = 860
+
+
+def _rungs(shape: Shape) -> int:
+    """Of the ladder of one model alone; 0 where several climbed."""
+    models = [each.row.model for each in shape.sheets[0].ladder]
+    return len(models) if len(set(models)) == 1 else 0
 
 
 def write(report: Report, folder: Path) -> list[Path]:
@@ -19,7 +24,7 @@ def write(report: Report, folder: Path) -> list[Path]:
     leader = report.best_first[0]
     if leader.best is None:
         raise UsageError(f"nothing under tuning/{report.gpu.key}/ is measured, so there is nothing to draw")
-    climbed = next((each for each in report.best_first if len(each.sheets[0].ladder) >= LEAST_ITERATIONS), leader)
+    climbed = max((each for each in report.best_first if each.best), key=_rungs)
     sheet = climbed.sheets[0]
     baselines = {shape.sheets[0].board.baseline for shape in report.best_first if shape.best}
     baseline = baselines.pop() if len(baselines) == 1 else "the library"
