@@ -1,8 +1,8 @@
 """The front's model: how fast a candidate is beside the library, fitted to what a GPU measured.
 
-Six things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, the pitches, how short
-the product is, and how much better the library's best tile would fill the SMs. `python -m kernels.front.fit` makes the
-file again.
+Six things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, and the pitches. The
+others are how short the product is, and how much better the library's best tile would fill the SMs. `python -m
+kernels.front.fit` makes the file again.
 """
 
 import json

@@ -79,7 +79,10 @@ def _duplicates(scripts: list[ParsedScript], figures: Figures) -> Iterator[Audit
 
 
 def _disagreement(path: Path, found: list[ClaimedFigure]) -> Iterator[AuditFinding]:
-    """Compare one program's figures: its ratios to the library where all have one, else its times."""
+    """Compare one program's figures: its ratios to the library where all have one, else its times.
+
+    Where ratios differ and times do not, the library was called in another way, and the program has one figure.
+    """
     if not found:
         return
     by_ratio = all(each.ratio is not None for each in found)
@@ -88,7 +91,8 @@ def _disagreement(path: Path, found: list[ClaimedFigure]) -> Iterator[AuditFindi
         return each.ratio if by_ratio and each.ratio is not None else each.time_ms
 
     low, high = min(found, key=value), max(found, key=value)
-    if value(high) > DISAGREE * value(low):
+    times = sorted((low.time_ms, high.time_ms))
+    if value(high) > DISAGREE * value(low) and times[1] > DISAGREE * times[0]:
         what = (
             f"{value(low):.4g} {'of the library' if by_ratio else 'ms'} at {low.path.name}:{low.line} and "
             f"{value(high):.4g} at {high.path.name}:{high.line}, {value(high) / value(low):.2f}x apart"
