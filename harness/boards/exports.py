@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -28,7 +29,7 @@ _Value = str | int | float | bool | None
 _Column = tuple[type, str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Exported:
     """A record; ``row`` and ``board`` say where the leaderboard shows it, and are None where it does not."""
 
@@ -41,16 +42,16 @@ class _Exported:
     def kind(self) -> RowKind:
         return self.record.kind or RowKind.ITERATION
 
-    @property
+    @cached_property
     def kernel(self) -> KernelEvidence | None:
         return main_kernel(self.record.build)
 
-    @property
+    @cached_property
     def worst(self) -> SimpleNamespace:
         names = ("max_abs_err", "rel_err")
         return SimpleNamespace(**{name: worst_error(self.record.verification, name) for name in names})
 
-    @property
+    @cached_property
     def dim(self) -> SimpleNamespace:
         return SimpleNamespace(**dict(zip(OPERATORS[self.problem.operator].dims, self.problem.dims, strict=True)))
 
