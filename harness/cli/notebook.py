@@ -175,7 +175,7 @@ def report(
     output: Annotated[Path | None, Parameter(help="The file; by default tuning/<gpu>/report.html.")] = None,
     beside: Annotated[str | None, Parameter(help="Another GPU key; its leaders' ratios stand beside these.")] = None,
     pictures: Annotated[
-        Path | None, Parameter(help="A folder for the overview and the leading ladder as SVG files.")
+        Path | None, Parameter(help="A folder for the overview and the longest ladder as SVG files.")
     ] = None,
 ) -> Reply[ReportData]:
     """Write all records as one HTML file that needs no network; measures nothing."""

@@ -140,6 +140,13 @@ def test_ratios_are_compared_where_they_are_told(tree: Tree) -> None:
     assert tree.found(Kind.DISAGREES) == []
 
 
+@pytest.mark.parametrize(("time_ms", "found"), [("1.05", 0), ("17.0", 1)])
+def test_a_library_called_otherwise_is_no_other_figure_of_the_program(tree: Tree, time_ms: str, found: int) -> None:
+    rows = f"iter001_wide\t1.0\t17.67\niter001_wide\t{time_ms}\t1.09\n"
+    tree.put("logs", "results.tsv", f"iteration\ttime_ms\tratio\n{rows}")
+    assert len(tree.found(Kind.DISAGREES)) == found
+
+
 def test_a_figure_without_a_script(tree: Tree) -> None:
     tree.put("logs", "results.tsv", "iteration\ttime_ms\niter001_wide\t1.0\niter007_gone\t0.5\n")
     (finding,) = tree.found(Kind.NO_SOURCE)

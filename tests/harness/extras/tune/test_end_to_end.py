@@ -114,7 +114,7 @@ def test_every_candidate_is_kept(tuned: Checkout) -> None:
     assert [trial.config["vector_width"] for trial in first if trial.rung != SCREEN and trial.measurement][:1] == [8]
     (pick,) = (pick for pick in picks(tuned) if pick.race == 1)
     assert (pick.candidates, pick.failed, pick.refused) == (3, 1, 3)
-    # On a machine with other work the two can tie: those tie whose intervals reach the winner's.
+    # On a machine with other work the two can tie: rows tie where their intervals reach the winner's.
     winner, *others = (each for each in ranked(first) if each.estimate)
     assert winner.estimate is not None and winner.trial.config == frozen(pick.config)
     level = {each.trial.key for each in others if each.estimate and each.estimate.high >= winner.estimate.low}
