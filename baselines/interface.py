@@ -58,6 +58,7 @@ def library(problem: Problem) -> Baseline:
     A function without a parameter ``out``, or one named like an output, returns its outputs. Scalars and
     dimensions reach it as the keywords that it has. A function ``prepare_<operator>`` beside it does what a user does
     once, such as packing weights: it takes the inputs, and returns what takes their places.
+    A function ``name_<operator>`` names the call where the module's name does not.
     """
     module = baseline_module(ADOPTED.root, problem.operator)
     if module is None:
@@ -68,4 +69,5 @@ def library(problem: Problem) -> Baseline:
     outputs = len(problem.tensors) - len(problem.inputs)
     asked = problem.asked_by(call)
     prepare = getattr(loaded, f"prepare_{problem.operator}", None)
-    return Baseline(baseline_name(module), partial(call, **asked) if asked else call, returns, outputs, prepare)
+    named = getattr(loaded, f"name_{problem.operator}", lambda: baseline_name(module))
+    return Baseline(named(), partial(call, **asked) if asked else call, returns, outputs, prepare)

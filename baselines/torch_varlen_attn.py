@@ -8,16 +8,14 @@ import torch
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 
-from harness.operators.pageddecode import cached
-
 # torch 2.11 does not ask for it.
 _GROUPED: Final[dict[str, Any]] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
 
-def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:
-    """O[M,H,D] of Q[M,H,D], K[N,G,D] and V[N,G,D]."""
+def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """O[N,H,D] of Q[N,H,D], K[N,G,D] and V[N,G,D], causal."""
     rows, keys, values = (each.transpose(0, 1)[None] for each in (q, k, v))
-    return scaled_dot_product_attention(rows, keys, values, is_causal=causal, enable_gqa=True)[0].transpose(0, 1)
+    return scaled_dot_product_attention(rows, keys, values, is_causal=True, enable_gqa=True)[0].transpose(0, 1)
 
 
 def varlenattention(
@@ -34,18 +32,4 @@ def varlenattention(
         assert isinstance(out, torch.Tensor)
         return out
     parts = [slice(*bounds) for bounds in pairwise(starts.tolist()) if bounds[0] < bounds[1]]
-    return torch.cat([_attend(q[each], k[each], v[each], causal=True) for each in parts])
-
-
-def pageddecode(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor
-) -> torch.Tensor:
-    """Attention of Q[B,H,D] to the first N[b] tokens in the pages of a sequence: O[B,H,D]."""
-    if q.is_cuda:
-        each = torch.arange(len(q) + 1, dtype=torch.int32, device=q.device)
-        tokens = table.shape[1] * k.shape[1]
-        out = varlen_attn(q, k, v, each, None, 1, tokens, seqused_k=lengths, block_table=table, **_GROUPED)
-        assert isinstance(out, torch.Tensor)
-        return out
-    rows = [[cached(pages, table[b], int(n)) for pages in (k, v)] for b, n in enumerate(lengths)]
-    return torch.cat([_attend(q[b : b + 1], *pair, causal=False) for b, pair in enumerate(rows)])
+    return torch.cat([_attend(q[each], k[each], v[each]) for each in parts])

@@ -34,10 +34,13 @@ def known(candidate: Candidate) -> BuildRecord | None:
 
 
 def traced(candidate: Candidate, binding: Iteration) -> str | None:
-    """The hash of the program in a binding's newest record of the same source and compilers; None without one."""
+    """The hash of the program in a binding's newest record of the same source and compilers; None without a record.
+
+    It is empty where the record has no hash, as that of a program without dynamic dimensions.
+    """
     recorded, key = read(_path(Tree(candidate.root), binding), BuildRecord)[0], _key(candidate)
     passed = (each.build for each in reversed(recorded) if each.status is Status.PASSED and _same(each, key))
-    return next((each.traced_sha256 for each in passed if each is not None), None)
+    return next((each.traced_sha256 or "" for each in passed if each is not None), None)
 
 
 def refuse_exhausted(candidate: Candidate) -> None:

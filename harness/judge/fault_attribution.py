@@ -61,6 +61,8 @@ def attribute(candidate: Candidate, rejection: Rejection) -> Rejection:
     lasting = nvml.lost(candidate.device) or _no_room(candidate.contestant)
     if lasting is not None:
         raise InfrastructureError(f"{candidate.iteration}: {lasting}")
+    if rejection.cause is Cause.REFEREE and candidate.baseline is not None:
+        candidate.baseline.await_end()  # the referee may have told of it first
     passing = _died(candidate)
     return rejection if passing is None else Rejection(Cause.REFEREE, f"{passing}; {CONTINUES}")
 
@@ -70,7 +72,7 @@ def _died(candidate: Candidate) -> str | None:
     contestant, baseline = candidate.contestant, candidate.baseline
     if any(side is not None and side.orphaned for side in (contestant, baseline)):
         return "the forkserver, which all processes of a run come from, was killed"
-    if baseline is not None and not baseline.alive:
+    if baseline is not None and baseline.crashed:
         return f"the {baseline.role}'s process {baseline.fate()}"
     if contestant is not None and not contestant.scratch.is_dir():
         return f"its scratch folder under {tempfile.gettempdir()} was removed while it ran"

@@ -91,11 +91,13 @@ def _refuse_other_tensors(candidate: Candidate, built: Built) -> None:
 def _made_anew(candidate: Candidate, built: Built) -> str | None:
     """The complaint if this source makes another kernel at another of its bindings; None if one kernel serves all.
 
-    What is recorded of them is compared. Without any record each is compiled, in a process of its own.
+    What is recorded of them is compared. Where that has no hash, or nothing is recorded at all, each is compiled, in a
+    process of its own.
     """
     others = bindings.others(candidate.root, candidate.iteration, built.dynamic)
-    recorded = [(each, made) for each in others if (made := builds.traced(candidate, each)) is not None]
-    found = recorded or ((each, _traced(candidate, each)) for each in others)
+    recorded = [(each, builds.traced(candidate, each)) for each in others]
+    new = not any(made for _, made in recorded)
+    found = ((each, made or _traced(candidate, each)) for each, made in recorded if new or made is not None)
     differing = next((each.shape_key for each, made in found if made != built.traced_sha256), None)
     if differing is None:
         return None

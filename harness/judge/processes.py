@@ -246,6 +246,11 @@ class Worker:
         return self.process.is_alive()
 
     @property
+    def crashed(self) -> bool:
+        """Whether it ended, and not by itself after it had told why."""
+        return not self.alive and self.process.exitcode != 0
+
+    @property
     def orphaned(self) -> bool:
         """Whether the forkserver, which knows how the process ended, is gone."""
         return self.process.exitcode == EXIT_UNKNOWN
@@ -270,9 +275,13 @@ class Worker:
                 if pid != self.pid and os.getpgid(pid) == self.pid:
                     os.kill(pid, signal.SIGKILL)
 
+    def await_end(self) -> None:
+        """Wait a little for an end that is under way."""
+        self.process.join(2)
+
     def fate(self) -> str:
         """How the process ended, in words."""
-        self.process.join(2)
+        self.await_end()
         code = self.process.exitcode
         if code is None:
             return "closed its channel"

@@ -20,6 +20,7 @@ from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, SampleJu
 from harness.judge import contract
 from harness.judge.candidate import Rejection, Settings
 from harness.judge.facts.gpu import Gpu
+from harness.judge.plausibility import MOST_SUSTAINED_GAIN
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.machine.table import figure
@@ -29,6 +30,7 @@ from harness.records.results import Measurement
 from harness.records.sustained import SustainedMeasurement
 
 WORTHLESS: Final = "worthless"
+BOUNDED: Final = "bounded"
 PASSED: Final = "passed"
 # The verdicts on samples that answer with blocks; others crash, hang, or cannot be built.
 GAINFUL: Final = (Cause.WRONG_RESULT, Cause.INPUT_CHANGED, Cause.FOREIGN_KERNEL, Cause.NOT_PINNED)
@@ -48,7 +50,7 @@ class AdversaryFinding(msgspec.Struct, frozen=True):
     trick: int
     idea: str
     expected: tuple[str, ...]
-    verdict: str  # a cause, or "worthless", or "passed"
+    verdict: str  # a cause, or "worthless", "bounded", "believed", "passed"
     reason: str
     contract: str | None
     ratio: float | None
@@ -119,7 +121,6 @@ def confront(
         control = judge.folder / f"{name_of(1, HONEST)}.py"
         control.write_text("from kernels.honest import program as build\n")
         honest = judge.measure(control)
-        fair = honest.ratio_high * (1 + kind_of(gpu).adversary_grace)
         reporter.finished(f"the honest kernel: {honest.ratio:.4f} of the library", advance=False)
         for number, sample in enumerate(chosen, start=2):
             reporter.doing(f"trick {sample.trick}: {sample.path.stem}")
@@ -127,7 +128,7 @@ def confront(
             path = judge.folder / f"{name_of(0 if library else number, sample.path.stem)}.py"
             shutil.copy(sample.path, path)
             brief = gpu.is_cpu and sample.expected[0] in (PASSED, WORTHLESS)
-            finding = _confront(sample, with_fields(judge, settings=BRIEF) if brief else judge, path, fair)
+            finding = _confront(sample, with_fields(judge, settings=BRIEF) if brief else judge, path, honest.ratio_high)
             ratio = finding.gain
             if ratio is None and gains and finding.verdict in GAINFUL:
                 ratio = believed_ratio(judge, path)
@@ -161,7 +162,21 @@ def table(findings: list[AdversaryFinding]) -> str:
     )
 
 
-def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> AdversaryFinding:
+def _accepted(sample: Sample, ratio: float, honest: float, gpu: Gpu) -> str:
+    """The verdict on a sample that was not rejected.
+
+    A gain in sustained phases is bounded by the paired ratio, and what calls the library by the library's speed.
+    """
+    if sample.trick == 0:
+        return PASSED
+    grace = 1 + kind_of(gpu).adversary_grace
+    if ratio <= honest * grace:
+        return WORTHLESS
+    most = honest * (1 + MOST_SUSTAINED_GAIN) if sample.regime == "sustained" else grace
+    return BOUNDED if BOUNDED in sample.expected and ratio <= most else "believed"
+
+
+def _confront(sample: Sample, judge: SampleJudge, path: Path, honest: float) -> AdversaryFinding:
     try:
         contract.check(judge.tree.parse(path))
         refused = None
@@ -174,8 +189,7 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, fair: float) -> Ad
         outcome = judge.sustained(path, outcome)
         ratio = outcome.ratio if isinstance(outcome, SustainedMeasurement) else None
     if not isinstance(outcome, Rejection):
-        verdict = PASSED if sample.trick == 0 else WORTHLESS if outcome.ratio <= fair else "believed"
-        reason = ""
+        verdict, reason = _accepted(sample, outcome.ratio, honest, judge.gpu), ""
     else:
         verdict, reason = outcome.cause.value, outcome.reason
     return AdversaryFinding(

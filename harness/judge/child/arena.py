@@ -27,39 +27,37 @@ SLACK: Final = 1.25
 MOST_PADDING: Final = 64  # granules
 
 
-def granule(problem: Problem, *, cpu: bool = False) -> int:
+def granule(problem: Problem, *, cpu: bool) -> int:
     """What offsets are multiples of. A host aligns no large tensor further, and each granule between is filled anew."""
     largest = max(math.prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in problem.tensors)
     return LARGE_GRANULE if largest >= LARGE_BYTES and not cpu else SMALL_GRANULE
 
 
-def set_bytes(problem: Problem, *, cpu: bool = False) -> int:
-    """Bytes of one set in the arena, with each tensor rounded up to the granule."""
-    unit = granule(problem, cpu=cpu)
+def set_bytes(problem: Problem, unit: int) -> int:
+    """Bytes of one set in the arena, with each tensor rounded up to the granule, ``unit``."""
     return sum(-(-math.prod(shape) * DTYPE_BYTES[dtype] // unit) * unit for shape, dtype in problem.tensors)
 
 
-def arena_bytes(problem: Problem, sets: int, *, cpu: bool = False) -> int:
+def arena_bytes(problem: Problem, sets: int, unit: int) -> int:
     """Bytes for this many sets, with room to place them anew, in whole pages.
 
     On an H200 an arena that ended within a page seemed to get small pages: after each switch between two processes, the
     first touch made a copy 26% slower and a product of 1024 cubed 17% slower.
     """
-    size = int(set_bytes(problem, cpu=cpu) * sets * SLACK) + 64 * granule(problem, cpu=cpu)
+    size = int(set_bytes(problem, unit) * sets * SLACK) + 64 * unit
     return -(-size // PAGE) * PAGE
 
 
-def draw_span(problem: Problem, sets: int, size: int, dice: random.Random, *, cpu: bool = False) -> Span:
+def draw_span(problem: Problem, sets: int, unit: int, size: int, dice: random.Random) -> Span:
     """Somewhere in an arena of ``size`` bytes, as much as this many sets need: what is filled is paid for."""
-    length = min(size, arena_bytes(problem, sets, cpu=cpu))
-    start = dice.randrange(0, size - length + 1, granule(problem, cpu=cpu))
+    length = min(size, arena_bytes(problem, sets, unit))
+    start = dice.randrange(0, size - length + 1, unit)
     return start, start + length
 
 
-def place(problem: Problem, sets: int, span: Span, dice: random.Random, *, cpu: bool = False) -> tuple[Set, ...]:
+def place(problem: Problem, sets: int, unit: int, span: Span, dice: random.Random) -> tuple[Set, ...]:
     """Draw a placement: all tensors of all sets in random order with random gaps, inside a span of the arena."""
     start, end = span
-    unit = granule(problem, cpu=cpu)
     lengths = [-(-math.prod(shape) * DTYPE_BYTES[dtype] // unit) for shape, dtype in problem.tensors]
     order = [(each, tensor) for each in range(sets) for tensor in range(len(lengths))]
     dice.shuffle(order)

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 import torch
 
-from harness.judge.child.launches import graph_order
-from harness.judge.child.order import complaint_of_order
+from harness.judge.child.launches import captured, described_nodes, graph_order
+from harness.judge.child.order import complaint_of_lead_in, complaint_of_order
 
 Call = Callable[[], None]
 
@@ -20,11 +20,13 @@ _Event: Final = torch.cuda.Event
 _record: Final = torch.cuda.Event.record
 _wait: Final = torch.cuda.Event.synchronize
 _elapsed_ms: Final = torch.cuda.Event.elapsed_time
-_Graph: Final = torch.cuda.CUDAGraph
 _instantiate: Final = torch.cuda.CUDAGraph.instantiate
 _replay: Final = torch.cuda.CUDAGraph.replay
+_captured: Final = captured
 _order: Final = graph_order
 _complaint: Final = complaint_of_order
+_described_nodes: Final = described_nodes
+_complaint_of_lead_in: Final = complaint_of_lead_in
 
 
 class Clock(Protocol):
@@ -88,7 +90,10 @@ class GraphClock:
             lead_in()  # the set-up of a first call must not be captured
         _synchronize()
         self.graph, self.lead_in = (_captured(each, stream) for each in (calls, [lead_in]))
-        self.overlap = _complaint(*_order(self.graph.raw_cuda_graph()), len(calls))
+        graph, lead_in_graph = self.graph.raw_cuda_graph(), self.lead_in.raw_cuda_graph()
+        self.overlap = _complaint(*_order(graph), len(calls)) or _complaint_of_lead_in(
+            _described_nodes(lead_in_graph), _described_nodes(graph), len(calls)
+        )
         _instantiate(self.graph)
         _instantiate(self.lead_in)
         _synchronize()
@@ -107,14 +112,6 @@ CLOCKS: Final[dict[str, Callable[[Call, Sequence[Call]], Clock]]] = {
     "events": EventClock,
     "graph": GraphClock,
 }
-
-
-def _captured(calls: Sequence[Call], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
-    graph: torch.cuda.CUDAGraph = _Graph(keep_graph=True)
-    with torch.cuda.graph(graph, stream=stream):
-        for call in calls:
-            call()
-    return graph
 
 
 def _new_event() -> torch.cuda.Event:

@@ -135,11 +135,12 @@ class Contents:
         """NaN for an output of a launch that is not written yet; asked at once, it finds an answer that came early."""
         return torch.cat([each.unwritten(launches, self._generator) for each in self._probed])
 
-    def look(
-        self, launches: int, checked: int | None, inputs: list[torch.Tensor], unwritten: torch.Tensor | None = None
-    ) -> "Look":
-        """What a block left: sketches of some outputs, and copies of the set to be checked."""
-        unwritten = self.unwritten(launches) if unwritten is None else unwritten
+    def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor] | None = None) -> "Look":
+        """What a block left: sketches of some outputs, and copies of the set to be checked and of its inputs.
+
+        Those are the originals unless given.
+        """
+        unwritten = self.unwritten(launches)  # first: what is written after the block has ended comes too late
         # Both ends of the block are more often among them: a contestant that skips the lead-in gains that much time to
         # hide in, and the last launch says when the block ended.
         sets = WHOLE_SETS if not self._problem.has_sketch and self._problem.rows is None else SKETCHED_SETS
@@ -154,6 +155,7 @@ class Contents:
         if checked is None:
             return Look(sketch, [], [], [])
         left = [tensor.clone() for tensor in self.sets[checked]]
+        inputs = self.originals(checked) if inputs is None else inputs
         kept = [each for each in range(self._inputs) if each not in self._problem.places]
         return Look(sketch, self._outputs(left), inputs, [(inputs[each], left[each]) for each in kept])
 

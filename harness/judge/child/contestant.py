@@ -18,7 +18,7 @@ from harness.judge.child.brief import Brief
 from harness.judge.child.failure import failed
 from harness.judge.child.inputs import tensors
 from harness.judge.child.kernel import Kernel, build_kernel
-from harness.judge.child.levers import Levers
+from harness.judge.child.levers import Levers, plain
 from harness.judge.child.preparation import Preparation
 from harness.judge.child.serve import serve
 from harness.judge.child.setup import set_up_contestant
@@ -47,7 +47,7 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
         def noted(problem: Problem) -> object:
             built = entered.build(problem)
             levers.note_result(built)
-            return built
+            return plain(built)
 
         kernel = replace(build_kernel(noted, brief.problem, brief.gpu, device), unpinned=levers.complaint)
         if brief.opponent:

@@ -21,6 +21,13 @@ _OPERATION: Final = re.compile(r"tl::(\w+?)Node::")  # TileLang's lowering of T.
 
 def failed(error: BaseException, cause: Cause, brief: Brief, what: str = "") -> Broken:
     """The message about an exception, for which ``what`` may stand."""
+    try:
+        return _told(error, cause, brief, what)
+    except BaseException:  # of its own class, which fails in any of these again
+        return Broken(cause, f"{type(error).__name__}, which cannot be told", "")
+
+
+def _told(error: BaseException, cause: Cause, brief: Brief, what: str) -> Broken:
     compiling = was_compiling(error)
     printed = _printed(brief) if compiling else ""
     what = (what or compiler_complaint(printed) or explain(error)).replace(f"{brief.scratch}/", "")
@@ -38,12 +45,20 @@ def located(error: BaseException, code: UserCode, what: str = "") -> str:
 
 def explain(error: BaseException) -> str:
     """An exception in one line: its type, and its most telling line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in _message(error).splitlines() if line.strip()]
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} (line {error.lineno})"
     first = lines[0] if lines else _raising(error)
     telling = next((line for line in lines[:40] if "error" in line.lower()), first)
     return f"{type(error).__name__}: {telling}"[:400].removesuffix(": ")
+
+
+def _message(error: BaseException) -> str:
+    """What it says; an exception of the iteration's own class may fail to."""
+    try:
+        return str(error)
+    except BaseException as failure:
+        return f"its message raises {type(failure).__name__}"
 
 
 def _raising(error: BaseException) -> str:
@@ -57,7 +72,7 @@ def frames_of(error: BaseException) -> Iterator[Frame]:
     yield from ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         yield error.filename, error.lineno
-    yield from ((path, int(line)) for path, line in _SPAN.findall(str(error)))
+    yield from ((path, int(line)) for path, line in _SPAN.findall(_message(error)))
 
 
 def _traced(error: BaseException) -> bool:
@@ -65,7 +80,7 @@ def _traced(error: BaseException) -> bool:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     begun = next(number for number, frame in enumerate(frames) if is_compiling(frame))
     below = any("__tb" in frame.f_locals or "__tb" in frame.f_code.co_freevars for frame in frames[begun:])
-    return below or _SPAN.search(str(error)) is not None
+    return below or _SPAN.search(_message(error)) is not None
 
 
 def _words(error: BaseException, what: str) -> Iterator[str]:
@@ -78,7 +93,7 @@ def _words(error: BaseException, what: str) -> Iterator[str]:
 
 def _said(error: BaseException) -> list[str]:
     """The exception itself; TileLang appends all of the generated source."""
-    said = f"{type(error).__name__}: {error}".splitlines()[:MESSAGE_LINES]
+    said = f"{type(error).__name__}: {_message(error)}".splitlines()[:MESSAGE_LINES]
     return [*said, *getattr(error, "__notes__", ())]
 
 

@@ -14,7 +14,7 @@ from harness.judge.child.capture import Captured, capturing, compilation, tensor
 from harness.judge.child.preparation import Prepare
 from harness.judge.facts.compilation import Compilation
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.problem import Problem
+from harness.judge.facts.problem import SYMBOLIC, Problem
 from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature
 
@@ -147,7 +147,7 @@ def _alike(result: object, output: torch.Tensor) -> bool:
 
 
 def _parameter(parameter: Any) -> tuple[tuple[int, ...], str]:
-    shape = tuple(int(size) if str(size).isdigit() else -1 for size in parameter.shape)
+    shape = tuple(int(size) if str(size).isdigit() else SYMBOLIC for size in parameter.shape)
     return shape, str(parameter.dtype)
 
 

@@ -15,6 +15,7 @@ from harness.judge.facts.compilation import kernel_names
 from harness.judge.messages import Inspected
 
 Call = Callable[[], None]
+Launch = tuple[int, ...]  # the axes of the grid and of the block; empty of what is no kernel
 
 # To make, fill, copy or convert a tensor is no computation; nor is a view, which torch marks as such.
 PLAIN_OPERATORS: Final = frozenset(
@@ -25,7 +26,10 @@ PLAIN_OPERATORS: Final = frozenset(
 )  # fmt: skip
 PLAIN_KERNELS: Final = re.compile(r"memcpy|memset|at6native.*(FillFunctor|copy_kernel)")
 
+# Bound before an iteration can replace them.
 _synchronize: Final = torch.cuda.synchronize
+_Graph: Final = torch.cuda.CUDAGraph
+_capturing: Final = torch.cuda.graph
 
 
 class _Operators(TorchDispatchMode):
@@ -50,7 +54,7 @@ def inspect(calls: Sequence[Call], *, cpu: bool) -> Inspected:
     if cpu:
         return Inspected((), 0, (), operators)
     _synchronize()
-    return Inspected(_captured(calls[:1]), len(_captured(calls[:2])), _compiled(), operators)
+    return Inspected(_nodes_of(calls[:1]), len(_nodes_of(calls[:2])), _compiled(), operators)
 
 
 def warm_up() -> None:
@@ -89,23 +93,34 @@ def _compiled() -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _captured(calls: Sequence[Call]) -> tuple[str, ...]:
-    """The nodes of a CUDA graph of these calls: a kernel by its name, any other node by its kind."""
-    graph = torch.cuda.CUDAGraph(keep_graph=True)
-    with torch.cuda.graph(graph):
+def captured(calls: Sequence[Call], stream: torch.cuda.Stream | None = None) -> torch.cuda.CUDAGraph:
+    """A CUDA graph of these calls, not yet instantiated."""
+    graph: torch.cuda.CUDAGraph = _Graph(keep_graph=True)
+    with _capturing(graph, stream=stream):
         for call in calls:
             call()
-    names = tuple(_nodes(graph.raw_cuda_graph()))
+    return graph
+
+
+def _nodes_of(calls: Sequence[Call]) -> tuple[str, ...]:
+    """The nodes of a CUDA graph of these calls: a kernel by its name, any other node by its kind."""
+    graph = captured(calls)
+    names = tuple(name for name, _ in _nodes(graph.raw_cuda_graph()))
     graph.reset()
     return names
 
 
-def _nodes(graph: Any) -> list[str]:
+def described_nodes(graph: Any) -> list[str]:
+    """The nodes of a CUDA graph: a kernel by its name and its launch, any other node by its kind."""
+    return [f"{name} {launch}" for name, launch in _nodes(graph)]
+
+
+def _nodes(graph: Any) -> list[tuple[str, Launch]]:
     from cuda.bindings import driver
 
     _, count = checked(driver.cuGraphGetNodes(graph, 0))
     nodes, _ = checked(driver.cuGraphGetNodes(graph, count))
-    names: list[str] = []
+    found: list[tuple[str, Launch]] = []
     kinds = driver.CUgraphNodeType
     for node in nodes[:count]:
         (kind,) = checked(driver.cuGraphNodeGetType(node))
@@ -116,16 +131,17 @@ def _nodes(graph: Any) -> list[str]:
                 if int(parameters.func)
                 else checked(driver.cuKernelGetName(parameters.kern))
             )
-            names.append(name.decode() if isinstance(name, bytes) else str(name))
+            sizes = (getattr(parameters, f"{of}Dim{axis}") for of in ("grid", "block") for axis in "XYZ")
+            found.append((name.decode() if isinstance(name, bytes) else str(name), tuple(map(int, sizes))))
         elif kind == kinds.CU_GRAPH_NODE_TYPE_GRAPH:
-            names += _nodes(checked(driver.cuGraphChildGraphNodeGetGraph(node))[0])
+            found += _nodes(checked(driver.cuGraphChildGraphNodeGetGraph(node))[0])
         elif kind == kinds.CU_GRAPH_NODE_TYPE_MEMCPY:
-            names.append("memcpy")
+            found.append(("memcpy", ()))
         elif kind == kinds.CU_GRAPH_NODE_TYPE_MEMSET:
-            names.append("memset")
+            found.append(("memset", ()))
         elif kind != kinds.CU_GRAPH_NODE_TYPE_EMPTY:
-            names.append(kind.name)
-    return names
+            found.append((kind.name, ()))
+    return found
 
 
 def graph_order(graph: Any) -> tuple[int, list[Edge]]:

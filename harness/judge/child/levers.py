@@ -6,6 +6,8 @@ functions. It also notes the closures of the kernels that the file defines.
 
 import ast
 import inspect
+import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -13,7 +15,7 @@ from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 import tilelang
 from tilelang import tvm
@@ -28,6 +30,9 @@ from harness.judge.places import parsed
 
 _MADE = (Program, tvm.tirx.PrimFunc, tilelang.JITKernel, JITImpl)
 _FRONT = f"{FAMILIES}.front"
+# Functions that TileLang gives the generated source to before it is compiled; by default there are none.
+_REWRITING: Final = ("tilelang_callback_cuda_postproc", "tilelang_callback_c_host_postproc")
+_SET_BY_LIBRARIES: Final = {"CUDA_MODULE_LOADING", "TORCH_CUDA_ARCH_LIST"}  # torch at its first use of CUDA, TileLang
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -42,6 +47,7 @@ class Levers:
         self._depth = 0
         self._heard: set[Callable[..., Any]] = set()
         self._differences: dict[str, str] = {}
+        self._environment = dict(os.environ)
         self._programs: list[tuple[str, str]] = []  # flags and pass configurations, as families gave them
         if self._pinned is not None:
             self._listen(module)
@@ -51,12 +57,15 @@ class Levers:
         return "; ".join(self._differences.values())
 
     def note_config(self, module: ModuleType) -> None:
-        """Compare CONFIG as it is now."""
+        """Compare CONFIG and the environment as they are now."""
         config = getattr(module, "CONFIG", None)
         if self._pinned is not None and isinstance(config, Mapping):
             self._note("CONFIG as the file left it", config)
             self._note("CONFIG as the file left it", dict.fromkeys(self._pinned.keys() - config.keys(), "nothing"))
             self._note_added("CONFIG as the file left it", config)
+        changed = {name for name, _ in self._environment.items() ^ os.environ.items()} - _SET_BY_LIBRARIES
+        if changed:
+            self._differences.setdefault("environment", f"the file changes {min(changed)}, which compilers may read")
 
     def note_result(self, built: object) -> None:
         """Compare what ``build`` returned with what the family made."""
@@ -142,6 +151,20 @@ class Levers:
             known = name in (self._pinned or {}) or (name, _text(value)) in self._literals
             if not known and TUNING_NAME.fullmatch(name) and _is_plain(value):
                 self._differences.setdefault(name, f"{where} has {name}={value!r}, which CONFIG does not pin")
+
+
+def plain(built: object) -> object:
+    """A dynamic program with literals for options, so that compiler and hash see the same; anything else as it is.
+
+    Raises TypeError for other options, and where something would rewrite the source, which the hash does not cover.
+    """
+    if not isinstance(built, Program) or not built.dynamic:
+        return built
+    if any(tvm.get_global_func(name, allow_missing=True) for name in _REWRITING):
+        raise TypeError("a dynamic kernel's source is compiled as it is generated; register no post-processing")
+    given = dict(built.pass_configs), list(built.compile_flags), list(built.dynamic)
+    configs, flags, names = json.loads(json.dumps(given))
+    return Program(built.prim_func, configs, tuple(flags), built.workspaces, tuple(names))
 
 
 def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Two calls that run at once share what one leaves idle. A caller gains that only 
 wrote.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from graphlib import TopologicalSorter
 from itertools import accumulate
@@ -19,6 +20,12 @@ def complaint_of_order(nodes: int, edges: Sequence[Edge], calls: int) -> str:
     whole = set(_boundaries(nodes, edges))
     early = next((number for number in range(1, calls) if number * each not in whole), None)
     return "" if early is None else f"call {early + 1} of a block does not wait for call {early} to end"
+
+
+def complaint_of_lead_in(lead_in: Sequence[str], calls: Sequence[str], count: int) -> str:
+    """The complaint about a lead-in that has other nodes than each of ``count`` calls; empty if it has the same."""
+    expected = {node: count * times for node, times in Counter(lead_in).items()}
+    return "" if Counter(calls) == expected else "the call before a timed block runs other kernels than those in it"
 
 
 def _boundaries(nodes: int, edges: Sequence[Edge]) -> Iterator[int]:

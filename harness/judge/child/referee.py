@@ -15,7 +15,7 @@ import torch
 
 from harness.errors import described
 from harness.judge.child import chain, trials
-from harness.judge.child.arena import Arena, arena_bytes, create_arena, draw_span, place, set_bytes
+from harness.judge.child.arena import Arena, arena_bytes, create_arena, draw_span, granule, place, set_bytes
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.completion import Completion
@@ -82,10 +82,11 @@ class _Bench:
         self.sides: dict[str, ServedSide] = {}
         self.opponent = ""  # in the library's place
         cpu = gpu.is_cpu
+        self.granule = granule(problem, cpu=cpu)
         # Each timed launch of a block has its own set of inputs.
-        fitting = max(1, self.rules.arena_bytes // set_bytes(problem, cpu=cpu) - 1)
+        fitting = max(1, self.rules.arena_bytes // set_bytes(problem, self.granule) - 1)
         self.capacity = min(_most_launches(problem, gpu), fitting)
-        self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1, cpu=cpu), cpu=cpu)
+        self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1, self.granule), cpu=cpu)
         self.idle_probe = torch.zeros(1, device=self.arena.device)
         self.generator = torch.Generator(self.arena.device)
         self.generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
@@ -116,6 +117,8 @@ class _Bench:
                 case Alone():
                     return self._alone(order)
         except Out as out:
+            if out.side == "baseline":
+                raise RuntimeError(f"the {self.opponent or 'baseline'}'s process: {out.reason}") from None
             return Disqualified(out.cause, out.reason, out.traceback)
 
     # Verification: untimed launches on scaled random data, on integers, and on random data in the same buffers.
@@ -284,7 +287,7 @@ class _Bench:
                 self._refresh(side, contents)
                 self._run(side)
             one = self.dice.randint(1, side.launches)
-            looks[side.name] = contents.look(side.launches, one, contents.originals(one))
+            looks[side.name] = contents.look(side.launches, one)
         _judge_sketch(looks["contestant"], self.problem)
         return PhasePair(phases["baseline"], phases["contestant"], tuple(self._compare("timed", looks["contestant"])))
 
@@ -314,7 +317,7 @@ class _Bench:
         for _ in range(2 * order.rounds):
             self._refresh(side, contents)
             blocks_ms.append(self._run(side))
-            contents.look(side.launches, None, [])
+            contents.look(side.launches, None)
         return BaselineAlone(median(blocks_ms) / side.launches)
 
     def _round(self, contents: Contents, placement: int, checked: int | None = None) -> "_Round":
@@ -328,13 +331,10 @@ class _Bench:
         late_ms: dict[str, tuple[float, float]] = {}
         for side in self.dice.sample(list(self.sides.values()), 2):
             self._refresh(side, contents)
-            completion = self._watch(side, contents)
+            completion = None if self.gpu.is_cpu else contents.completion(side.launches, side.launch_ms)
             elapsed_ms = self._run(side, completion=completion)
-            unwritten = contents.unwritten(side.launches)
+            looks[side.name] = contents.look(side.launches, None if checked is None else min(checked, side.launches))
             taken_ms[side.name] = elapsed_ms / side.launches
-            one = None if checked is None else min(checked, side.launches)
-            inputs = contents.originals(one) if one is not None else []
-            looks[side.name] = contents.look(side.launches, one, inputs, unwritten)
             if completion is not None:
                 side.note_the_end(completion)
             late_ms[side.name] = side.late_ms(elapsed_ms)
@@ -346,32 +346,21 @@ class _Bench:
 
     def _refresh(self, side: ServedSide, contents: Contents) -> None:
         contents.refresh()
-        if side.prepares:
-            self._synchronize()
-            side.renew()
-
-    def _watch(self, side: ServedSide, contents: Contents) -> Completion | None:
-        """What reads the time of the next block from its outputs; None on a CPU."""
         self._synchronize()
-        return None if self.gpu.is_cpu else contents.completion(side.launches, side.launch_ms)
+        side.renew()
 
     def _run(self, side: ServedSide, repetitions: int = 1, completion: Completion | None = None) -> float:
         self._synchronize()
         for each in self.sides.values():  # from here on the other side must stand still
             each.note_that_it_stands()
-        try:
-            elapsed_ms = side.run(repetitions, completion.look if completion is not None else None)
-            contestant = side.name == "contestant"
-            if completion is not None and contestant and not self.problem.overwrites:  # what is overwritten may stay
-                completion.wait()
-            idle_ms = self._until_idle_ms()
-            side.spent_ms += idle_ms
-            side.passed_ms += idle_ms if contestant else 0.0
-            return elapsed_ms
-        except Out as out:
-            if side.name == "baseline":
-                raise RuntimeError(f"the baseline's process: {out.reason}") from None
-            raise
+        elapsed_ms = side.run(repetitions, completion.look if completion is not None else None)
+        contestant = side.name == "contestant"
+        if completion is not None and contestant and not self.problem.overwrites:  # what is overwritten may stay
+            completion.wait()
+        idle_ms = self._until_idle_ms()
+        side.spent_ms += idle_ms
+        side.passed_ms += idle_ms if contestant else 0.0
+        return elapsed_ms
 
     def _until_idle_ms(self) -> float:
         """How long the device takes to serve the referee; work that a side left behind delays it."""
@@ -396,9 +385,8 @@ class _Bench:
         return contents
 
     def _place(self, sets: int) -> Contents:
-        cpu = self.gpu.is_cpu
-        span = draw_span(self.problem, sets, self.arena.size, self.dice, cpu=cpu)
-        placement = place(self.problem, sets, span, self.dice, cpu=cpu)
+        span = draw_span(self.problem, sets, self.granule, self.arena.size, self.dice)
+        placement = place(self.problem, sets, self.granule, span, self.dice)
         return Contents(self.problem, self.arena, placement, span, self.generator, self.dice)
 
     def _synchronize(self) -> None:

@@ -45,10 +45,11 @@ _CPUCLOCK_SCHED: Final = 2  # with a negated PID: the CPU time of a process, as 
 
 
 class Out(Exception):
-    """The contestant is out of the measurement."""
+    """A side, by default the contestant, is out of the measurement."""
 
-    def __init__(self, cause: Cause, reason: str, traceback: str = "") -> None:
+    def __init__(self, cause: Cause, reason: str, traceback: str = "", side: str = "contestant") -> None:
         super().__init__(reason)
+        self.side = side
         self.cause = cause
         self.reason = reason
         self.traceback = traceback
@@ -104,7 +105,7 @@ class ServedSide:
         """
         answer: Ran = self._ask(Run(repetitions), Ran, meanwhile)
         if not 0 < answer.elapsed_ms < math.inf:
-            raise Out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
+            raise self._out(Cause.CLOCK, f"a block is said to have taken {answer.elapsed_ms} ms")
         self.launch_ms = answer.elapsed_ms / (self.launches * repetitions)
         return answer.elapsed_ms
 
@@ -149,7 +150,7 @@ class ServedSide:
         ran_ms = (now_s - self._stood_s) * 1e3
         self.offences += ran_ms > RAN_MS
         if self.offences > MOST_OFFENCES:
-            raise Out(Cause.SABOTAGE, f"its process ran for {ran_ms:.3g} ms while it should have stood still")
+            raise self._out(Cause.SABOTAGE, f"its process ran for {ran_ms:.3g} ms while it should have stood still")
 
     def _ask(self, order: Message, kind: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         self._refuse_having_run()
@@ -165,21 +166,23 @@ class ServedSide:
                 meanwhile()
             answer = receive(self.channel, kind | Broken, self.deadline_s)
         except Unanswered:
-            raise Out(
-                Cause.TIMEOUT, f"no answer within {self.deadline_s:g} s of {type(order).__name__.lower()}"
-            ) from None
+            within = f"within {self.deadline_s:g} s of {type(order).__name__.lower()}"
+            raise self._out(Cause.TIMEOUT, f"no answer {within}") from None
         except (EOFError, OSError):
-            raise Out(Cause.CRASH, "the process ended while its kernel ran") from None
+            raise self._out(Cause.CRASH, "the process ended while its kernel ran") from None
         except msgspec.MsgspecError:
-            raise Out(Cause.CRASH, "the process answered with something that is no answer") from None
+            raise self._out(Cause.CRASH, "the process answered with something that is no answer") from None
         finally:
             self.stop()
         if isinstance(answer, Broken):  # before its clock is read, since a broken process may be gone
             cause = answer.cause if answer.cause in LAUNCH_FAILURES else Cause.CRASH
-            raise Out(cause, answer.reason, answer.traceback)
+            raise self._out(cause, answer.reason, answer.traceback)
         self.spent_ms = (self._now() - started) * 1e3
         self.passed_ms = (time.perf_counter() - self.began_s) * 1e3
         return answer
+
+    def _out(self, cause: Cause, reason: str, traceback: str = "") -> Out:
+        return Out(cause, reason, traceback, self.name)
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -191,7 +194,7 @@ class ServedSide:
             return time.perf_counter()
         now_s = self._cpu_s()
         if now_s is None:
-            raise Out(Cause.CRASH, "the process ended while its kernel ran")
+            raise self._out(Cause.CRASH, "the process ended while its kernel ran")
         return now_s
 
     def _cpu_s(self) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 
 from harness.judge.child import trials
-from harness.judge.child.arena import arena_bytes, create_arena, place
+from harness.judge.child.arena import arena_bytes, create_arena, granule, place
 from harness.judge.child.contents import Contents
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.limits import complaint, sketch_limit
@@ -42,8 +42,8 @@ def tried(
 def placed(key: str, *, sets: int = SETS, seed: int = 1) -> Contents:
     """An arena with sets of a problem's tensors, and all that is drawn from a seed."""
     problem, dice = parse_shape_key(key), random.Random(seed)
-    arena = create_arena(arena_bytes(problem, sets), cpu=True)
-    placement = place(problem, sets, (0, arena.size), dice)
+    arena = create_arena(arena_bytes(problem, sets, granule(problem, cpu=True)), cpu=True)
+    placement = place(problem, sets, granule(problem, cpu=True), (0, arena.size), dice)
     return Contents(problem, arena, placement, (0, arena.size), torch.Generator().manual_seed(seed), dice)
 
 

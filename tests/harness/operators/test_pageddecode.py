@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import baselines
+from baselines import torch_gather_then_sdpa as pages
 from harness.judge.facts.problem import parse_shape_key
 from tests.harness.operators.launches import Launch, wrong
 
@@ -88,3 +90,15 @@ def test_a_kernel_that_reads_beyond_a_length_meets_poison(key: str, mistake: str
 
 def test_another_heads_keys_are_found() -> None:
     assert wrong(KEYS[0], kernel(heads=1)) >= {"random", "exact", "timed"}
+
+
+def test_on_a_gpu_the_library_takes_the_page_table_where_torch_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = parse_shape_key(KEYS[0])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(pages, "varlen_attn", lambda q, *rest, block_table, seqused_k, enable_gqa: block_table)
+    with FakeTensorMode():
+        each = [torch.empty(shape, dtype=getattr(torch, dtype), device="cuda") for shape, dtype in problem.tensors[:5]]
+        assert pages.pageddecode(*each) is each[3]
+    assert baselines.library(problem).name == "torch.varlen_attn"
+    monkeypatch.setattr(pages, "PAGED", False)  # as with torch 2.11
+    assert baselines.library(problem).name == "torch.gather_then_sdpa"

@@ -8,7 +8,7 @@ from kernels.honest import compiled
 
 TRICK = 9
 RUNS_ON = ("cpu",)
-VERDICT = "worthless clock wrong_result"
+VERDICT = "worthless clock wrong_result sabotage"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
 

@@ -7,7 +7,7 @@ from kernels.honest import compiled
 
 TRICK = 9
 RUNS_ON = ("cpu", "cuda")
-VERDICT = "clock wrong_result foreign_kernel runtime"
+VERDICT = "clock wrong_result foreign_kernel runtime sabotage"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
 

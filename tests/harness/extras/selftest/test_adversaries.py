@@ -3,16 +3,22 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.catalog import gpus
 from harness.cli.app import carry_out
 from harness.errors import ExitCode, UsageError
 from harness.extras.selftest import adversaries
-from harness.extras.selftest.adversaries import AdversaryFinding, samples
+from harness.extras.selftest.adversaries import AdversaryFinding, Sample, samples
+from harness.judge import plausibility
+from harness.judge.plausibility import MOST_SUSTAINED_GAIN
+from harness.machine.repository import described_at
 from tests.harness.checkout import ROOT
 from tests.harness.envelopes import answer
+from tests.harness.examples import measurement
 
 SAMPLES = samples(ROOT, cpu=True)
 TRICKS = {*range(1, 31), 35}
@@ -78,3 +84,34 @@ def test_a_line_says_what_a_rejected_trick_would_have_gained() -> None:
     assert adversaries.line(AdversaryFinding(*outcome, tree_changed=False)) == "sound  shortens_k: wrong_result: why"
     gainful = AdversaryFinding(*outcome, tree_changed=False, gain=1.5)
     assert "wrong_result, believed 1.50x as fast as the honest one: why" in adversaries.line(gainful)
+
+
+@pytest.mark.parametrize(("regime", "most"), [("sustained", 0.5 * (1 + MOST_SUSTAINED_GAIN)), ("paired", 1.03)])
+def test_a_gain_that_a_rule_limits_is_bounded_and_a_larger_one_is_believed(regime: str, most: float) -> None:
+    def verdicts(expected: str) -> list[str]:
+        sample = Sample(ROOT, 35, (expected,), regime)
+        return [adversaries._accepted(sample, ratio, 0.5, gpus.find("h200")) for ratio in (0.5, most, most + 0.01)]
+
+    assert verdicts("bounded") == ["worthless", "bounded", "believed"]
+    assert verdicts("clock") == ["worthless", "believed", "believed"]
+
+
+@pytest.mark.parametrize("launches", [1, 28])
+def test_the_largest_lie_is_what_the_rule_allows(monkeypatch: pytest.MonkeyPatch, launches: int) -> None:
+    class Clock:
+        def __init__(self, lead_in: object, calls: list[object]) -> None: ...
+
+        def run(self, repetitions: int = 1) -> float:
+            return 5.0 * repetitions
+
+    clock = SimpleNamespace(EventClock=Clock, GraphClock=type("GraphClock", (Clock,), {}))
+    monkeypatch.setitem(sys.modules, "harness.judge.child.clock", clock)
+    monkeypatch.setitem(sys.modules, "kernels.honest", SimpleNamespace(program=None))
+    lie = described_at(ROOT / "tests/samples/evil/lies_as_much_as_it_may.py", "HONEST_MS")
+    said_ms = clock.EventClock(None, [None] * launches).run(4) / 4
+
+    def complaint(honest_ms: float) -> str | None:
+        made = measurement(1.0, 1.0, time_ms=said_ms / launches, launches=launches, late_ms=5.0 - said_ms + honest_ms)
+        return plausibility.time(made, gpus.find("h200"))
+
+    assert said_ms < 5.0 and complaint(lie - 1e-6) is None and complaint(lie + 1e-6) is not None

@@ -37,6 +37,10 @@ SMALL = parse_shape_key("matmul_f32fp32_32x48x16")
 LARGE = parse_shape_key("matmul_bf16fp32_1024x1024x1024")
 
 
+def unit(problem: Problem) -> int:
+    return granule(problem, cpu=False)
+
+
 def spans(problem: Problem, placement: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
     return sorted(
         (offset, offset + math.prod(shape) * DTYPE_BYTES[dtype])
@@ -47,46 +51,48 @@ def spans(problem: Problem, placement: tuple[tuple[int, ...], ...]) -> list[tupl
 
 @given(problems, st.integers(1, 40), st.integers(0, 1 << 32))
 def test_placements_never_overlap_and_stay_in_bounds(problem: Problem, sets: int, seed: int) -> None:
-    size = arena_bytes(problem, sets)
-    placement = place(problem, sets, (0, size), random.Random(seed))
+    size = arena_bytes(problem, sets, unit(problem))
+    placement = place(problem, sets, unit(problem), (0, size), random.Random(seed))
     assert len(placement) == sets
     found = spans(problem, placement)
     assert found[0][0] >= 0
     assert found[-1][1] <= size
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(found))
-    assert all(start % granule(problem) == 0 for start, _ in found)
+    assert all(start % unit(problem) == 0 for start, _ in found)
 
 
 @given(problems, st.integers(1, 40), st.integers(1, 40))
 def test_a_larger_arena_takes_fewer_sets_too(problem: Problem, sets: int, fewer: int) -> None:
-    size = arena_bytes(problem, max(sets, fewer))
-    found = spans(problem, place(problem, min(sets, fewer), (0, size), random.Random(0)))
+    size = arena_bytes(problem, max(sets, fewer), unit(problem))
+    found = spans(problem, place(problem, min(sets, fewer), unit(problem), (0, size), random.Random(0)))
     assert found[-1][1] <= size
 
 
 @given(problems, st.integers(1, 40))
 def test_an_arena_is_whole_pages(problem: Problem, sets: int) -> None:
-    assert arena_bytes(problem, sets) % PAGE == 0
+    assert arena_bytes(problem, sets, unit(problem)) % PAGE == 0
 
 
 @given(problems)
 def test_a_set_takes_its_tensors_and_less_than_a_granule_more_for_each(problem: Problem) -> None:
-    assert 0 <= set_bytes(problem) - problem.bytes < len(problem.tensors) * granule(problem)
+    assert 0 <= set_bytes(problem, unit(problem)) - problem.bytes < len(problem.tensors) * unit(problem)
 
 
 @pytest.mark.parametrize("sets", [1, 4])
 @pytest.mark.parametrize("problem", [SMALL, LARGE], ids=str)
 def test_a_placement_is_drawn_anew(problem: Problem, sets: int) -> None:
     dice = random.Random(0)
-    drawn = [place(problem, sets, (0, arena_bytes(problem, sets)), dice) for _ in range(50)]
+    drawn = [
+        place(problem, sets, unit(problem), (0, arena_bytes(problem, sets, unit(problem))), dice) for _ in range(50)
+    ]
     assert len(set(drawn)) >= 49
     orders = {tuple(sorted(range(3), key=offsets[0].__getitem__)) for offsets in drawn}
     assert len(orders) == 6  # every order of A, B and C
 
 
 def test_tensors_are_where_they_were_placed() -> None:
-    arena = create_arena(arena_bytes(SMALL, 3), cpu=True)
-    placement = place(SMALL, 3, (0, arena.size), random.Random(0))
+    arena = create_arena(arena_bytes(SMALL, 3, unit(SMALL)), cpu=True)
+    placement = place(SMALL, 3, unit(SMALL), (0, arena.size), random.Random(0))
     sets = arena.sets(SMALL, placement)
     whole = arena.tensor(0, (arena.size,), "uint8")
     for offsets, tensors in zip(placement, sets, strict=True):
@@ -135,8 +141,8 @@ def test_both_sides_see_the_same_memory() -> None:
 @given(st.integers(1, 6), st.integers(0, 2**32))
 def test_a_span_lies_in_the_arena_and_holds_its_sets(sets: int, seed: int) -> None:
     dice = random.Random(seed)
-    size = arena_bytes(SMALL, 6)
-    start, end = draw_span(SMALL, sets, size, dice)
+    size = arena_bytes(SMALL, 6, unit(SMALL))
+    start, end = draw_span(SMALL, sets, unit(SMALL), size, dice)
     assert 0 <= start < end <= size
-    placement = place(SMALL, sets, (start, end), dice)
+    placement = place(SMALL, sets, unit(SMALL), (start, end), dice)
     assert all(start <= first and last <= end for first, last in spans(SMALL, placement))

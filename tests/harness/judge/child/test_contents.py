@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.judge.child import trials
-from harness.judge.child.arena import arena_bytes, create_arena, place
+from harness.judge.child.arena import arena_bytes, create_arena, granule, place
 from harness.judge.child.contents import GUARD, Contents
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import sketch_limit
@@ -25,9 +25,9 @@ KEYS = [
 
 def contents(key: str = KEYS[0], seed: int = 0, sets: int = SETS) -> Contents:
     problem = parse_shape_key(key)
-    arena = create_arena(arena_bytes(problem, sets), cpu=True)
+    arena = create_arena(arena_bytes(problem, sets, granule(problem, cpu=True)), cpu=True)
     dice = random.Random(seed)
-    placement = place(problem, sets, (0, arena.size), dice)
+    placement = place(problem, sets, granule(problem, cpu=True), (0, arena.size), dice)
     return Contents(problem, arena, placement, (0, arena.size), torch.Generator().manual_seed(seed), dice)
 
 

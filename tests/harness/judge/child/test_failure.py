@@ -40,6 +40,10 @@ FILES = {
     "def build(problem):\n    assert problem.dims[0] > 64, 'M'": ("AssertionError: M", "assert problem.dims"),
     "def build(problem):\n    return 1 // (problem.dims[0] - 64)": ("ZeroDivisionError", "return 1 //"),
     "raise SystemExit(3)": ("SystemExit: 3", "raise SystemExit(3)"),
+    "class E(Exception):\n    def __str__(self):\n        return self.none\n\n\nraise E": (
+        "E: its message raises AttributeError",
+        "raise E",
+    ),
     "def f(n):\n    return f(n + 1)\n\n\ndef build(problem):\n    f(0)": ("RecursionError", "return f(n + 1)"),
     "import numpyy\n\n\ndef build(problem):\n    pass": ("No module named 'numpyy'", "import numpyy"),
     "from kernels.cpu import scalar_gemm\n\n\ndef build(problem):\n    return scalar_gemm(problem, block_m=1)": (
@@ -97,3 +101,15 @@ def test_a_failure_names_file_and_line(tmp_path: Path, key: str, source: str, sa
     number = 1 + next(number for number, text in enumerate(source.splitlines()) if text.strip().startswith(line))
     assert f", at iter001_idea.py:{number}: {line}" in told.reason
     assert says in told.traceback
+
+
+@pytest.mark.parametrize("member", ["__notes__ = 7", "__traceback__ = property(exit)"])
+def test_an_exception_that_cannot_be_told_is_still_an_answer(member: str, tmp_path: Path) -> None:
+    path = tmp_path / "iter001_idea.py"
+    path.write_text(f"class Odd(Exception):\n    {member}\n\n\nraise Odd")
+    with pytest.raises(Exception) as raised:  # noqa: PT011  # a class of its own
+        load(path)
+    problem = parse_shape_key("matmul_f32fp32_64x64x64")
+    told = failed(raised.value, Cause.LOAD, Brief(tmp_path, problem, gpus.find("cpu"), None, path, tmp_path))
+    assert told.cause is Cause.LOAD
+    assert told.reason.startswith("Odd")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.judge.child.order import Edge, complaint_of_order
+from harness.judge.child.order import Edge, complaint_of_lead_in, complaint_of_order
 
 
 def chain(nodes: int) -> list[Edge]:
@@ -42,3 +42,19 @@ def test_a_call_that_starts_before_the_last_kernel_of_another_is_found() -> None
 def test_calls_share_no_kernel() -> None:
     assert complaint_of_order(3, chain(3), 2).startswith("2 calls of a block run 3 kernels")
     assert complaint_of_order(0, [], 2).startswith("2 calls of a block run 0 kernels")
+
+
+@pytest.mark.parametrize(
+    ("lead_in", "calls", "same"),
+    [
+        (["fill", "gemm"], ["fill", "gemm", "gemm", "fill"], True),
+        (["gemm", "gemm"], ["gemm"] * 4, True),
+        (["pack", "gemm"], ["gemm", "gemm"], False),  # it works ahead
+        (["pack"], ["gemm", "gemm"], False),
+        (["gemm"], ["gemm", "wait"], False),
+    ],
+)
+def test_the_call_before_a_block_runs_what_each_call_of_it_runs(
+    lead_in: list[str], calls: list[str], same: bool
+) -> None:
+    assert (complaint_of_lead_in(lead_in, calls, 2) == "") == same
