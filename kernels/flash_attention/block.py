@@ -171,6 +171,8 @@ class Consumer:
     group: Any  # an expression where the groups share one text
     ping_pong: bool
     partial_sums: bool
+    by_row: bool = False
+    late_wait: bool = False
 
     @property
     def awaits_loads(self) -> bool:

@@ -9,6 +9,7 @@ from harness.iteration import Problem, Program
 from kernels.flash_attention.block import ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
 from kernels.flash_attention.steps import (
     FUNCTIONS,
+    FUNCTIONS_BY_ROW,
     FUNCTIONS_OF_ONE_TEXT,
     await_loads,
     await_queries,
@@ -54,6 +55,8 @@ def forward(
     one_text: bool = False,
     keys_ahead: bool = False,
     cluster: int = 1,
+    by_row: bool = False,
+    late_wait: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -88,6 +91,9 @@ def forward(
       the load of the next K waits for V's stage, which is free half a turn after K's own.
     - ``cluster`` of 2: two blocks have tiles side by side of one head, and share each load of K and V by multicast.
       They read half as much from L2. Causal ones go through the keys of the longer tile.
+    - ``by_row``: a thread's two rows one after the other, as in FlashAttention-3. The powers of the first run beside
+      the maxima of the second. The factor of the output comes first, so that its scaling runs beside the powers too.
+    - ``late_wait``: the wait for P V stands after the powers of the first row, where ptxas would have most after it.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -98,6 +104,9 @@ def forward(
     require(overlap or not (ahead or rescale_first or early_wait), "ahead, rescale_first and early_wait need overlap")
     turns = overlap and ping_pong
     require(turns or not (early_loads or early_turn), "early_loads and early_turn need overlap and ping_pong")
+    require(partial_sums or not by_row, "by_row needs partial_sums")
+    require(by_row or not late_wait, "late_wait needs by_row")
+    require(not (late_wait and early_wait), "late_wait and early_wait exclude each other")
     require(cluster == 1 or keys_ahead, "cluster needs keys_ahead")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
     block = Block.of(
@@ -281,7 +290,7 @@ def forward(
         Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, rank: Any, group: Any
     ) -> None:
         own = registers[0 if one_text else group]
-        c = Consumer(block, shared, own, thread, group, ping_pong, partial_sums)
+        c = Consumer(block, shared, own, thread, group, ping_pong, partial_sums, by_row, late_wait)
         index = T.alloc_var("int32")
         after = T.alloc_var("int32")
         row = T.alloc_var("int32")
@@ -324,7 +333,8 @@ def forward(
                 index = after
         end_stores(c)
 
-    prelude = FUNCTIONS + (FUNCTIONS_OF_ONE_TEXT if one_text else "") + tiles.prelude
+    prelude = FUNCTIONS + (FUNCTIONS_OF_ONE_TEXT if one_text else "")
+    prelude += (FUNCTIONS_BY_ROW if by_row else "") + tiles.prelude
     launch = partial(T.ClusterKernel, cluster_dims=(cluster, 1, 1)) if cluster > 1 else T.Kernel
     threads = (GROUP, groups + 1) if one_text else block.threads
     q_shape, k_shape, v_shape = problem.inputs

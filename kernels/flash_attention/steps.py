@@ -52,6 +52,48 @@ static __device__ __forceinline__ void give_turn_to(int barrier) {
 }
 """
 
+FUNCTIONS_BY_ROW = r"""
+// One row after the other, so that the powers of the first run beside the maxima of the second. The factor is part of
+// the sum from its start: otherwise ptxas computes it last, and the scaling of the output waits for all powers.
+template <int columns, bool first>
+static __device__ __forceinline__ void find_row_maxima(
+    const float *scores, float *maxima, float *scale, float to_log2) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float before = maxima[row];
+    float maximum = first ? scores[2 * row] : before;
+#pragma unroll
+    for (int i = 2 * row; i < columns / 2; i += 4) maximum = fmaxf(fmaxf(maximum, scores[i]), scores[i + 1]);
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 2));
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 1));
+    if (!first) scale[row] = exp2f((before - maximum) * to_log2);
+    maxima[row] = maximum;
+  }
+}
+// A store that never happens, of a sum of powers. The wait for P V follows it, and so the powers.
+static __device__ __forceinline__ void come_before_waits(float sum) {
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
+               : : "f"(sum), "r"(0) : "memory");
+}
+template <int columns, bool first, bool late_wait>
+static __device__ __forceinline__ void exponentiate_rows(
+    float *scores, const float *maxima, const float *scale, float *sums, float to_log2) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float shift = maxima[row] * to_log2;
+    float sum = first ? 0 : sums[row] * scale[row];
+#pragma unroll
+    for (int i = 2 * row; i < columns / 2; i += 4) {
+      scores[i] = exp2f(scores[i] * to_log2 - shift);
+      scores[i + 1] = exp2f(scores[i + 1] * to_log2 - shift);
+      sum = sum + scores[i] + scores[i + 1];
+    }
+    if (late_wait && row == 0) come_before_waits(sum);
+    sums[row] = sum;
+  }
+}
+"""
+
 
 @T.macro
 def signal(thread: Any, barriers: Any, index: Any) -> None:
@@ -168,7 +210,14 @@ def mask(c: Consumer, m0: Any, n0: Any) -> None:
 def find_maxima(c: Consumer, first: bool) -> None:
     """The maximum of each row so far; ``scale`` is the factor for sums made with the maximum before."""
     r = c.registers
-    if first:
+    if c.by_row:
+        if first:
+            T.fill(r.scale, 1.0)
+        else:
+            T.copy(r.maximum, r.scale)  # which gives the maxima their layout too
+        rows = f"find_row_maxima<{c.block.block_N}, {str(first).lower()}>"
+        T.call_extern("handle", rows, r.S.data, r.maximum.data, r.scale.data, T.float32(c.block.to_log2))
+    elif first:
         T.reduce_max(r.S, r.maximum, dim=1, clear=True)
         T.fill(r.scale, 1.0)
     else:
@@ -181,6 +230,21 @@ def find_maxima(c: Consumer, first: bool) -> None:
 @T.macro
 def exponentiate(c: Consumer, first: bool) -> None:
     """S becomes exp2(to_log2 * (S - the row's maximum)), and joins the row's total."""
+    if c.by_row:
+        exponentiate_by_row(c, first)
+    else:
+        exponentiate_together(c, first)
+
+
+@T.macro
+def exponentiate_by_row(c: Consumer, first: bool) -> None:
+    r, columns = c.registers, c.block.block_N
+    rows = f"exponentiate_rows<{columns}, {str(first).lower()}, {str(c.late_wait).lower()}>"
+    T.call_extern("handle", rows, r.S.data, r.maximum.data, r.scale.data, r.total.data, T.float32(c.block.to_log2))
+
+
+@T.macro
+def exponentiate_together(c: Consumer, first: bool) -> None:
     r, to_log2 = c.registers, c.block.to_log2
     for i, j in T.Parallel(ROWS, c.block.block_N):
         r.S[i, j] = T.exp2(r.S[i, j] * to_log2 - r.maximum[i] * to_log2)

@@ -76,6 +76,13 @@ def test_an_early_wait_stands_between_maxima_and_powers() -> None:
         assert in_order(loop, "wait_wgmma<1>", "MaxOp", "wait_wgmma<0>", "tie", r"exp2f\(.*exp2f")
 
 
+def test_a_softmax_by_rows_has_its_factor_before_the_powers() -> None:
+    source = cuda(FULL, by_row=True)
+    assert all(in_order(each, "wait_wgmma<1>", "find_row_", "exponentiate_", "wait_wgmma<0>") for each in loops(source))
+    assert "MaxOp" not in source
+    assert "exponentiate_rows<128, false, true>" in cuda(FULL, by_row=True, late_wait=True)
+
+
 def test_the_output_is_scaled_under_the_first_product_when_asked() -> None:
     assert all(in_order(loop, "wgmma_ss", r"\*v_", "wgmma_rs") for loop in loops(cuda(FULL, rescale_first=True)))
 
@@ -154,9 +161,10 @@ SMALL = "attention_bf16fp32_1x1x1x512x64x64"
     [
         (SMALL, {"block_N": 80, "cluster": 2}),
         (f"causal{SMALL}", {"block_N": 64, "ahead": True, "cluster": 2}),
+        (f"causal{SMALL}", {"block_N": 64, "ahead": True, "by_row": True, "late_wait": True}),
     ],
 )
-def test_keys_ahead_and_shared_give_the_attention(key: str, levers: dict[str, int], tmp_path: Path) -> None:
+def test_keys_ahead_shared_or_by_rows_give_the_attention(key: str, levers: dict[str, int], tmp_path: Path) -> None:
     assert wrong(key, launch(key, tmp_path, None, **levers)) == set()
 
 
@@ -300,6 +308,8 @@ def test_the_space_has_candidates(key: str) -> None:
         (FULL, {"ping_pong": False, "early_turn": True}, "early_turn need overlap and ping_pong"),
         (FULL, {"overlap": False, "early_loads": True}, "early_turn need overlap and ping_pong"),
         (FULL, {"cluster": 2}, "cluster needs keys_ahead"),
+        (FULL, {"late_wait": True}, "late_wait needs by_row"),
+        (FULL, {"by_row": True, "partial_sums": False}, "by_row needs partial_sums"),
         (FULL, {"cluster": 4, "keys_ahead": True}, "cluster=4 is not 1, or 2 with tokens in multiples of 512"),
         (RAGGED, {"cluster": 2, "keys_ahead": True}, "2 with tokens in multiples of 256"),
         (FULL, {"cluster": 2, "keys_ahead": True, "num_sms": 1}, "num_sms=1 is not positive, or less than a cluster"),

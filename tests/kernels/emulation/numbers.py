@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 
 from harness.iteration import Program
+from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
 from tests.kernels.emulation import generated
 
 HEADER: Final = Path(__file__).with_name("numbers.hpp")
@@ -77,7 +78,8 @@ def emulated(
     main = _LAUNCH.format(
         maps="\n  ".join(maps), blocks=blocks, cluster=cluster, threads=signature[1], arguments=", ".join(arguments)
     )
-    text = (schedule[0] if schedule else "") + text
+    by_row = re.sub(r"asm volatile\(.*?\);", "", FUNCTIONS_BY_ROW, flags=re.DOTALL)
+    text = (schedule[0] if schedule else "") + (by_row if FUNCTIONS_BY_ROW in source else "") + text
     (folder / "kernel.cpp").write_text(f'#include "{HEADER}"\n{text}\n{main}')
     command = ["g++", "-std=c++20", "-O2", "-w", "-fPIC", "-shared", "kernel.cpp", "-o", "kernel.so"]
     subprocess.run(command, cwd=folder, check=True)
