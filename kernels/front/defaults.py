@@ -11,6 +11,7 @@ from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from kernels.front.arguments import CAUSAL, SECOND
 from kernels.front.candidates import Tile, choice_of
 from kernels.front.choice import Choice, library
+from kernels.front.library import library_tile
 from kernels.front.model import model
 from kernels.front.places import Place
 from kernels.operands import ceildiv
@@ -108,7 +109,7 @@ def _hopper(problem: Problem, where: Place) -> Choice:
     measured = model(where.key) or (model(MEASURED_HOPPER) if os.environ.get(UNMEASURED) else None)
     if measured is None:
         return library(f"nothing is measured on this GPU; {UNMEASURED}=1 takes what an {MEASURED_HOPPER.upper()} would")
-    found = measured.best(problem)
+    found = measured.best(problem, library_tile(problem, where.device))
     if found is None:
         return library("no record is near this shape")
     said = f"{found.ratio:.2f} of the library's speed expected, at least {found.low:.2f}"

@@ -11,7 +11,6 @@ import tilelang
 import torch
 from tilelang import tvm
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from harness.errors import UsageError
 from harness.iteration import Program, Workspace
@@ -20,6 +19,7 @@ from harness.machine import cores
 from kernels.front.arguments import CAUSAL, DTYPES, SECOND
 from kernels.front.choice import Choice
 from kernels.front.defaults import default
+from kernels.front.library import library_of
 from kernels.front.pinned import pinned
 from kernels.front.places import Place, place
 
@@ -86,19 +86,6 @@ def launch_of(problem: Problem, device: torch.device) -> Launch:
 def _library(problem: Problem, device: torch.device) -> Launch:
     on_gpu = device.type == "cuda" and problem.operator in CAUSAL
     return _aligned(library_of(problem), device) if on_gpu else library_of(problem)
-
-
-def library_of(problem: Problem) -> Launch:
-    if problem.operator in CAUSAL:
-        causal = CAUSAL[problem.operator]
-        return lambda q, k, v, out: out.copy_(library_attention(q, k, v, causal=causal))  # none takes an output
-    if problem.operator == "linear":
-        return lambda a, w, out: torch.matmul(a, w.t(), out=out)
-    return lambda a, b, out: torch.matmul(a, b, out=out)
-
-
-def library_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
-    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
 
 def _compiled(problem: Problem, choice: Choice, where: Place) -> Launch:

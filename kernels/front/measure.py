@@ -2,12 +2,13 @@
 
     python -m kernels.front.measure JOBS RECORDS [SECONDS [BUILDS]]
     python -m kernels.front.measure --build JOBS BUILDS SECONDS
+    python -m kernels.front.measure --tiles RECORDS
 
 JOBS has a JSON object a line: ``key`` is a shape key, ``candidates`` a list of names, of which "default" is what the
 front takes. What RECORDS has already is left out, so the same command goes on after a stop. Contestants of a problem
 run in one process, in blocks of 5 ms in random order, so clocks are equal. A block is a CUDA graph over inputs that
 together exceed the L2. Builds run in other processes meanwhile. BUILDS is a folder that keeps them; `--build` fills it
-ahead, without a GPU.
+ahead, without a GPU. `--tiles` adds the library's tile to the products of RECORDS that have none.
 """
 
 import json
@@ -37,6 +38,7 @@ from kernels.front.candidates import STREAM_K, choice_of
 from kernels.front.choice import Choice
 from kernels.front.defaults import default
 from kernels.front.launches import resolved
+from kernels.front.library import first_tile, library_kernels
 from kernels.front.model import LOSS
 from kernels.front.places import Place, place
 
@@ -173,7 +175,16 @@ class Race:
             record["ratios"][name] = [round(middle, 4), round(1.96 * 1.2533 * spread / math.sqrt(len(ratios)), 4)]
         if self.failed:
             record["failed"] = self.failed
-        return record
+        return record | _asked(self.problem)
+
+
+def _asked(problem: Problem) -> dict[str, Any]:
+    """Of a product: the library's tile, where its kernels' names have one, and those names."""
+    if problem.operator not in SECOND:
+        return {}
+    names = library_kernels(problem, resolved("cuda"))
+    tile = first_tile(names)
+    return ({"tile": tile} if tile else {}) | ({"kernels": names} if names else {})
 
 
 def start(
@@ -305,6 +316,17 @@ def missing(jobs: list[dict[str, Any]], records: list[dict[str, Any]]) -> list[d
     return [job for job in left if job["candidates"]]
 
 
+def ask_tiles(path: Path) -> int:
+    """Add a record with the library's tile for each product without one; returns how many there are."""
+    _, *records = lines(path)
+    known = {each["key"] for each in records if "tile" in each or "kernels" in each}
+    keys = dict.fromkeys(each["key"] for each in records if each["key"].partition("_")[0] in SECOND)
+    said = {key: _asked(parse_shape_key(key)) for key in keys if key not in known}
+    with path.open("a") as file:
+        file.writelines(json.dumps({"key": key, "ratios": {}} | each) + "\n" for key, each in said.items() if each)
+    return sum(map(bool, said.values()))
+
+
 def prebuild(jobs: list[dict[str, Any]], folder: str, seconds: float) -> int:
     """Compile candidates in the order of the jobs for as long as the time allows; returns how many there are."""
     until = time.monotonic() + seconds
@@ -328,6 +350,9 @@ def main(arguments: list[str]) -> None:
         print(prebuild(lines(Path(arguments[1])), arguments[2], float(arguments[3])), "builds")
         return
     path = Path(arguments[1])
+    if arguments[0] == "--tiles":
+        print(ask_tiles(path), "tiles asked for")
+        return
     earlier = lines(path)
     jobs = missing(lines(Path(arguments[0])), earlier[1:])
     seconds = float(arguments[2]) if len(arguments) > 2 else math.inf

@@ -1,7 +1,8 @@
 """The front's model: how fast a candidate is beside the library, fitted to what a GPU measured.
 
-Six things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, and the pitches. The
-others are how short the product is, and how much better the library's best tile would fill the SMs. `python -m
+Seven things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, and the pitches. The
+others are how short the product is, how much better the library's tile would fill the SMs, and how much that tile
+loads. There are two fits: one for where the library's tile is known, and one by the best of its tiles. `python -m
 kernels.front.fit` makes the file again.
 """
 
@@ -9,7 +10,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import exp, log
+from math import exp, log, sqrt
+from operator import mul
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,20 +25,30 @@ ROWS_UNIT: Final = 128
 LONG_K: Final = 4096  # beyond it the epilogue weighs nothing
 SHORT_WORK: Final = 2e10  # M N K of some 50 µs; below it starts and ends of blocks weigh more
 LOSS: Final = 0.99  # a ratio below it, beyond its interval
+KNOWN, UNKNOWN = "known", "unknown"  # the library's tile
+SPLIT: Final = "splitK"  # in the name of a library's kernel; its tile does not tell its waves
 PITCH_CLASSES: Final = ("aligned", "unaligned")
 INTENSITY: Final = 90.0  # a b / (a + b) of a tile a x b that is bound by the tensor cores
 INTENSITY_POWER: Final = 0.2
 
+LibraryTile = tuple[int, int]  # columns and rows of C
+
 
 @dataclass(frozen=True, slots=True)
 class RatioLine:
-    """The logarithm of a ratio as a sum of terms; ``error`` is its standard deviation on records left out."""
+    """The logarithm of a ratio as a sum of terms; ``error`` is its standard deviation where records are many."""
 
     coefficients: tuple[float, ...]
     error: float
+    inverse: tuple[tuple[float, ...], ...]  # of the terms' normal matrix
 
     def at(self, terms: tuple[float, ...]) -> float:
         return sum(factor * term for factor, term in zip(self.coefficients, terms, strict=True))
+
+    def error_at(self, terms: tuple[float, ...]) -> float:
+        """It grows with the distance from the records."""
+        rows = (sum(map(mul, row, terms)) for row in self.inverse)
+        return self.error * sqrt(1 + max(0.0, sum(map(mul, rows, terms))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +60,39 @@ class RatioEstimate:
     low: float
 
 
-@dataclass(frozen=True)
-class RatioModel:
+@dataclass(frozen=True, slots=True)
+class RatioFit:
     """A margin is how many errors below the expectation a candidate must still be ahead."""
 
-    sms: int
-    library_tiles: tuple[tuple[int, int], ...]
     lines: Mapping[str, RatioLine]  # by candidate and class of pitches, such as wide256/aligned
-    least: Mapping[str, float]  # of rows, K, and fill, as far down as was measured
     margins: Mapping[str, float]  # by class of pitches
 
-    def best(self, problem: Problem) -> RatioEstimate | None:
+
+@dataclass(frozen=True)
+class RatioModel:
+    sms: int
+    library_tiles: tuple[LibraryTile, ...]
+    least: Mapping[str, float]  # of rows, K, and fill, as far down as was measured
+    fits: Mapping[bool, RatioFit]  # by whether the library's tile is known
+
+    def best(self, problem: Problem, library_tile: LibraryTile | None = None) -> RatioEstimate | None:
         """The candidate with the highest lower bound; None outside of what was measured."""
         rows, _, depth = problem.dims
         if rows < self.least["rows"] or depth < self.least["K"]:
             return None
-        made = [self._estimate(name, problem) for name in CANDIDATES]
+        tiles = (library_tile,) if library_tile else self.library_tiles
+        made = [self._estimate(name, problem, tiles, self.fits[library_tile is not None]) for name in CANDIDATES]
         return max(filter(None, made), key=lambda each: each.low, default=None)
 
-    def _estimate(self, name: str, problem: Problem) -> RatioEstimate | None:
-        line = self.lines.get(f"{name}/{pitch_class(problem)}")
+    def _estimate(
+        self, name: str, problem: Problem, tiles: tuple[LibraryTile, ...], fit: RatioFit
+    ) -> RatioEstimate | None:
+        line = fit.lines.get(f"{name}/{pitch_class(problem)}")
         if line is None or not CANDIDATES[name].takes(problem) or fill(name, problem, self.sms) < self.least["fill"]:
             return None
-        expected = line.at(terms(name, problem, self.sms, self.library_tiles))
-        return RatioEstimate(name, exp(expected), exp(expected - self.margins[pitch_class(problem)] * line.error))
+        at = terms(name, problem, self.sms, tiles)
+        expected = line.at(at)
+        return RatioEstimate(name, exp(expected), exp(expected - fit.margins[pitch_class(problem)] * line.error_at(at)))
 
 
 def pitch_class(problem: Problem) -> str:
@@ -80,12 +101,14 @@ def pitch_class(problem: Problem) -> str:
     return PITCH_CLASSES[not whole]
 
 
-def terms(name: str, problem: Problem, sms: int, library_tiles: tuple[tuple[int, int], ...]) -> tuple[float, ...]:
+def terms(name: str, problem: Problem, sms: int, library_tiles: tuple[LibraryTile, ...]) -> tuple[float, ...]:
     M, N, K = problem.dims
-    gap = max(library_fill(tile, M, N, sms) for tile in library_tiles) / fill(name, problem, sms)
+    tile = max(library_tiles, key=lambda each: library_fill(each, M, N, sms))
+    gap = library_fill(tile, M, N, sms) / fill(name, problem, sms)
     short = min(0.0, log(M * N * K / SHORT_WORK))
     whole_rows = float(M % ROWS_UNIT == 0)
-    return (1.0, log(gap), log(min(K, LONG_K) / LONG_K), whole_rows, 1 / waves(name, problem, sms), short)
+    depth = log(min(K, LONG_K) / LONG_K)
+    return (1.0, log(gap), log(weight(tile)), depth, whole_rows, 1 / waves(name, problem, sms), short)
 
 
 def waves(name: str, problem: Problem, sms: int) -> int:
@@ -103,13 +126,16 @@ def fill(name: str, problem: Problem, sms: int) -> float:
     return float(M * N / (waves(name, problem, sms) * sms * levers["block_M"] * levers["block_N"]))
 
 
-def library_fill(tile: tuple[int, int], M: int, N: int, sms: int) -> float:
+def library_fill(tile: LibraryTile, M: int, N: int, sms: int) -> float:
     """``fill`` of a library's tile; a small tile counts less, since it loads more."""
-    rows, columns = tile
+    columns, rows = tile
     taken = ceildiv(ceildiv(M, rows) * ceildiv(N, columns), sms) * sms * rows * columns
-    intensity = rows * columns / (rows + columns) / INTENSITY
-    weight = float(min(1.0, intensity**INTENSITY_POWER))
-    return weight * M * N / taken
+    return weight(tile) * M * N / taken
+
+
+def weight(tile: LibraryTile) -> float:
+    intensity = tile[0] * tile[1] / (tile[0] + tile[1]) / INTENSITY
+    return float(min(1.0, intensity**INTENSITY_POWER))
 
 
 @cache
@@ -120,10 +146,13 @@ def model(key: str | None) -> RatioModel | None:
 
 
 def read(said: Mapping[str, Any]) -> RatioModel:
-    return RatioModel(
-        said["sms"],
-        tuple((rows, columns) for rows, columns in said["library_tiles"]),
-        {name: RatioLine(tuple(line["coefficients"]), line["error"]) for name, line in said["lines"].items()},
-        said["least"],
-        said["margins"],
-    )
+    fits = {name == KNOWN: _fit(said["fits"][name]) for name in (KNOWN, UNKNOWN)}
+    return RatioModel(said["sms"], tuple((a, b) for a, b in said["library_tiles"]), said["least"], fits)
+
+
+def _fit(said: Mapping[str, Any]) -> RatioFit:
+    lines = {
+        name: RatioLine(tuple(line["coefficients"]), line["error"], tuple(map(tuple, line["inverse"])))
+        for name, line in said["lines"].items()
+    }
+    return RatioFit(lines, said["margins"])

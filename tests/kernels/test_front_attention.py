@@ -15,7 +15,7 @@ from harness.judge.facts.problem import Problem
 from kernels import attention, warm_up
 from kernels.front import attending
 from kernels.front.defaults import ATTENTION_TOKENS_LEAST, default
-from kernels.front.launches import library_of
+from kernels.front.library import library_of
 from kernels.front.places import Place
 
 HOPPER = Place(torch.device("cuda", 0), "h200", "sm_90a", 132)

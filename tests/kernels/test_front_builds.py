@@ -20,9 +20,9 @@ from tests.lanes import few
 
 WINNERS = [(key, shape_key) for key in ("h200",) for shape_key in publication(key).winners]
 DEFAULTS = [
-    ("h200", "linear_bf16fp32_4096x1280x5120"),
+    ("h200", "linear_bf16fp32_3212x4968x512"),
     ("h200", "matmul_fp16fp32_8192x8192x512"),
-    ("h200", "linear_bf16fp32_8192x9216x3072"),
+    ("h200", "linear_bf16fp32_1536x32768x512"),
     ("h200", "attention_bf16fp32_2x16x16x512x64x64"),
     ("h200", "attention_bf16fp32_2x16x16x2048x256x256"),
     ("a100", "matmul_bf16fp32_4096x4096x4096"),

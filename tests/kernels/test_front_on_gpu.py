@@ -11,6 +11,7 @@ from harness.judge.facts.problem import Problem, parse_shape_key
 from kernels import linear, matmul, warm_up
 from kernels.front.arguments import SECOND
 from kernels.front.launches import choose, resolved
+from kernels.front.library import library_kernels, library_tile
 from kernels.front.pinned import publication
 from kernels.front.places import place
 
@@ -49,6 +50,13 @@ SHAPES = [
     ("matmul", "bfloat16", (130, 129, 67)),
     ("matmul", "float32", (512, 512, 512)),
 ]
+
+
+def test_the_library_says_which_tile_it_takes() -> None:
+    problem, device = parse_shape_key("linear_bf16fp32_4096x8192x4096"), resolved("cuda")
+    assert all(library_kernels(problem, device))
+    tile = library_tile(problem, device)
+    assert tile is not None and min(tile) >= 8
 
 
 @pytest.mark.parametrize(("operator", "dtype", "dims"), SHAPES)
