@@ -16,9 +16,14 @@ LEAST_CORES: Final = 3  # of one run beside others: two processes that measure, 
 JOB_BYTES: Final = 2 << 30  # of one build; torch and TileLang take the other half
 
 
+def allowed() -> set[int]:
+    """The cores of the affinity."""
+    return os.sched_getaffinity(0)
+
+
 def usable() -> int:
     """The cores of the affinity, or whole cores of the control group's quota if fewer; at least 1."""
-    count = len(os.sched_getaffinity(0))
+    count = len(allowed())
     for files in QUOTAS:
         with contextlib.suppress(OSError, ValueError):
             quota, period = (int(word) for file in files for word in file.read_text().split())
@@ -32,25 +37,32 @@ def jobs(spare: int = 0) -> int:
     return max(1, min(usable() - spare, memory.total_bytes() // JOB_BYTES))
 
 
-def pin(pid: int, core: int) -> None:
-    """Keep all threads of a process on one core: new ones inherit it, so the last look finds none elsewhere."""
+def apart_from(core: int) -> set[int]:
+    """The cores that share no unit with this one; none where a quota could stop all of them at once."""
+    if usable() < len(allowed()):
+        return set()
+    return {each for each in allowed() if _topology(each) != _topology(core)}
+
+
+def pin(pid: int, *to: int) -> None:
+    """Keep all threads of a process on these cores: new ones inherit them, so the last look finds none elsewhere."""
     with contextlib.suppress(FileNotFoundError):  # it is gone
-        while any(_moved(int(task.name), core) for task in Path(f"/proc/{pid}/task").iterdir()):
+        while any(_moved(int(task.name), set(to)) for task in Path(f"/proc/{pid}/task").iterdir()):
             continue
 
 
-def _moved(task: int, core: int) -> bool:
+def _moved(task: int, to: set[int]) -> bool:
     """Whether a thread had to be pinned; not if it is gone."""
     with contextlib.suppress(ProcessLookupError):
-        if os.sched_getaffinity(task) != {core}:
-            os.sched_setaffinity(task, {core})
+        if os.sched_getaffinity(task) != to:
+            os.sched_setaffinity(task, to)
             return True
     return False
 
 
 def slice_of(lane: int, lanes: int) -> list[int]:
     """The cores of one of several runs on this machine: neighbours, no core shared; all where there are too few."""
-    cpus = sorted(os.sched_getaffinity(0), key=lambda cpu: (_topology(cpu), cpu))
+    cpus = sorted(allowed(), key=lambda cpu: (_topology(cpu), cpu))
     share = min(len(cpus), usable()) // lanes
     return cpus[lane * share : (lane + 1) * share] if share >= LEAST_CORES else cpus
 

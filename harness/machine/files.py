@@ -4,7 +4,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,8 @@ def put(path: Path, content: bytes, mode: int = 0o644) -> None:
         unfinished.chmod(mode)
         unfinished.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder on the way may be a file
+            unfinished.unlink()
         raise InfrastructureError(f"{path} cannot be written: {explained(error)}") from error
 
 

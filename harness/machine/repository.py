@@ -158,5 +158,15 @@ class OwnModules(MetaPathFinder):
         self._names = [f"{package}.{name}" for package, found in names.items() for name in found]
 
 
+class ShippedPackages(MetaPathFinder):
+    """Finds the shipped packages first: an editable install would find the repository's folders of the same names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        places = [str(ADOPTED.root), str(SHIPPED)]
+        return PathFinder.find_spec(fullname, places) if path is None and fullname in OWN else None
+
+
 ADOPTED: Final = OwnModules()
-sys.meta_path.append(ADOPTED)
+sys.meta_path[:] = [ShippedPackages(), *sys.meta_path, ADOPTED]

@@ -19,7 +19,6 @@ from harness.judge.pipeline import advance
 from harness.judge.processes import end_forkserver, start_forkserver
 from harness.judge.stopping import Progress
 from harness.judge.verdicts import verdict
-from harness.machine import cores
 from harness.machine.nvml import Device, compute_processes
 from harness.machine.progress import Reporter, announce
 from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, exit_code_of, identity
@@ -27,12 +26,11 @@ from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
 from harness.records.store import append, read
 from harness.runs import companion_files, copy_bandwidth
+from harness.runs.builders import Builders, builders
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
 from harness.runs.run_ahead import run_ahead
 
-CPU_BATCH: Final = 16  # a CPU builds so many, then measures them, since building disturbs measuring
-SPARE_CORES: Final = 2  # for the two processes that measure
 TURNS: Final = 2  # the second is for outcomes that may be the machine's fault
 
 Entry = tuple[Candidate, Rejection | None]
@@ -148,10 +146,8 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
 
     Gives the candidates in order, each with its rejection if it has failed. Their processes end with the context.
     """
-    apart = plan.uses_device and plan.gpu.is_cpu
     # Checks of the contract only parse, one at a time; by two threads CPython's parser can fail with a SystemError.
-    parses = plan.upto is Stage.CONTRACT
-    jobs = 1 if parses else cores.jobs(SPARE_CORES if plan.uses_device and not apart else 0)
+    parses = nullcontext(Builders(jobs=1, window=2))
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
     entered: list[Candidate] = []
@@ -160,7 +156,7 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
         candidate = Candidate.enter(
             iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
         )
-        candidate.builders = jobs
+        candidate.builders = by.jobs
         entered.append(candidate)
         if stopped.is_set():
             return candidate, None
@@ -175,15 +171,17 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
         stopped.set()
         end_forkserver()
 
-    window = CPU_BATCH if apart else 2 * jobs
-    try:
-        with run_ahead(build, iterations, jobs, window=window, abort=abort, in_batches=apart) as built:
-            reporter.doing(f"importing torch and TileLang, then {_building(iterations)} on {jobs} cores")
-            yield built
-    finally:
-        referees.leave()
-        for candidate in entered:
-            candidate.leave()
+    with parses if plan.upto is Stage.CONTRACT else builders(plan.gpu, measures=plan.uses_device) as by:
+        try:
+            with run_ahead(
+                build, iterations, by.jobs, window=by.window, abort=abort, in_batches=by.in_batches
+            ) as built:
+                reporter.doing(f"importing torch and TileLang, then {_building(iterations)} on {by.jobs} cores")
+                yield built
+        finally:
+            referees.leave()
+            for candidate in entered:
+                candidate.leave()
 
 
 def _building(iterations: list[Iteration]) -> str:

@@ -124,10 +124,12 @@ def _against_parent(tree: Tree, draft: Iteration, made: Record) -> Iterator[str]
     if made.parent is None:
         return
     before = next((each for each in reversed(_records(tree, draft, made.parent)) if each.measurement), None)
+    now = made.measurement
     if before is None:
-        yield f"{made.parent} is not measured"
+        if now is not None:
+            yield f"{made.parent} is not measured"
         return
-    now, then = made.measurement, before.measurement
+    then = before.measurement
     if now is not None and then is not None:
         apart = now.ratio_low > then.ratio_high or now.ratio_high < then.ratio_low
         yield f"{now.ratio / then.ratio - 1:+.1%} against {made.parent}{'' if apart else ', undecided'}"

@@ -141,8 +141,7 @@ class Driver:
 
     def take_seats(self) -> None:
         """Find the GPUs, gather what earlier runs left on their hosts, and see what there is to do."""
-        found = cluster.nodes(self.plan.gpu, uses_device=self.plan.uses_device)
-        callers = [self._seat(node, lane) for node in found for lane in range(node.seats)]
+        callers = [self._seat(node, lane) for node in self._nodes() for lane in range(node.seats)]
         asked = [(caller, caller.ask("station")) for caller in callers]
         root, gpu = self.plan.tree.root, self.plan.gpu
         environment = describe(root, gpu, None, station.OPERATOR) if self.fleet.image is None else None
@@ -214,8 +213,8 @@ class Driver:
         root, uses_device = plan.tree.root, plan.uses_device
         return cluster.seat(node, lane, plan.gpu, self.notebook, root, uses_device=uses_device, image=image)
 
-    def _alive(self) -> set[str]:
-        return {each.id for each in cluster.nodes(self.plan.gpu, uses_device=self.plan.uses_device)}
+    def _nodes(self) -> list[Node]:
+        return cluster.nodes(self.plan.gpu, uses_device=self.plan.uses_device)
 
     def _station(self, caller: Caller, asked: Any) -> Station:
         try:
@@ -232,8 +231,7 @@ class Driver:
         """Take what earlier runs and lost seats left on a host."""
         active = frozenset(post.key for post in self.posts if post.ladder)
         for news in cluster.answered(caller.ask("left", active)):
-            taken = self._take(news)
-            if taken:
+            if taken := self._take(news):
                 self.board.line(f"{caller.node.host}: {len(taken)} records of an earlier run gathered")
             cluster.answered(caller.ask("clear", news.key))
 
@@ -283,12 +281,11 @@ class Driver:
             self._lost(post, str(error))
             return
         post.began = True
-        if news is None or news.exit_code is None:
-            self._take_present(post, news)
-            post.asked = post.caller.ask("news", post.key, post.have, TICK_S)
-            return
         self._take_present(post, news)
-        self._ended(post, news.exit_code)
+        if news is None or news.exit_code is None:
+            post.asked = post.caller.ask("news", post.key, post.have, TICK_S)
+        else:
+            self._ended(post, news.exit_code)
 
     def _take_present(self, post: Post, news: News | None) -> None:
         if news is None:
@@ -331,9 +328,7 @@ class Driver:
 
     def _ended(self, post: Post, code: int) -> None:
         """A ladder's command line ended: it is done, or it goes to another GPU."""
-        ladder, last = post.ladder, post.row.last_line
-        assert ladder is not None
-        self._free(post)
+        last, ladder = post.row.last_line, self._free(post)
         with suppress(SeatLost):  # then its next answer says so
             cluster.answered(post.caller.ask("clear", post.key), ANSWER_S)
         logs = self.plan.tree.folder(self.plan.gpu.key) / "logs" / ladder.shape_key
@@ -352,38 +347,33 @@ class Driver:
             return
         if code == ExitCode.USAGE:
             self._fail(why)
-            return
-        if code == ExitCode.INFRASTRUCTURE and not post.made:
-            why += "; this GPU is left out"
+        elif code == ExitCode.INFRASTRUCTURE and not post.made:
             self._leave_out(post)
-        self._again(ladder, why)
+            self._again(ladder, f"{why}; this GPU is left out")
+        else:
+            self._again(ladder, why)
 
     def _complete(self, ladder: Ladder) -> bool:
         """Whether each iteration has a record of this run."""
-        return self._outcomes().keys() >= {(each.shape_key, each.model, each.name) for each in ladder.iterations}
+        return self._outcomes().keys() >= {each.key for each in ladder.iterations}
 
     def _outcomes(self) -> dict[tuple[str, str, str], Record]:
         """The outcome of each iteration so far."""
-        found = (*self.reused.values(), *self.made.values())
-        return {(each.shape_key, each.model, each.iteration): each for each in found}
+        return {each.key: each for each in (*self.reused.values(), *self.made.values())}
 
     def _failed(self, post: Post, reason: str) -> None:
         """A seat lives, and its host has no room or no right to begin: that is no try of the ladder."""
-        ladder = post.ladder
-        assert ladder is not None
-        self._free(post)
+        ladder = self._free(post)
         self._leave_out(post)
         self.tries[ladder.shape_key] -= not post.began
         self._again(ladder, f"{post.station.name}: {ladder.shape_key} failed there: {reason}; this GPU is left out")
 
     def _lost(self, post: Post, reason: str) -> None:
         """A seat died. A new one in its lane gathers what the old one left."""
-        ladder = post.ladder
-        assert ladder is not None
-        self._free(post)
+        ladder = self._free(post)
         self._leave_out(post)
         node, lane = post.caller.node, post.caller.lane
-        if self.seats[node.id, lane] < MOST_SEATS and node.id in self._alive():
+        if self.seats[node.id, lane] < MOST_SEATS and node.id in {each.id for each in self._nodes()}:
             caller = self._seat(node, lane)
             found = self._station(caller, caller.ask("station"))
             with suppress(SeatLost):
@@ -409,9 +399,12 @@ class Driver:
         self.board.line(why)
         self.failed.append(why)
 
-    def _free(self, post: Post) -> None:
-        post.ladder, post.asked = None, None
+    def _free(self, post: Post) -> Ladder:
+        """Take a seat's ladder from it."""
+        ladder, post.ladder, post.asked = post.ladder, None, None
+        assert ladder is not None
         post.row.problem = post.row.last_line = ""
+        return ladder
 
     def _leave_out(self, post: Post) -> None:
         self.posts.remove(post)
@@ -449,8 +442,7 @@ class Driver:
         if self.failed:
             raise InfrastructureError("; ".join(self.failed))
         outcomes = self._outcomes()
-        keys = [(each.shape_key, each.model, each.name) for each in self.plan.iterations]
-        records = [outcomes[key] for key in keys if key in outcomes]
+        records = [outcomes[each.key] for each in self.plan.iterations if each.key in outcomes]
         reused = sum(each.id in self.reused for each in records)
         return FleetResults(Results(records, reused, self.plan.misplaced), self.sustained, self.exit_code)
 

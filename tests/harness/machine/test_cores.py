@@ -150,6 +150,16 @@ def test_runs_have_no_more_cores_together_than_the_quota(node: Node) -> None:
     assert len(cores.slice_of(0, 8)) == NODE_CORES  # two each are too few to measure with
 
 
+def test_neither_the_threads_of_a_core_nor_those_of_a_full_quota_are_apart(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cores, "_topology", lambda cpu: (0, cpu % (NODE_CORES // 2)))
+    others = set(range(NODE_CORES)) - {NODE_CORES // 2 - 1, NODE_CORES - 1}
+    assert cores.apart_from(NODE_CORES - 1) == others
+    node.quota.write_text("1600000 100000\n")
+    assert cores.apart_from(NODE_CORES - 1) == set()
+
+
 def test_all_threads_of_a_process_are_pinned_and_those_that_they_start() -> None:
     core = max(os.sched_getaffinity(0))
     code = (

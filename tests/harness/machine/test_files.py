@@ -54,6 +54,12 @@ def test_what_cannot_be_written_leaves_the_old_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_on_the_way_is_said_in_one_line(tmp_path: Path) -> None:
+    files.put(tmp_path / "taken", b"a file")
+    with pytest.raises(InfrastructureError, match=r"taken/page\.html cannot be written: "):
+        files.put(tmp_path / "taken" / "page.html", b"new")
+
+
 def test_a_scratch_folder_goes_with_its_use() -> None:
     with files.scratch("test") as folder:
         (folder / "file").touch()

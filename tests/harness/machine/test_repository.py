@@ -1,6 +1,7 @@
 """A repository of one's own: where it is found, and what it may not name."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -41,6 +42,30 @@ def test_an_iteration_that_is_run_as_a_script_finds_its_families(
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "tuning/cpu/tilelang/srcs/shape/me/iter001_rows.py")])
     found = repository.OwnModules().find_spec("kernels.rows", None)
     assert found is not None and found.origin == str(tmp_path / "kernels" / "rows" / "__init__.py")
+
+
+def test_its_folders_do_not_hide_the_packages_of_an_editable_install(tmp_path: Path) -> None:
+    """Such an install is a finder behind Python's own, and a folder on the path is a package to that one."""
+    for name in ("baselines", "kernels"):
+        (tmp_path / name).mkdir()
+    script = """
+import importlib.machinery, importlib.util, sys
+root, checkout = sys.argv[1:]
+class Editable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.machinery.PathFinder.find_spec(name, [checkout])
+sys.meta_path.append(Editable)
+import harness.machine.repository as repository
+repository.ADOPTED.adopt(repository.Path(root), {})
+sys.path.insert(0, root)
+for name in ("baselines", "kernels"):
+    print(importlib.util.find_spec(name).origin)
+"""
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script, tmp_path, ROOT], capture_output=True, text=True, check=False
+    )
+    assert found.stdout.split() == [str(ROOT / name / "__init__.py") for name in ("baselines", "kernels")], found.stderr
 
 
 @pytest.mark.parametrize(

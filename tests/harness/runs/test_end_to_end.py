@@ -480,13 +480,20 @@ def test_of_two_runs_at_once_the_second_is_refused_in_one_line(checkout: Checkou
     assert len(names) == len(set(names)) == 3
 
 
-def test_beside_a_wrong_baseline_there_is_no_ratio(copied: Checkout) -> None:
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        pytest.param("torch.matmul(2 * a, b,", "the baseline torch.matmul is wrong, so there is no ratio", id="wrong"),
+        pytest.param("torch.matmul(a, a.none,", "the baseline's process: AttributeError: 'Tensor' object", id="broken"),
+    ],
+)
+def test_beside_a_wrong_or_broken_baseline_there_is_no_ratio(copied: Checkout, line: str, says: str) -> None:
     baseline = copied.root / "baselines" / "torch_matmul.py"
     if baseline.parent.is_symlink():
         source = baseline.parent.resolve()
         baseline.parent.unlink()
         shutil.copytree(source, baseline.parent)
-    baseline.write_text(baseline.read_text().replace("torch.matmul(a, b,", "torch.matmul(2 * a, b,"))
+    baseline.write_text(baseline.read_text().replace("torch.matmul(a, b,", line))
     done = copied.run("bench", "--gpu", "cpu", "--shape", SHAPE, "--model", MODEL, "--iter", "1", *BUDGET)
     assert done.returncode == 3, done.stderr
-    assert "the baseline torch.matmul is wrong, so there is no ratio" in done.stderr
+    assert says in done.stderr

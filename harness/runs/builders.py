@@ -1,0 +1,46 @@
+"""How many iterations build at once, how far ahead, and on which cores, while others are measured."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from harness.judge.facts.gpu import Gpu
+from harness.judge.interpreters import server_pids
+from harness.judge.processes import measuring_core
+from harness.machine import cores
+
+CPU_WINDOW: Final = 16  # builds ahead of what a CPU measures
+SPARE_CORES: Final = 2  # for the two processes that measure
+
+
+@dataclass(frozen=True, slots=True)
+class Builders:
+    """``jobs`` build at once, at most ``window`` ahead; ``in_batches`` they take turns with what is measured."""
+
+    jobs: int
+    window: int
+    in_batches: bool = False
+
+
+@contextmanager
+def builders(gpu: Gpu, *, measures: bool) -> Iterator[Builders]:
+    """The builders of a run; the forkservers must have begun.
+
+    A CPU measures on one core, which builds would disturb. They keep to cores that share nothing with it. Where there
+    are none, they take turns with what is measured.
+    """
+    core = measuring_core(gpu) if measures else None
+    if core is None:
+        jobs = cores.jobs(SPARE_CORES if measures else 0)
+        yield Builders(jobs, 2 * jobs)
+    elif apart := cores.apart_from(core):
+        for server in server_pids():
+            cores.pin(server, *apart)
+        try:
+            yield Builders(min(len(apart), cores.jobs(1)), CPU_WINDOW)
+        finally:
+            for server in server_pids():
+                cores.pin(server, *cores.allowed())
+    else:
+        yield Builders(cores.jobs(), CPU_WINDOW, in_batches=True)
