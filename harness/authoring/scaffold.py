@@ -8,6 +8,8 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -78,26 +80,21 @@ def new(
     check_model(model)
     if tag is not None and re.fullmatch(names.TAG, tag, re.ASCII) is None:
         raise UsageError(f"tag '{tag}' does not match {names.TAG}; name the idea in it, as in four_stages")
-    folder = _folder(tree, gpu, problem, model)
-    where = tree.short(folder)
+    ladder = LadderFiles(tree, gpu, problem, model)
     with _alone(tree):
-        present = _present(tree, folder, gpu, problem, model)
-        base = _named(parent, present, where) if parent is not None else present[-1] if present else None
-        number = max((each.number for each in present), default=0) + 1
-        if number > LAST_NUMBER:
-            raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another model's name")
+        base, number = ladder.parent(parent), ladder.next_number
         chosen = suggested(tree, base, idea)
         tag = tag or (chosen.tag if chosen else DEFAULT_TAG)
         says = chosen.sentence if chosen else contract.PLACEHOLDER.format(name=names.name_of(number, tag))
         if base is not None and base.number > 0:
             source = _taken_over(base, says, chosen.config if chosen else {}, tree.short(base.path))
-            return _write(tree, folder, number, tag, source).path
-        # A copy of iter000 would call the library, which no other iteration may.
-        families = Families.of(tree.root)
-        draft = families.draft(problem, gpu) if families.taking(problem, gpu) else None
-        base = base or _baseline(tree, folder, problem)
-        pinned = kernel(draft.family, says, draft.config, base.name) if draft else None
-        return _write(tree, folder, number, tag, pinned or skeleton(problem, gpu, says, base.name)).path
+        else:  # a copy of iter000 would call the library, which no other iteration may
+            families = Families.of(tree.root)
+            draft = families.draft(problem, gpu) if families.taking(problem, gpu) else None
+            base = base or ladder.baseline()
+            pinned = kernel(draft.family, says, draft.config, base.name) if draft else None
+            source = pinned or skeleton(problem, gpu, says, base.name)
+        return ladder.write(number, tag, source).path
 
 
 def bind(tree: Tree, gpu_key: str, shape: str, model: str, named: str, others: Sequence[str]) -> list[Path]:
@@ -108,8 +105,7 @@ def bind(tree: Tree, gpu_key: str, shape: str, model: str, named: str, others: S
     gpu, problem, problems = gpus.find(gpu_key), parse_shape_key(shape), [parse_shape_key(each) for each in others]
     require_fit([(each.shape_key, each) for each in problems], gpu, None)
     with _alone(tree):
-        folder = _folder(tree, gpu, problem, model)
-        base = _named(named, _present(tree, folder, gpu, problem, model), tree.short(folder))
+        base = LadderFiles(tree, gpu, problem, model).named(named)
         try:
             source, parent = base.path.read_text(encoding="utf-8"), contract.check(base).parent
         except contract.Breach as breach:
@@ -119,17 +115,16 @@ def bind(tree: Tree, gpu_key: str, shape: str, model: str, named: str, others: S
             raise UsageError(
                 f"{base}: only an iteration with PARENT {first} stands in ladders of other {problem.operator}s"
             )
-        return [base.path, *(path for each in problems for path in _bound(tree, gpu, each, base, source))]
+        ladders = [LadderFiles(tree, gpu, each, model) for each in problems]
+        return [base.path, *(path for each in ladders for path in _bound(each, base, source))]
 
 
-def _bound(tree: Tree, gpu: Gpu, problem: Problem, base: Iteration, source: str) -> Iterator[Path]:
-    folder = _folder(tree, gpu, problem, base.model)
-    present = _present(tree, folder, gpu, problem, base.model)
-    if any(source_sha256(each.path) == source_sha256(base.path) for each in present):
+def _bound(ladder: "LadderFiles", base: Iteration, source: str) -> Iterator[Path]:
+    if any(source_sha256(each.path) == source_sha256(base.path) for each in ladder.present):
         return
-    if not present:
-        _baseline(tree, folder, problem)
-    yield _write(tree, folder, max((each.number for each in present), default=0) + 1, base.tag, source).path
+    if not ladder.present:
+        ladder.baseline()
+    yield ladder.write(ladder.next_number, base.tag, source).path
 
 
 def starter(tree: Tree, gpu: Gpu) -> list[Path]:
@@ -164,11 +159,11 @@ def first_ladders(tree: Tree, gpu: Gpu, shape_keys: Sequence[str]) -> list[Path]
 
 def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> list[Path]:
     """iter000 and one iteration per draft, each the parent of the next."""
-    folder = _folder(tree, gpu, problem, MODEL)
-    steps = [_baseline(tree, folder, problem)]
+    ladder = LadderFiles(tree, gpu, problem, MODEL)
+    steps = [ladder.baseline()]
     for number, draft in enumerate(drafts, start=1):
         source = kernel(draft.family, draft.idea, draft.config, steps[-1].name)
-        steps.append(_write(tree, folder, number, draft.tag, source))
+        steps.append(ladder.write(number, draft.tag, source))
     return [step.path for step in steps]
 
 
@@ -186,36 +181,23 @@ def pin(
 
     ``parent`` is as in ``new``; an empty ladder gets iter000 first. Raises UsageError.
     """
-    folder = _folder(tree, gpu, problem, model)
+    ladder = LadderFiles(tree, gpu, problem, model)
     with _alone(tree):
-        present = _present(tree, folder, gpu, problem, model)
-        if parent is not None:
-            base = _named(parent, present, tree.short(folder))
-        else:
-            base = present[-1] if present else _baseline(tree, folder, problem)
-        number = max((each.number for each in present), default=0) + 1
-        if number > LAST_NUMBER:
-            raise UsageError(f"{tree.short(folder)} is full: {LAST_NUMBER} is the last number; use another --model")
+        number, base = ladder.next_number, ladder.parent(parent) or ladder.baseline()
         source = kernel(draft.family, draft.idea, draft.config, base.name, wrapped=wrapped)
-        return _write(tree, folder, number, draft.tag, source)
+        return ladder.write(number, draft.tag, source)
 
 
 def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str) -> None:
     """Raise UsageError where a name means no iteration of a ladder; called before a long search."""
-    folder = _folder(tree, gpu, problem, model)
-    _named(name, _present(tree, folder, gpu, problem, model), tree.short(folder))
+    LadderFiles(tree, gpu, problem, model).named(name)
 
 
 def ensure_baseline(tree: Tree, problem: Problem, gpu: Gpu, model: str) -> Iteration:
     """iter000 of a ladder, written where it is missing."""
-    folder = _folder(tree, gpu, problem, model)
+    ladder = LadderFiles(tree, gpu, problem, model)
     with _alone(tree):
-        present = [each for each in _present(tree, folder, gpu, problem, model) if each.number == 0]
-        return present[0] if present else _baseline(tree, folder, problem)
-
-
-def _baseline(tree: Tree, folder: Path, problem: Problem) -> Iteration:
-    return _write(tree, folder, 0, baseline_tag(problem), baseline(problem))
+        return next((each for each in ladder.present if each.number == 0), None) or ladder.baseline()
 
 
 # Source text
@@ -345,20 +327,15 @@ def _taken_over(parent: Iteration, idea: str, config: Mapping[str, object], wher
         return starts[node.lineno - 1] + node.col_offset, starts[last - 1] + column
 
     described, named = _docstring_of(module), contract.constant(module, "PARENT")
-    edits = []
-    if described is not None:
-        edits.append((*span(described), _docstring(idea)))
-    else:
-        edits.append((0, 0, f"{_docstring(idea)}\n\n"))
-    if named is not None:
-        edits.append((*span(named), _literal(parent.name)))
-    else:
-        after = starts[max((node.end_lineno or 0 for node in module.body if _is_head(node)), default=0)]
-        edits.append((after, after, f"\nPARENT = {_literal(parent.name)}\n"))
+    says, follows = _docstring(idea), _literal(parent.name)
+    head = starts[max((node.end_lineno or 0 for node in module.body if _is_head(node)), default=0)]
+    edits = [
+        (*span(described), says) if described is not None else (0, 0, f"{says}\n\n"),
+        (*span(named), follows) if named is not None else (head, head, f"\nPARENT = {follows}\n"),
+    ]
     pinned = contract.constant(module, "CONFIG")
-    for lever, value in _levers(pinned) if pinned is not None else ():
-        if lever in config:
-            edits.append((*span(value), _literal(config[lever])))
+    levers = _levers(pinned) if pinned is not None else ()
+    edits += [(*span(value), _literal(config[lever])) for lever, value in levers if lever in config]
     for start, end, new in sorted(edits, reverse=True):  # from the end, so that earlier places stay valid
         text = text[:start] + new.encode() + text[end:]
     return text.decode()
@@ -388,38 +365,65 @@ def _is_head(node: ast.stmt) -> bool:
 # Files
 
 
-def _folder(tree: Tree, gpu: Gpu, problem: Problem, model: str) -> Path:
-    return tree.sources(gpu.key, problem.shape_key, model)
+@dataclass(frozen=True)
+class LadderFiles:
+    """The iterations of one ladder on the disk."""
 
+    tree: Tree
+    gpu: Gpu
+    problem: Problem
+    model: str
 
-def _present(tree: Tree, folder: Path, gpu: Gpu, problem: Problem, model: str) -> list[Iteration]:
-    """The iterations of one ladder, in order."""
-    found, _ = tree.scan(gpu.key, Selection(problem.shape_key, model))
-    return [each for each in found if each.path.parent == folder]
+    @property
+    def folder(self) -> Path:
+        return self.tree.sources(self.gpu.key, self.problem.shape_key, self.model)
 
+    @cached_property
+    def present(self) -> list[Iteration]:
+        """Those that there were at the first look, in order."""
+        found, _ = self.tree.scan(self.gpu.key, Selection(self.problem.shape_key, self.model))
+        return [each for each in found if each.path.parent == self.folder]
 
-def _named(name: str, present: Sequence[Iteration], where: str) -> Iteration:
-    """The iteration that a name means. Raises UsageError."""
-    found = [each for each in present if each.name == name or each.number == names.short_number(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"parent '{name}' is ambiguous: {', '.join(each.name for each in found)}; name one in full")
-    known = ", ".join(each.name for each in present) or "none: leave --parent out, and iter000 is written first"
-    raise UsageError(f"parent '{name}' is no iteration of {where}; there are {known}")
+    @property
+    def next_number(self) -> int:
+        """Raises UsageError where none is left."""
+        number = max((each.number for each in self.present), default=0) + 1
+        if number > LAST_NUMBER:
+            where = self.tree.short(self.folder)
+            raise UsageError(f"{where} is full: {LAST_NUMBER} is the last number; go on under another --model")
+        return number
 
+    def named(self, name: str) -> Iteration:
+        """The iteration that a name means. Raises UsageError."""
+        found = [each for each in self.present if each.name == name or each.number == names.short_number(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(
+                f"parent '{name}' is ambiguous: {', '.join(each.name for each in found)}; name one in full"
+            )
+        known = ", ".join(each.name for each in self.present) or "none: leave --from out, and iter000 is written first"
+        raise UsageError(f"parent '{name}' is no iteration of {self.tree.short(self.folder)}; there are {known}")
 
-def _write(tree: Tree, folder: Path, number: int, tag: str, source: str) -> Iteration:
-    """Write a new file and its scripts, never over an existing one. Raises UsageError."""
-    iteration = tree.parse(folder / f"{names.name_of(number, tag)}.py")
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with iteration.path.open("x", encoding="utf-8") as file:
-            file.write(source)
-    except FileExistsError:
-        raise UsageError(f"{tree.short(iteration.path)} is there already; nothing was overwritten") from None
-    commands.write(tree, iteration)
-    return iteration
+    def parent(self, name: str | None) -> Iteration | None:
+        """The one that a name means, or by default the newest; None in an empty ladder. Raises UsageError."""
+        return self.named(name) if name is not None else self.present[-1] if self.present else None
+
+    def baseline(self) -> Iteration:
+        """Write iter000."""
+        return self.write(0, baseline_tag(self.problem), baseline(self.problem))
+
+    def write(self, number: int, tag: str, source: str) -> Iteration:
+        """Write a new file and its scripts, never over an existing one. Raises UsageError."""
+        iteration = self.tree.parse(self.folder / f"{names.name_of(number, tag)}.py")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with iteration.path.open("x", encoding="utf-8") as file:
+                file.write(source)
+        except FileExistsError:
+            raise UsageError(f"{self.tree.short(iteration.path)} is there already; nothing was overwritten") from None
+        commands.write(self.tree, iteration)
+        return iteration
 
 
 @contextmanager

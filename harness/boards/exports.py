@@ -185,9 +185,10 @@ def rows(records: Iterable[Record], boards: Iterable[Board] = ()) -> list[dict[s
 def chosen(named: str | None, output: Path | None) -> str:
     """The named format, or else that of the file's suffix, or else CSV. Raises UsageError."""
     guess = output.suffix.removeprefix(".") if output is not None else ""
-    found = named or (guess if guess in FORMATS else FORMATS[0])
+    found = named or guess or FORMATS[0]
     if found not in FORMATS:
-        raise UsageError(f"--format '{found}' is not {', '.join(FORMATS)}")
+        wrong = f"--format '{found}' is" if named else f"the suffix of --output {output} is"
+        raise UsageError(f"{wrong} not {', '.join(FORMATS)}{'' if named else '; name the format with --format'}")
     if found == "parquet" and output is None:
         raise UsageError("Parquet cannot go to a terminal; name a file with --output records.parquet")
     return found

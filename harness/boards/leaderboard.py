@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,6 +29,7 @@ from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.records.throughput import bandwidth_gbs, throughput
 from harness.runs import copy_bandwidth
 
+R = TypeVar("R", bound=msgspec.Struct)
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
 SustainedRecords = dict[tuple[str, str, str], list[SustainedRecord]]  # by problem, model and name, newest first
 _OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment", "dynamic")
@@ -39,50 +41,58 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
 
     A selected iteration keeps its rank and its decision among all iterations of its problem.
     """
-    decided: dict[str, list[PlayOff]] = {}
     selected, misplaced = tree.scan(gpu, selection)
     complaints = [each.reason for each in misplaced]
     shape_keys = {each.shape_key for each in selected}
     everyone = tree.scan(gpu, replace(selection, iteration=None))[0] if selection.iteration else selected
     iterations = [each for each in everyone if each.shape_key in shape_keys]
     newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
-    unmeasured: dict[str, list[Iteration]] = {}
+    unmeasured: dict[str, list[BoardRow]] = {}
     bounds: dict[tuple[str, str, str], str] = {}
     alone: SustainedRecords = {}
     for (shape_key, model), ladder in _by_folder(iterations).items():
-        profiles, problems = read(tree.profiles(gpu, shape_key, model), ProfileRecord)
-        complaints += problems
-        bounds |= {(shape_key, model, name): bound for name, bound in _bounds(tree, ladder, profiles)}
-        complaints += _read_sustained(tree, gpu, shape_key, model, alone)
-        records, problems = read(tree.records(gpu, shape_key, model), Record)
-        complaints += problems
+        bounds |= _bounds(tree, ladder, _read(tree.profiles(gpu, shape_key, model), ProfileRecord, complaints))
+        _add_sustained(tree, gpu, shape_key, model, alone, complaints)
+        records = _read(tree.records(gpu, shape_key, model), Record, complaints)
         for iteration in ladder:
             found = latest([record for record in records if record.iteration == iteration.name])
             if not found:
-                unmeasured.setdefault(shape_key, []).append(iteration)
+                unmeasured.setdefault(shape_key, []).append(_row(tree, iteration, None))
             for key, record in found.items():
                 newest.setdefault(shape_key, {}).setdefault(key, []).append((iteration, record))
+    members, names = Opponents.of(tree.root).members, {each.key for each in selected}
+    ceilings = _read(tree.ceilings(gpu), CeilingRecord, complaints)
     result = []
     for shape_key in dict.fromkeys(iteration.shape_key for iteration in iterations):
-        decided[shape_key], problems = read(tree.play_offs(gpu, shape_key), PlayOff)
-        complaints += problems
-        alike = (part for group in newest.get(shape_key, {}).values() for part in _by_libraries(group))
-        groups = sorted(alike, key=lambda group: max(r.recorded_at for _, r in group), reverse=True)
-        blank = [_row(tree, iteration, None) for iteration in unmeasured.get(shape_key, [])]
-        for position, group in enumerate(groups):
-            result += _boards(tree, gpu, shape_key, group, blank if position == 0 else [])
-        if not groups:
-            result.append(Board(gpu, shape_key, None, None, "", None, None, tuple(blank)))
-        complaints += _read_sustained(tree, gpu, shape_key, OPPONENTS_MODEL, alone)
-    ceilings, problems = read(tree.ceilings(gpu), CeilingRecord)
+        play_offs = _read(tree.play_offs(gpu, shape_key), PlayOff, complaints)
+        _add_sustained(tree, gpu, shape_key, OPPONENTS_MODEL, alone, complaints)
+        blank = unmeasured.get(shape_key, [])
+        for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank):
+            opposed = _with_opponents(tree, _with_bounds(board, bounds), members, complaints)
+            ordered = decided_by(_of_ceiling(_with_sustained(opposed, alone), ceilings), play_offs)
+            result.append(_narrowed(_kept(ranked_at_limit(ordered, play_offs)), names))
+    return [board for board in result if board.rows], complaints
+
+
+def _read(path: Path, kind: type[R], complaints: list[str]) -> list[R]:
+    records, problems = read(path, kind)
     complaints += problems
-    members = Opponents.of(tree.root).members
-    opposed = (_with_opponents(tree, _with_bounds(board, bounds), members, complaints) for board in result)
-    figures = (_of_ceiling(_with_sustained(board, alone), ceilings) for board in opposed)
-    ordered = (decided_by(board, decided[board.problem]) for board in figures)
-    whole = [_kept(ranked_at_limit(board, decided[board.problem])) for board in ordered]
-    names = {each.key for each in selected}
-    return [board for each in whole if (board := _narrowed(each, names)).rows], complaints
+    return records
+
+
+def _of_problem(
+    tree: Tree, gpu: str, shape_key: str, found: Iterable[list[tuple[Iteration, Record]]], blank: list[BoardRow]
+) -> list[Board]:
+    """A problem's boards, the newest first; ``blank`` rows are at the end of the first."""
+    alike = (part for group in found for part in _by_libraries(group))
+    groups = sorted(alike, key=lambda group: max(record.recorded_at for _, record in group), reverse=True)
+    if not groups:
+        return [Board(gpu, shape_key, None, None, "", None, None, tuple(blank))]
+    return [
+        board
+        for position, group in enumerate(groups)
+        for board in _boards(tree, gpu, shape_key, group, [] if position else blank)
+    ]
 
 
 def _narrowed(board: Board, names: set[tuple[str, str, str]]) -> Board:
@@ -156,9 +166,10 @@ def _boards(
         *dict.fromkeys(record.measurement.timer for record in passed if record.measurement)
     ] or [None]
     failures = [row for row in rows if row.timer is None or row.status != Status.PASSED]
+    judges = dict.fromkeys(record.environment.judge_sha256 for record in newest_first)
     result = []
     for position, timer in enumerate(timers):
-        ordered = ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED])
+        ordered = ranked([row for row in rows if timer and row.timer == timer and row.status == Status.PASSED], judges)
         below = [*failures, *blank] if position == 0 else []
         record = next((each for each in newest_first if each.measurement and each.measurement.timer == timer), None)
         measured = record.measurement if record else None
@@ -191,9 +202,8 @@ def _with_opponents(tree: Tree, board: Board, members: Iterable[Opponent], compl
     """Add the opponents measured in the board's environment, and what its rows reached against the strongest."""
     if board.environment is None:
         return board
-    records, unread = read(tree.opponents(board.gpu, board.problem), Record)
-    pairs, unread_pairs = read(tree.pairs(board.gpu, board.problem), PairRecord)
-    complaints += unread + unread_pairs
+    records = _read(tree.opponents(board.gpu, board.problem), Record, complaints)
+    pairs = _read(tree.pairs(board.gpu, board.problem), PairRecord, complaints)
     problem, gpu = parse_shape_key(board.problem), gpus.find(board.gpu)
     found = []
     for opponent in members:
@@ -224,12 +234,14 @@ def _against(row: BoardRow, best: str, pairs: list[PairRecord]) -> BoardRow:
     return row
 
 
-def _bounds(tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]) -> Iterator[tuple[str, str]]:
+def _bounds(
+    tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]
+) -> Iterator[tuple[tuple[str, str, str], str]]:
     """The bound of each iteration that has a profile of its present source and families."""
     for iteration in ladder if profiles else ():
         found = newest_profile(profiles, iteration.name, *tree.hashes(iteration))
         if found is not None and found.bound is not None:
-            yield iteration.name, found.bound.value
+            yield iteration.key, found.bound.value
 
 
 def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board:
@@ -237,13 +249,13 @@ def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board
     return board.each(lambda row: row if row.edited else msgspec.structs.replace(row, bound=bounds.get(row.key)))
 
 
-def _read_sustained(tree: Tree, gpu: str, shape_key: str, model: str, found: SustainedRecords) -> list[str]:
-    """Add the records of a ladder, newest first, to ``found``; what could not be read."""
-    records, problems = read(tree.sustained(gpu, shape_key, model), SustainedRecord)
-    for record in reversed(records):
+def _add_sustained(
+    tree: Tree, gpu: str, shape_key: str, model: str, found: SustainedRecords, complaints: list[str]
+) -> None:
+    """Add the records of a ladder, newest first, to ``found``."""
+    for record in reversed(_read(tree.sustained(gpu, shape_key, model), SustainedRecord, complaints)):
         if record.measurement is not None:
             found.setdefault((shape_key, model, record.iteration), []).append(record)
-    return problems
 
 
 def _with_sustained(board: Board, found: SustainedRecords) -> Board:

@@ -12,15 +12,19 @@ from harness.records.playoffs import PlayOff, PlayOffEntry
 Name = tuple[str, str]  # model and iteration
 
 
-def ranked(rows: list[BoardRow]) -> list[BoardRow]:
+def ranked(rows: list[BoardRow], judges: Iterable[str]) -> list[BoardRow]:
     """Rank rows by ratio; a row shares a rank if its interval reaches that of the rank's first row.
 
-    Those of an earlier judge follow those of the present one: its ratio may be to another baseline.
+    ``judges`` are the judges' hashes, the last that measured first. Rows of an earlier judge follow those of a later
+    one, and all follow those of the present one: their ratios may be to another baseline.
     """
-    present = _placed(row for row in rows if "judge" not in row.stale)
-    earlier = _placed(row for row in rows if "judge" in row.stale)
-    behind = (msgspec.structs.replace(row, rank=(row.rank or 0) + len(present)) for row in earlier)
-    return [*present, *behind]
+    judged = [(row.environment.judge_sha256, row) for row in rows if row.environment is not None]
+    present = {judge for judge, row in judged if "judge" not in row.stale}
+    found: list[BoardRow] = []
+    for judge in sorted(judges, key=lambda each: each not in present):
+        placed = _placed(row for of, row in judged if of == judge)
+        found += [msgspec.structs.replace(row, rank=(row.rank or 0) + len(found)) for row in placed]
+    return found
 
 
 def _placed(rows: Iterable[BoardRow]) -> list[BoardRow]:

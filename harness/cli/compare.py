@@ -192,7 +192,9 @@ def export(
     """Write every record as one row with its place on the leaderboard, and with units in the names of the columns."""
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
-    found, said = _of_key(tree, key, str(tree.folder(key) / "logs"), Record)
+    if not (kept := tree.folder(key) / "logs").is_dir():
+        raise UsageError(f"nothing under tuning/{key}/ is recorded yet, so there is nothing to export; bench first")
+    found, said = _of_key(tree, key, str(kept), Record)
     records = chosen.selection.taken(found)
     boards, problems = leaderboard.boards(tree, key, chosen.selection)
     reported(each for each in problems if each not in said)

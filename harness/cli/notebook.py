@@ -70,6 +70,8 @@ def new(
     if bind:
         if parent is None:
             raise UsageError("--bind copies the iteration that --from names; give --from too")
+        if strange := next((each for each in bind if "=" in each), None):
+            raise UsageError(f"--bind {strange} is no shape key; name the other problem in full, like {shape}")
         path, *copies = scaffold.bind(tree, chosen.key, shape, model, parent, bind)
         said = "\n".join(map(tree.short, copies)) or "each of these ladders has this source already"
         return Reply(NewData(str(path), tuple(map(str, copies))), lambda: said)

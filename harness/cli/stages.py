@@ -198,7 +198,9 @@ def watch(
             records.append(record)
             if traceback:
                 _show_tracebacks(Results([record]))
-    return Reply(RunData(tuple(records), 0), lambda: f"{len(records)} sources of {draft.name} judged")
+    return Reply(
+        RunData(tuple(records), 0), lambda: f"{len(records)} source{'s'[: len(records) != 1]} of {draft.name} judged"
+    )
 
 
 def _oppose(bench: Plan) -> None:

@@ -110,7 +110,7 @@ def hold(
             "containers cannot share; run-in-docker --image NAME bench holds one image against its own library"
         )
     tree = Tree.here()
-    gpu, device = (gpu_of(chosen), None) if build_only else _measuring(chosen.gpu)
+    gpu, device = (gpu_of(chosen, "versus"), None) if build_only else _measuring(chosen.gpu)
     if benchmarks is not None and not build_only:
         raise UsageError(
             "--benchmarks needs --build-only: what a tree from elsewhere times is compiled, and not measured"
@@ -120,7 +120,8 @@ def hold(
     iterations, problems = chosen_iterations(tree, chosen, everything=all) if benchmarks is None else ([], ())
     others, unread = cases(benchmarks) if benchmarks is not None else ([], [])
     paired: list[PairedRow] = []
-    console.print(f"{len(iterations) or len(others)} iterations of {gpu.key}, each in two environments", markup=False)
+    count = len(iterations) or len(others)
+    console.print(f"{count} iteration{'s'[: count > 1]} of {gpu.key}, each in two environments", markup=False)
     with reporting(0 if build_only else len(iterations)) as reporter:
         before, after = pair(tree, first, second, reporter)
         if not build_only:
@@ -190,7 +191,7 @@ def bisect(
     if over is not None and clone is None:
         raise UsageError("--over lays commits over a release: name the clone that has them with --clone")
     tree, chosen = Tree.here(), _row_selected(row, gpu)
-    key, device = _measuring(chosen.gpu) if question == "slower" else (gpu_of(chosen), None)
+    key, device = _measuring(chosen.gpu) if question == "slower" else (gpu_of(chosen, "bisect"), None)
     (iteration, *more), _ = chosen_iterations(tree, chosen, everything=False)
     if more:
         raise UsageError(f"--row {row} names {1 + len(more)} iterations; name one, such as {row}/{iteration.model}/3")
@@ -238,11 +239,11 @@ def _measuring(key: str) -> tuple[Gpu, Device | None]:
         raise InfrastructureError(f"{error}, or compare the compiled code, which needs no GPU") from None
 
 
-def gpu_of(chosen: SelectionOptions) -> Gpu:
+def gpu_of(chosen: SelectionOptions, verb: str) -> Gpu:
     """The GPU to compile for. Raises UsageError for a CPU, of which no machine code is kept."""
     gpu = gpus.find(chosen.key)
     if gpu.is_cpu:
-        raise UsageError("versus compares code for GPUs; name one with --gpu, e.g. --gpu h200")
+        raise UsageError(f"{verb} compares code for GPUs; name one with --gpu, e.g. --gpu h200")
     return gpu
 
 

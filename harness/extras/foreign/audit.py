@@ -38,6 +38,10 @@ def audit(roots: Sequence[Path], problem: Problem | None = None) -> list[AuditFi
     return [finding for folder in sorted(folders) for finding in _of_folder(folder, folders[folder], problem)]
 
 
+def _reason(error: Exception) -> str:
+    return (error.msg if isinstance(error, SyntaxError) else str(error)).split("\n")[0]
+
+
 def _of_folder(folder: Path, paths: Iterable[Path], problem: Problem | None) -> Iterator[AuditFinding]:
     """The findings of a folder's scripts; in a ladder also of their figures and of how they are alike."""
     scripts: list[ParsedScript] = []
@@ -48,7 +52,7 @@ def _of_folder(folder: Path, paths: Iterable[Path], problem: Problem | None) -> 
         except (RecursionError, MemoryError):
             yield AuditFinding(Kind.UNREADABLE, path, 0, "its source is nested too deeply")
         except (SyntaxError, ValueError, OSError) as error:
-            yield AuditFinding(Kind.UNREADABLE, path, getattr(error, "lineno", 0) or 0, str(error).split("\n")[0])
+            yield AuditFinding(Kind.UNREADABLE, path, getattr(error, "lineno", 0) or 0, _reason(error))
         else:
             scripts.append(script)
             yield from found

@@ -28,7 +28,7 @@ from harness.catalog import gpus
 from harness.extras.foreign.calls import UNKNOWN, ScriptSource, Undecided, Values, flags_of, is_last, last_of
 from harness.judge.child.contestant import load
 from harness.judge.child.kernel import target_of
-from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.judge.facts.problem import SYMBOLIC, Problem, parse_shape_key
 from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature, mismatch
 from harness.operators import OPERATORS
@@ -36,7 +36,6 @@ from harness.operators import OPERATORS
 INPUT_DTYPES: Final = frozenset({"dtype", "in_dtype", "input_dtype", "dtype_in", "ab_dtype"})
 ACCUMULATOR_DTYPES: Final = frozenset({"accum_dtype", "acc_dtype", "accumulator_dtype", "dtype_acc"})
 OUTPUT_DTYPES: Final = frozenset({"out_dtype", "output_dtype", "dtype_out", "c_dtype"})
-DYNAMIC: Final = -1
 FUNCTIONS: Final = (FunctionType, functools._lru_cache_wrapper)
 
 
@@ -54,7 +53,7 @@ class FoundKernel:
     @property
     def signature(self) -> Signature:
         parameters = extrac_params(self.program.prim_func)
-        sizes = ([int(size) if str(size).isdigit() else DYNAMIC for size in each.shape] for each in parameters)
+        sizes = ([int(size) if str(size).isdigit() else SYMBOLIC for size in each.shape] for each in parameters)
         return tuple((tuple(size), str(each.dtype)) for size, each in zip(sizes, parameters, strict=True))
 
     def same_as(self, other: "FoundKernel") -> bool:
@@ -126,7 +125,7 @@ class KernelSearch:
             try:
                 with self.target:
                     found = make(name, self.names[name])
-                if any(DYNAMIC in shape for shape, _ in found.signature):
+                if any(SYMBOLIC in shape for shape, _ in found.signature):
                     raise KernelNotFound("its shapes are known when it is called only")
             except (KernelNotFound, Undecided) as error:
                 self.reasons.append(f"{name}: {error}")

@@ -88,16 +88,14 @@ class Scope:
         """What each name is assigned; an element of a tuple where several names are; the first turn of a loop."""
         found: dict[str, list[ast.expr]] = {}
         for node in self.nodes:
-            targets: Sequence[ast.expr] = ()
-            value: ast.expr | None = None
-            if isinstance(node, ast.Assign):
-                targets, value = node.targets, node.value
-            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
-                targets, value = [node.target], node.value
-            elif isinstance(node, ast.For | ast.comprehension):
-                targets, value = [node.target], _element(node.iter, 0)
-            for target in targets:
-                _assign(target, value, found)
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        _assign(target, value, found)
+                case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target, value):
+                    _assign(target, value, found)
+                case ast.For() | ast.comprehension():
+                    _assign(node.target, _element(node.iter, 0), found)
         return found
 
     @property
@@ -154,10 +152,8 @@ class Reading:
             if name in here.assigned:
                 return [(value, here) for value in here.assigned[name]]
             if name in here.parameters:
-                return [
-                    *self.arguments(here, name),
-                    *((each, here) for each in [here.default(name)] if each is not None),
-                ]
+                default = here.default(name)
+                return [*self.arguments(here, name), *([(default, here)] if default is not None else [])]
             here = here.outer
         return []
 
@@ -180,24 +176,23 @@ class Reading:
         """The number or text of an expression; None where the source alone does not tell."""
         if depth == 0:
             return None
-        if isinstance(node, ast.Constant):
-            return (
-                node.value if isinstance(node.value, int | float | str) and not isinstance(node.value, bool) else None
-            )
-        if isinstance(node, ast.Name):
-            values = (self.value(each, where, depth - 1) for each, where in self.meanings(node.id, scope))
-            return next((value for value in values if value is not None), None)
-        if isinstance(node, ast.Attribute) and node.attr in self.options:
-            return self.value(self.options[node.attr], self.scopes[0], depth - 1)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            number = self.value(node.operand, scope, depth - 1)
-            return -number if is_number(number) else None
-        if isinstance(node, ast.Subscript):
-            found = self.element(node, scope, depth - 1)
-            return None if found is None else self.value(*found, depth - 1)
-        if isinstance(node, ast.BinOp):
-            left, right = (self.value(each, scope, depth - 1) for each in (node.left, node.right))
-            return _operated(node.op, left, right) if is_number(left) and is_number(right) else None
+        match node:
+            case ast.Constant(value=int() | float() | str() as told) if not isinstance(told, bool):
+                return told
+            case ast.Name(id=name):
+                values = (self.value(each, where, depth - 1) for each, where in self.meanings(name, scope))
+                return next((value for value in values if value is not None), None)
+            case ast.Attribute(attr=name) if name in self.options:
+                return self.value(self.options[name], self.scopes[0], depth - 1)
+            case ast.UnaryOp(op=ast.USub()):
+                number = self.value(node.operand, scope, depth - 1)
+                return -number if is_number(number) else None
+            case ast.Subscript():
+                found = self.element(node, scope, depth - 1)
+                return None if found is None else self.value(*found, depth - 1)
+            case ast.BinOp():
+                left, right = (self.value(each, scope, depth - 1) for each in (node.left, node.right))
+                return _operated(node.op, left, right) if is_number(left) and is_number(right) else None
         return None
 
     def sizes(self, nodes: Sequence[ast.expr], scope: Scope) -> tuple[int, ...] | None:
@@ -214,15 +209,14 @@ class Reading:
 
     def dtype(self, node: ast.expr, scope: Scope, depth: int = DEPTH) -> str | None:
         """The dtype that ``torch.float16``, ``"float16"`` or a name of it means."""
-        if isinstance(node, ast.Attribute):
-            return DTYPES.get(node.attr)
-        if isinstance(node, ast.Constant):
-            return DTYPES.get(node.value) if isinstance(node.value, str) else None
-        if isinstance(node, ast.Name) and depth:
-            found = (self.dtype(each, where, depth - 1) for each, where in self.meanings(node.id, scope))
-            return next((dtype for dtype in found if dtype is not None), None)
-        if isinstance(node, ast.Call) and name_of(node.func) == "getattr" and len(node.args) > 1:
-            return self.dtype(node.args[1], scope, depth - 1) if depth else None
+        match node:
+            case ast.Attribute(attr=str() as word) | ast.Constant(value=str() as word):
+                return DTYPES.get(word)
+            case ast.Name(id=name) if depth:
+                found = (self.dtype(each, where, depth - 1) for each, where in self.meanings(name, scope))
+                return next((dtype for dtype in found if dtype is not None), None)
+            case ast.Call(args=[_, named, *_]) if depth and name_of(node.func) == "getattr":
+                return self.dtype(named, scope, depth - 1)
         return None
 
     # Tensors
@@ -231,20 +225,21 @@ class Reading:
         """The tensor that an expression makes, as far as the source tells; None for all else."""
         if depth == 0:
             return None
-        if isinstance(node, ast.Name):
-            return self._named(node.id, scope, depth)
-        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-            return _turned(self.tensor(node.value, scope, depth - 1))
-        if isinstance(node, ast.Attribute) and node.attr == "data":
-            return self.tensor(node.value, scope, depth - 1)
-        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-            sides = [self.tensor(each, scope, depth - 1) for each in (node.left, node.right)]
-            return next((side for side in sides if side is not None and side.fill == "random"), sides[0] or sides[1])
-        if isinstance(node, ast.Subscript):
-            found = self.element(node, scope, depth - 1)
-            return None if found is None else self.tensor(*found, depth - 1)
-        if isinstance(node, ast.Call):
-            return self._called(node, scope, depth)
+        match node:
+            case ast.Name(id=name):
+                return self._named(name, scope, depth)
+            case ast.Attribute(attr="T" | "mT"):
+                return _turned(self.tensor(node.value, scope, depth - 1))
+            case ast.Attribute(attr="data"):
+                return self.tensor(node.value, scope, depth - 1)
+            case ast.BinOp() if not isinstance(node.op, ast.MatMult):
+                sides = [self.tensor(each, scope, depth - 1) for each in (node.left, node.right)]
+                return next((each for each in sides if each and each.fill == "random"), sides[0] or sides[1])
+            case ast.Subscript():
+                found = self.element(node, scope, depth - 1)
+                return None if found is None else self.tensor(*found, depth - 1)
+            case ast.Call():
+                return self._called(node, scope, depth)
         return None
 
     def element(self, node: ast.Subscript, scope: Scope, depth: int = DEPTH) -> tuple[ast.expr, Scope] | None:
@@ -424,9 +419,7 @@ def _below(node: ast.AST, owner: str | None = None) -> Iterator[tuple[ast.AST, s
             yield from _below(each, each.name if isinstance(each, ast.ClassDef) else owner)
 
 
-def _assign(target: ast.expr, value: ast.expr | None, found: dict[str, list[ast.expr]]) -> None:
-    if value is None:
-        return
+def _assign(target: ast.expr, value: ast.expr, found: dict[str, list[ast.expr]]) -> None:
     if isinstance(target, ast.Name):
         found.setdefault(target.id, []).append(value)
     elif isinstance(target, ast.Tuple | ast.List):

@@ -8,6 +8,7 @@ import vl_convert
 from harness.errors import UsageError
 from harness.extras.report import palette, plots, rows
 from harness.extras.report.gather import Report, Shape
+from harness.machine import files
 
 THEMES: Final = ("light", "dark")
 _WIDTH: Final = 860
@@ -45,13 +46,12 @@ def write(report: Report, folder: Path) -> list[Path]:
             subtitle=f"▲ kept · ○ discarded · cross: failed · green: best so far · dashed: {sheet.board.baseline}",
         ),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, spec in drawn.items():
         svg = vl_convert.vegalite_to_svg(spec)
         for theme in THEMES:
             path = folder / f"{name}-{theme}.svg"
-            path.write_text(palette.coloured(svg, dark=theme == "dark") + "\n")
+            files.put(path, f"{palette.coloured(svg, dark=theme == 'dark')}\n".encode())
             written.append(path)
     return written
 

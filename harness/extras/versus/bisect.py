@@ -69,10 +69,8 @@ def between(old: str, new: str) -> list[str]:
 
     try:
         first, last = Version(old.removeprefix("tilelang==")), Version(new.removeprefix("tilelang=="))
-    except InvalidVersion:
-        raise UsageError(
-            f"bisect needs two releases of TileLang, such as --old 0.1.9 --new 0.1.15, not {new}"
-        ) from None
+    except InvalidVersion as error:
+        raise UsageError(f"bisect needs two releases of TileLang, such as --old 0.1.9 --new 0.1.15; {error}") from None
     known = releases()
     for each in (first, last):
         if each not in known:
@@ -97,11 +95,18 @@ class Clone:
 
     def commits(self, old: str, new: str) -> list[str]:
         """The first parents from one revision to another, the oldest first."""
-        first, last = (self._git("rev-parse", "--verify", f"{each}^{{commit}}").strip() for each in (old, new))
+        first, last = map(self._commit, (old, new))
         later = self._git("rev-list", "--first-parent", "--reverse", f"{first}..{last}").split()
         if not later or later[-1] != last:
             raise UsageError(f"{new} does not come after {old} in {self.folder}")
         return [first, *later]
+
+    def _commit(self, revision: str) -> str:
+        self._git("rev-parse", "--git-dir")
+        try:
+            return self._git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
+        except UsageError:
+            raise UsageError(f"{self.folder} has no revision '{revision}'") from None
 
     def environment(self, commit: str) -> PythonEnvironment:
         """The layer with the wheel of a commit. Raises UsageError where the command leaves none."""

@@ -16,11 +16,11 @@ from harness.judge.candidate import Referees
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.processes import end_forkserver, start_interpreter
 from harness.judge.statistics import Estimate
-from harness.machine import cores
 from harness.machine.progress import Reporter
 from harness.records.store import append, read
 from harness.records.versus import VersusRecord
-from harness.runs.run import CPU_BATCH, SPARE_CORES, TURNS, alone, prepare
+from harness.runs.builders import builders
+from harness.runs.run import TURNS, alone, prepare
 from harness.runs.run_ahead import run_ahead
 
 LIBRARY: Final = "library"  # in the model's place, where the row is the library's own call
@@ -175,24 +175,24 @@ def _measured(
 
 @contextmanager
 def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -> Iterator[Iterator[Duel]]:
-    """Build on the CPU cores ahead of what measures; on a CPU builds and measurements take turns."""
+    """Build on the CPU cores ahead of what measures."""
     plan, begun = match.plan, list[Duel]()
-    apart = plan.gpu.is_cpu
-    jobs = cores.jobs(0 if apart else SPARE_CORES)
     referees = Referees(plan.tree.root, plan.gpu)
 
     def build(iteration: Iteration) -> Duel:
-        begun.append(Duel.built(match, iteration, swapped, referees, 2 * jobs))
+        begun.append(Duel.built(match, iteration, swapped, referees, 2 * by.jobs))
         return begun[-1]
 
-    window = CPU_BATCH if apart else 2 * jobs
-    try:
-        with run_ahead(build, waiting, jobs, window=window, abort=end_forkserver, in_batches=apart) as duels:
-            yield duels
-    finally:
-        referees.leave()
-        for duel in begun:
-            duel.candidate.leave()
+    with builders(plan.gpu, measures=True) as by:
+        try:
+            with run_ahead(
+                build, waiting, by.jobs, window=by.window, abort=end_forkserver, in_batches=by.in_batches
+            ) as duels:
+                yield duels
+        finally:
+            referees.leave()
+            for duel in begun:
+                duel.candidate.leave()
 
 
 def _reusable(match: Match, iteration: Iteration, *, swapped: bool) -> VersusRecord | None:

@@ -234,7 +234,7 @@ def test_writers_at_the_same_time_get_numbers_of_their_own(tree: Tree) -> None:
         ({"tag": "Stages"}, "tag 'Stages'"),
         ({"tag": "a" * 32}, "tag 'aaaa"),
         ({"tag": "../other"}, "tag '../other'"),
-        ({"parent": "3"}, "parent '3' is no iteration of .*leave --parent out"),
+        ({"parent": "3"}, "parent '3' is no iteration of .*leave --from out"),
         ({"parent": "newest"}, "parent 'newest' is no iteration"),
         ({"shape": "matmul_f32fp32_256x256x256"}, "no family in kernels/ takes float32 in .* use bf16 or fp16$"),
         ({"shape": "matmul_e4m3fp32bf16_256x256x256"}, "use operator linear"),

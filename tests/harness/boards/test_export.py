@@ -18,7 +18,7 @@ from harness.catalog.tree import Tree
 from harness.errors import UsageError
 from harness.records.builds import KernelEvidence
 from harness.records.store import append
-from tests.harness.checkout import ROOT, Checkout
+from tests.harness.checkout import ROOT, Checkout, one_line
 from tests.harness.examples import record
 
 SHAPE = "matmul_f32fp32_8x8x8"
@@ -44,6 +44,20 @@ def test_every_format_says_the_same(tree: Tree) -> None:
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in by_json] == by_csv
     assert [row["iteration"] for row in by_json] == ["iter001_idea", "iter002_more"]
     assert [row["time_ms"] is None for row in by_json] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--gpu", "cpu", "--output", "records.xls"), "the suffix of --output records.xls is not csv, json, parquet"),
+        (("--gpu", "h200"), "nothing under tuning/h200/ is recorded yet, so there is nothing to export; bench first"),
+    ],
+)
+def test_what_cannot_be_exported_is_said(tree: Tree, words: tuple[str, ...], says: str) -> None:
+    refused = Checkout(tree.root).run("export", *words)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert says in one_line(refused.stderr)
+    assert not (tree.root / "records.xls").exists()
 
 
 def test_a_selection_narrows_the_rows(tree: Tree) -> None:

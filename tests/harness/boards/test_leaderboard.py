@@ -211,14 +211,16 @@ def test_a_row_is_stale_once_what_it_stands_on_changes(ladder: Ladder, stale: st
     assert f"stale: {stale}" in table(ladder.boards()[0])
 
 
-def test_rows_of_an_earlier_judge_follow_those_of_the_present_one(ladder: Ladder) -> None:
+def test_rows_of_an_earlier_judge_follow_those_of_a_later_one(ladder: Ladder) -> None:
     """Its ratio may be to another baseline, as that of int4 was, 34 in place of 2."""
-    earlier = ladder.elsewhere(judge_sha256="0" * 64)
-    ladder.measured(1, 33.0, 34.0, environment=earlier)
+    first, second = (ladder.elsewhere(judge_sha256=digit * 64) for digit in "01")
+    ladder.measured(1, 33.0, 34.0, environment=first)
+    ladder.measured(4, 1.9, 2.0, environment=second)
+    assert ranks(ladder.rows()) == [("iter004", 1), ("iter001", 2)]
     ladder.measured(2, 1.9, 2.0)
-    ladder.measured(3, 33.5, 34.5, environment=earlier)
-    assert ranks(ladder.rows()) == [("iter002", 1), ("iter003", 2), ("iter001", 2)]
-    assert [row.stale for row in ladder.rows()] == [(), ("judge",), ("judge",)]
+    ladder.measured(3, 33.5, 34.5, environment=first)
+    assert ranks(ladder.rows()) == [("iter002", 1), ("iter003", 2), ("iter001", 2), ("iter004", 4)]
+    assert [row.stale for row in ladder.rows()] == [(), ("judge",), ("judge",), ("judge",)]
 
 
 @pytest.mark.parametrize(
@@ -370,7 +372,8 @@ def test_the_shipped_boards_keep_the_rule_of_ranks() -> None:
         first = board.leader
         for above, row in itertools.pairwise(row for row in board.rows if row.rank is not None and row.behind is None):
             assert above.rank and row.rank and row.ratio_high and above.ratio
-            if ("judge" in above.stale) != ("judge" in row.stale):  # these begin anew
+            assert above.environment and row.environment
+            if above.environment.judge_sha256 != row.environment.judge_sha256:  # these begin anew
                 assert row.rank > above.rank
                 first = row
                 continue

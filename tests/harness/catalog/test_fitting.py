@@ -11,7 +11,7 @@ from harness.catalog.families import Families
 from harness.catalog.fitting import POOLS, lacking, needed_bytes, require_fit
 from harness.cli.app import carry_out
 from harness.errors import ExitCode, UsageError
-from harness.judge.child.arena import arena_bytes
+from harness.judge.child.arena import arena_bytes, granule
 from harness.judge.facts.dtypes import DTYPE_BYTES
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine import memory, nvml
@@ -41,7 +41,7 @@ def test_each_starter_ladder_fits_its_gpu(key: str) -> None:
 def test_no_more_is_asked_for_than_a_verification_places(key: str) -> None:
     problem = parse_shape_key(key)
     pool = sum(math.prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in problem.tensors[: len(problem.inputs)])
-    assert 0 < needed_bytes(problem) - POOLS * pool <= arena_bytes(problem, 2)
+    assert 0 < needed_bytes(problem) - POOLS * pool <= arena_bytes(problem, 2, granule(problem, cpu=False))
 
 
 def test_tensors_that_exceed_a_memory_are_refused_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,23 @@ def test_what_another_engine_or_view_would_need(said: Callable[..., str], words:
     assert says in said(*words)
 
 
+ROW = ("bisect", "--row", SHAPE, "--old", "0.1.14", "--new", "0.1.15")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*NEW, "--from", "1", "--bind", "M=64"), "--bind M=64 is no shape key; name the other problem in full, like"),
+        (ROW, "bisect compares code for GPUs"),
+        (("versus", "--old", "0.1.14", "--build-only"), "versus compares code for GPUs"),
+    ],
+)
+def test_what_a_verb_cannot_take_names_the_option_or_the_verb(
+    said: Callable[..., str], words: tuple[str, ...], says: str
+) -> None:
+    assert says in said(*words)
+
+
 @pytest.mark.parametrize(
     ("words", "option"),
     [

@@ -12,7 +12,7 @@ import pytest
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import UsageError
 from harness.extras.versus import show
-from harness.extras.versus.bisect import Clone, bisect
+from harness.extras.versus.bisect import Clone, between, bisect
 from harness.extras.versus.compiling import BuildOrder, KernelCode, VersusBuild, code_sha256
 from harness.extras.versus.environment import PythonEnvironment
 from harness.extras.versus.opcodes import class_of, classes
@@ -246,6 +246,12 @@ def test_bisection_needs_two_ends_that_differ(bad_from: int, said: str) -> None:
         bisect("012345678", lambda name: int(name) >= bad_from)
 
 
+@pytest.mark.parametrize("ends", [("zero", "0.1.15"), ("0.1.15", "zero")])
+def test_what_is_no_release_is_named(ends: tuple[str, str]) -> None:
+    with pytest.raises(UsageError, match="needs two releases of TileLang.*'zero'"):
+        between(*ends)
+
+
 def test_a_clone_gives_an_environment_a_commit(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     clone.mkdir()
@@ -265,6 +271,8 @@ def test_a_clone_gives_an_environment_a_commit(tmp_path: Path) -> None:
     assert source.environment(last).versions["tabulate"] == "0.0.2"
     with pytest.raises(UsageError, match="does not come after"):
         source.commits("HEAD", "HEAD~1")
+    with pytest.raises(UsageError, match=r"clone has no revision 'gone'"):
+        source.commits("HEAD", "gone")
     with pytest.raises(UsageError, match="was not built by 'false'"):
         Clone(Tree(tmp_path), clone, "false", Quiet()).environment(first)
     assert git("worktree", "list").count("\n") == 0
