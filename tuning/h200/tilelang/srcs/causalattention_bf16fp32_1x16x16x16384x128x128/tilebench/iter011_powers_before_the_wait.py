@@ -1,0 +1,39 @@
+"""The wait for P V stands after the powers of the first row: ptxas puts it before almost all, so that they follow P V
+though they need nothing of it."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.flash_attention import forward
+
+PARENT = "iter010_row_by_row"
+CONFIG = dict(
+    block_N=128,
+    num_stages=2,
+    consumer_groups=2,
+    overlap=True,
+    ping_pong=True,
+    ahead=True,
+    rescale_first=False,
+    early_wait=False,
+    partial_sums=True,
+    persistent=True,
+    heads_at_once=2,
+    epilogue_buffers=2,
+    by_row=True,
+    late_wait=True,
+)
+
+
+def build(problem: Problem) -> Program:
+    return forward(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
