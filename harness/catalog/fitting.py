@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+from harness.catalog.capability import capability
 from harness.errors import UsageError
 from harness.judge.facts.dtypes import DTYPE_BYTES, NARROW_FLOATS
 from harness.judge.facts.gpu import Gpu
@@ -11,8 +12,8 @@ from harness.judge.facts.problem import Problem
 from harness.machine import memory, nvml
 from harness.machine.nvml import Device
 
-# The first compute capability, times ten, with tensor cores that take a dtype (CUDA C++ Programming Guide).
-_LEAST: Final = {"bfloat16": 80, **dict.fromkeys(sorted(NARROW_FLOATS), 89)}
+# The first compute capability with tensor cores that take a dtype (CUDA C++ Programming Guide).
+_LEAST: Final = {"bfloat16": (8, 0), **dict.fromkeys(sorted(NARROW_FLOATS), (8, 9))}
 SETS: Final = 2.5  # a verification places two sets of the tensors in an arena that is a quarter larger
 POOLS: Final = 2.25  # and holds the inputs once more, and in a pool that is a quarter larger
 
@@ -32,8 +33,8 @@ def require_fit(placed: Iterable[tuple[str, Problem]], gpu: Gpu, device: Device 
 
 def lacking(problem: Problem, gpu: Gpu) -> str | None:
     """The dtype that a GPU has no instructions for; None if it has all of the problem's."""
-    number = 0 if gpu.is_cpu else int(gpu.arch.removeprefix("sm_").rstrip("af"))
-    without = (dtype for _, dtype in problem.tensors if 0 < number < _LEAST.get(dtype, 0))
+    dtypes = () if gpu.is_cpu else (dtype for _, dtype in problem.tensors)
+    without = (dtype for dtype in dtypes if capability(gpu.arch) < _LEAST.get(dtype, (0, 0)))
     return next((f"{gpu.key} ({gpu.arch}) has no {dtype}; take another GPU key or dtype" for dtype in without), None)
 
 

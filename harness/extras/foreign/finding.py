@@ -66,7 +66,7 @@ WHY: Final = {
     Kind.ITSELF: "a comparison that cannot fail",
     Kind.BLIND: "on equal values a kernel with wrong indices passes too",
     Kind.UNUSED: "a wrong result is found, and nothing follows",
-    Kind.UNPROVED: "it says that it passed, and nobody looked",
+    Kind.UNPROVED: "it says that it passed, and nothing was compared",
 }
 
 

@@ -9,6 +9,7 @@ from harness.extras.profile.figures import FIGURES
 from harness.extras.report.gather import Report, ReportEntry, Shape, Sheet
 from harness.records.ceilings import newest
 from harness.records.profiles import ProfileOutcome, ProfileRecord
+from harness.records.throughput import bandwidth_gbs
 
 DATASHEET: Final = "datasheet"
 REACHED: Final = "reached here"
@@ -120,7 +121,7 @@ def _bandwidths(entries: Iterable[ReportEntry]) -> Iterator[tuple[float, str]]:
             continue
         name = f"{entry.row.problem} {entry.row.iteration}"
         if measured.time_ms > 0:
-            yield entry.iteration.problem.bytes / (measured.time_ms * 1e6), name
+            yield bandwidth_gbs(entry.iteration.problem, measured.time_ms), name
         counted = dram_bytes(entry.profile)
         if counted and entry.profile and entry.profile.duration_us:
             yield counted / (entry.profile.duration_us * 1e3), f"{name}, under ncu"

@@ -16,9 +16,10 @@ from typing import Any, Final
 import torch
 from torch.overrides import TorchFunctionMode
 
+from harness.catalog.capability import capability
+from harness.judge.facts import architectures
+
 _TUNES: Final = "it runs a tuner of its own, which needs a GPU"
-# Of a block at most, by compute capability (CUDA C++ Programming Guide, "Compute Capabilities").
-_SHARED_KIB: Final = {(8, 0): 163, (8, 6): 99, (8, 9): 99, (9, 0): 227, (10, 0): 227, (10, 3): 227, (12, 0): 99}
 _TIMED_MS: Final = 1.0  # what a benchmark is told
 
 
@@ -169,19 +170,15 @@ def timed(function: Callable[[], object], *_: Any, **__: Any) -> float:
 
 def stand_in_for_cuda(arch: str, sms: int | None) -> None:
     """Answer for a GPU of an architecture, which need not be here."""
-    digits = arch.removeprefix("sm_").rstrip("af")
-    capability = int(digits[:-1]), int(digits[-1])
-    facts = SimpleNamespace(
-        name=f"{arch} stand-in", multi_processor_count=sms, major=capability[0], minor=capability[1]
-    )
-    shared = _SHARED_KIB.get(capability)
-    if shared is not None:
-        facts.shared_memory_per_block_optin = shared * 1024
+    major, minor = capability(arch)
+    facts = SimpleNamespace(name=f"{arch} stand-in", multi_processor_count=sms, major=major, minor=minor)
+    if most := architectures.limits(arch):
+        facts.shared_memory_per_block_optin = most.block_shared_bytes
     answers = {
         "is_available": True,
         "device_count": 1,
         "current_device": 0,
-        "get_device_capability": capability,
+        "get_device_capability": (major, minor),
         "get_device_properties": facts,
         "get_device_name": facts.name,
         "current_stream": _STREAM,

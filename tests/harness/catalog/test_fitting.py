@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.catalog import gpus
+from harness.catalog.capability import capability
 from harness.catalog.families import Families
 from harness.catalog.fitting import POOLS, lacking, needed_bytes, require_fit
 from harness.cli.app import carry_out
@@ -28,6 +29,11 @@ def test_a_gpu_without_8_bit_floats(key: str) -> None:
     assert lacking(problem, gpus.find("a100")) == "a100 (sm_80) has no float8_e4m3fn; take another GPU key or dtype"
     for having in ("h200", "h100", "b200", "l40s", "rtx4090", "cpu"):
         assert lacking(problem, gpus.find(having)) is None
+
+
+@pytest.mark.parametrize(("arch", "found"), [("sm_80", (8, 0)), ("sm_90a", (9, 0)), ("sm_103f", (10, 3))])
+def test_a_name_tells_its_compute_capability(arch: str, found: tuple[int, int]) -> None:
+    assert capability(arch) == found
 
 
 @pytest.mark.parametrize("key", list(gpus.table()))
