@@ -81,6 +81,12 @@ def encodable(text: str) -> str:
         return text.encode(errors="backslashreplace").decode()
 
 
+def last_line(output: str | bytes, otherwise: str = "no message") -> str:
+    """What a program said last, or else another text."""
+    said = output.decode(errors="replace") if isinstance(output, bytes) else output
+    return (said.strip().splitlines() or [otherwise])[-1]
+
+
 def compiler_complaint(output: str) -> str | None:
     """The first error in a compiler's output, as one line, because the exception does not hold it."""
     lines = map(str.strip, output.splitlines())

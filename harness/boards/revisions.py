@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, UsageError
+from harness.errors import InfrastructureError, UsageError, last_line
 from harness.machine import files
 from harness.records.results import Record
 from harness.records.store import decode, read
@@ -57,8 +57,7 @@ def git(root: Path, *words: str) -> bytes:
     except FileNotFoundError:
         raise InfrastructureError("git was not found, and history is in git: install git") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise InfrastructureError(f"git {words[0]}: {said[-1] if said else 'failed'}")
+        raise InfrastructureError(f"git {words[0]}: {last_line(done.stderr, 'failed')}")
     return done.stdout
 
 

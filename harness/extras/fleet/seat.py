@@ -19,7 +19,7 @@ import psutil
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, printable
+from harness.errors import InfrastructureError, last_line, printable
 from harness.extras.fleet import pace, station
 from harness.extras.fleet.assignment import Assignment
 from harness.extras.fleet.pace import ChipPace
@@ -105,8 +105,7 @@ class Seat:
                 check=False,
             )
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-            raise InfrastructureError(printable(said.splitlines()[-1]))
+            raise InfrastructureError(printable(last_line(done.stderr, f"exit code {done.returncode}")))
         return done.stdout
 
     def _make_tree(self, root: Path) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, UsageError, printable
+from harness.errors import InfrastructureError, UsageError, last_line, printable
 from harness.extras.versus.environment import FOLDER, PythonEnvironment, environment, releases, wheel_of
 from harness.machine.files import remove
 from harness.machine.progress import Reporter, announce
@@ -141,8 +141,8 @@ class Clone:
             done = subprocess.run(self.command, shell=True, cwd=work, capture_output=True, text=True, check=False)
             made = sorted(work.rglob("*.whl"), key=os.path.getmtime)
             if done.returncode or not made:
-                said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no wheel"]
-                raise UsageError(f"{commit[:10]} was not built by '{self.command}': {printable(said[0], 200)}")
+                said = printable(last_line(done.stderr or done.stdout, "no wheel"), 200)
+                raise UsageError(f"{commit[:10]} was not built by '{self.command}': {said}")
             return made[-1].rename(kept / made[-1].name)
         finally:
             remove(work)
@@ -155,5 +155,4 @@ class Clone:
         except FileNotFoundError:
             raise InfrastructureError("git is not installed; bisecting a clone needs it") from None
         except subprocess.CalledProcessError as error:
-            said = (error.stderr.strip().splitlines() or ["git failed"])[-1]
-            raise UsageError(f"{self.folder}: {said}") from None
+            raise UsageError(f"{self.folder}: {last_line(error.stderr, 'git failed')}") from None

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from harness.catalog.tree import Iteration, Tree
-from harness.errors import UsageError, printable
+from harness.errors import UsageError, last_line, printable
 from harness.evidence import sass, toolchain
 from harness.extras.foreign.scripts import sources_sha256
 from harness.extras.versus import worker
@@ -235,8 +235,7 @@ class BuildLane:
 
     def _last_words(self) -> str:
         assert self.child is not None and self.child.stderr is not None
-        said = self.child.stderr.read().strip().splitlines()
-        return printable(said[-1]) if said else "its interpreter ended without a word"
+        return printable(last_line(self.child.stderr.read(), "its interpreter ended without a word"))
 
 
 def _read(answer: dict[str, object]) -> VersusBuild:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, UsageError, explained, printable
+from harness.errors import InfrastructureError, UsageError, explained, last_line, printable
 from harness.extras.versus import images
 from harness.machine.files import put, remove
 from harness.machine.progress import Quiet, Reporter, announce
@@ -274,7 +274,7 @@ def _into(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def _import_error(python: Path) -> str:
     """The last line of what Python says where TileLang does not import; empty where it does."""
     done = subprocess.run([python, "-c", "import tilelang"], capture_output=True, text=True, check=False, env=_alone())
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return "" if done.returncode == 0 else last_line(done.stderr)
 
 
 def _mended(python: Path, wanted: list[str]) -> bool:
@@ -318,7 +318,7 @@ def _probed(named: str, python: Path, image: str = "", launch: tuple[str, ...] =
     command, told = [*(launch or [python]), "-c", _PROBE], ""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
-        told = (done.stderr.strip().splitlines() or [""])[-1] if launch else ""
+        told = last_line(done.stderr, "") if launch else ""
         version, held, found, files = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         why = f": {printable(told, 200)}" if told else ""

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from harness.errors import InfrastructureError, UsageError
+from harness.errors import InfrastructureError, UsageError, last_line
 from harness.machine.repository import code
 
 ENGINES: Final = ("docker", "podman")
@@ -29,7 +29,7 @@ def launch(name: str, root: Path) -> tuple[str, tuple[str, ...]]:
     asked = [engine, "image", "inspect", "--format", "{{.Id}}", name]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        said = last_line(done.stderr)
         if re.search("no such (image|object)|not known", said, re.IGNORECASE):
             raise UsageError(f"no image '{name}' here: {Path(engine).name} images lists those that are")
         raise InfrastructureError(f"{Path(engine).name}: {said}")
