@@ -1,6 +1,6 @@
 """The rows of one problem that may be ranked together, and what they say together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
@@ -206,6 +206,14 @@ class Board:
         """The opponent with the highest ratio to the library at the power limit; None if none was measured there."""
         rows = [row for row in self.opponents if row.sustained_ratio is not None]
         return max(rows, key=lambda row: row.sustained_ratio or 0, default=None)
+
+
+def newest(boards: Iterable[Board]) -> dict[str, Board]:
+    """The newest board of each problem: the first, as boards come."""
+    found: dict[str, Board] = {}
+    for board in boards:
+        found.setdefault(board.problem, board)
+    return found
 
 
 def by_sustained(row: BoardRow) -> float:

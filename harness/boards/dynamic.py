@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harness.boards.board import Board, BoardRow
+from harness.boards.board import Board, BoardRow, newest
 from harness.catalog import names
 from harness.judge.facts.problem import parse_shape_key
-from harness.machine.table import interval, paragraph
+from harness.machine.table import bounded, paragraph
 from harness.records.base import Status
 
 
@@ -42,9 +42,9 @@ class DynamicKernel(msgspec.Struct, frozen=True):
 
 def dynamic_kernels(boards: Sequence[Board], calls: Mapping[str, float] | None = None) -> tuple[DynamicKernel, ...]:
     """The dynamic kernels with two bindings or more on the newest boards; without ``calls`` all weigh alike."""
-    newest = {board.problem: board for board in reversed(boards) if calls is None or board.problem in calls}
+    chosen = (board for board in newest(boards).values() if calls is None or board.problem in calls)
     found: dict[tuple[object, ...], list[BoardRow]] = {}
-    for row in (row for board in newest.values() for row in board.rows if row.dynamic):
+    for row in (row for board in chosen for row in board.rows if row.dynamic):
         static = parse_shape_key(row.problem).static(row.dynamic or ())
         found.setdefault((row.gpu, row.model, row.source_sha256, row.families_sha256, static), []).append(row)
     return tuple(_kernel(rows, calls or {}) for rows in found.values() if len(rows) > 1)
@@ -90,9 +90,6 @@ def _sentence(kernel: DynamicKernel) -> str:
     measured = [each for each in kernel.bindings if each.ratio is not None]
     if kernel.ratio is not None:
         slowest = measured[0]
-        said += (
-            f": mean {kernel.ratio:.4f} {interval(kernel.ratio_low, kernel.ratio_high)}, slowest {slowest.ratio:.4f} "
-            f"{interval(slowest.ratio_low, slowest.ratio_high)} at {slowest.problem}"
-        )
+        said += f": mean {bounded(kernel)}, slowest {bounded(slowest)} at {slowest.problem}"
     missing = [f"{each.problem} ({each.status})" for each in kernel.bindings if each.ratio is None]
     return said + (f"; no ratio at {', '.join(missing)}" if missing else "")

@@ -5,6 +5,14 @@ import msgspec
 from harness.boards.board import BoardRow
 
 
+def drawn(power_w: float | None, sm_clock_mhz: float | None, pj_per_flop: float | None) -> list[str]:
+    """Power, clock and energy in words; empty where the driver tells neither."""
+    if not (power_w and sm_clock_mhz):
+        return []
+    energy = f"{pj_per_flop:.3f} pJ per flop" if pj_per_flop else "energy not counted"
+    return [f"{power_w:.0f} W at {sm_clock_mhz:.0f} MHz", energy]
+
+
 class PowerBound(msgspec.Struct, frozen=True):
     """An iteration with an SM clock that the power limit lowers.
 

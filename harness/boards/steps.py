@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.boards import dynamic
-from harness.boards.board import Board, BoardRow
+from harness.boards.board import Board, BoardRow, newest
 from harness.boards.dynamic import DynamicKernel, dynamic_kernels
 from harness.catalog.problem_sets import ProblemSet
 from harness.judge.facts.problem import parse_shape_key
@@ -57,16 +57,15 @@ class _Call(msgspec.Struct, frozen=True):
 
 def step_board(name: str, given: ProblemSet, boards: Sequence[Board]) -> StepBoard:
     """The totals of a set from the newest board of each of its problems."""
-    newest = {board.problem: board for board in reversed(boards) if board.problem in given.calls}
     rows = tuple(row for board in boards for row in (*board.rows, *board.opponents))
-    totals = tuple(_total(regime, given.calls, newest) for regime in Regime)
+    totals = tuple(_total(regime, given.calls, newest(boards)) for regime in Regime)
     kernels = dynamic_kernels(boards, given.calls)
     return StepBoard(name, given.what, given.source, given.without, given.calls, totals, rows, kernels)
 
 
-def _total(regime: Regime, calls: Mapping[str, float], newest: Mapping[str, Board]) -> StepTotal:
+def _total(regime: Regime, calls: Mapping[str, float], boards: Mapping[str, Board]) -> StepTotal:
     """Each problem's share of the kernels' time weighs its ratio, and so its interval; problems are independent."""
-    found = {key: call for key, board in newest.items() if (call := _call(regime, board, calls[key]))}
+    found = {key: call for key in calls if key in boards and (call := _call(regime, boards[key], calls[key]))}
     flops = {key: weight * parse_shape_key(key).flops for key, weight in calls.items()}
     kernels_ms = math.fsum(each.kernels_ms for each in found.values())
     shares = [(each, each.kernels_ms / kernels_ms) for each in found.values()] if kernels_ms else []

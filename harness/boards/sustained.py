@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.boards import leaderboard
-from harness.boards.board import Board, BoardRow
+from harness.boards.board import Board, BoardRow, newest
+from harness.boards.power import drawn
 from harness.catalog import gpus
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Selection, Tree
@@ -129,8 +130,7 @@ def chosen(
     boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, selection)
     clock = locked_mhz(plan.device)
     alike = (board for board in boards if board.environment is None or board.environment.locked_mhz == clock)
-    newest = {board.problem: board for board in reversed([*alike])}
-    for board in newest.values():
+    for board in newest(alike).values():
         reason = no_limit(plan.gpu, plan.device, parse_shape_key(board.problem))
         if reason is not None:
             skipped[board.problem] = reason
@@ -216,10 +216,7 @@ def line(record: SustainedRecord) -> str:
     if found is None:
         return f"{record.status.value:<9} {name}  sustained: {record.reason}"
     side = found.contestant
-    parts = [bounded(found), f"{side.tflops:.1f} TFLOPS"]
-    if side.sm_clock_mhz and side.power_w:
-        parts.append(f"{side.power_w:.0f} W at {side.sm_clock_mhz:.0f} MHz")
-        parts.append(f"{side.pj_per_flop:.3f} pJ per flop" if side.pj_per_flop else "energy not counted")
+    parts = [bounded(found), f"{side.tflops:.1f} TFLOPS", *drawn(side.power_w, side.sm_clock_mhz, side.pj_per_flop)]
     if side.sm_clock_mhz is None:
         parts.append("the driver tells neither clock nor power")
     elif not found.at_limit:

@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from harness.boards.board import NOT_MEASURED, Board, BoardRow
+from harness.boards.board import NOT_MEASURED, Board, BoardRow, newest
 from harness.boards.comparison import Change, Comparison
+from harness.boards.power import drawn
 from harness.boards.rivals import rivalry
 from harness.catalog import names
 from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree
 from harness.errors import meant
-from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table
+from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table, with_interval
 from harness.records.base import Regime, RowKind, Status
 from harness.records.playoffs import PlayOff
 from harness.records.throughput import GFLOPS, TFLOPS
@@ -27,8 +28,8 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
 
     An empty optional column is left out. On a narrow terminal the first of ``optional`` are, too.
     """
-    newest = list({board.problem: board for board in reversed(boards)}.values())[::-1]
-    shown = [board for board in newest if board.competes] or newest
+    found = list(newest(boards).values())
+    shown = [board for board in found if board.competes] or found
     models = {board.leader.model for board in shown if board.leader}
     columns: _Columns = {
         "problem": lambda board: board.problem,
@@ -221,8 +222,8 @@ def regimes(board: Board) -> str:
     if other is None:
         unknown = not (board.at_limit or board.in_gbs or find(board.gpu).is_cpu)
         return "nothing is measured at the power limit" if unknown else ""
-    bounds = interval(other.sustained_ratio_low, other.sustained_ratio_high)
-    there = f"at the power limit {other.iteration} does, with {figure(other.sustained_ratio, '.4f')} {bounds}"
+    reached = with_interval(other.sustained_ratio, other.sustained_ratio_low, other.sustained_ratio_high)
+    there = f"at the power limit {other.iteration} does, with {reached}"
     without = f", where {leader.iteration} is not measured" if leader.sustained_ratio is None else ""
     return f"at equal clocks {leader.iteration} leads; {there}{without}"
 
@@ -277,10 +278,10 @@ def _notes(row: BoardRow) -> Iterable[str]:
     if row.sustained_behind is not None:
         yield f"sustained play-off: {_behind(row.sustained_behind)}"
     if row.best_opponent is not None:
-        yield f"against {row.best_opponent} {figure(row.vs_best, '.4f')} {interval(row.vs_best_low, row.vs_best_high)}"
+        yield f"against {row.best_opponent} {with_interval(row.vs_best, row.vs_best_low, row.vs_best_high)}"
     if row.sustained_best_opponent is not None:
-        bounds = interval(row.sustained_vs_best_low, row.sustained_vs_best_high)
-        yield f"sustained against {row.sustained_best_opponent} {figure(row.sustained_vs_best, '.4f')} {bounds}"
+        reached = with_interval(row.sustained_vs_best, row.sustained_vs_best_low, row.sustained_vs_best_high)
+        yield f"sustained against {row.sustained_best_opponent} {reached}"
     if row.unstable:
         yield "unstable"
     if row.status != Status.PASSED:
@@ -288,11 +289,9 @@ def _notes(row: BoardRow) -> Iterable[str]:
 
 
 def _sustained(row: BoardRow) -> str:
-    bounds = interval(row.sustained_ratio_low, row.sustained_ratio_high)
-    said = [f"sustained {figure(row.sustained_ratio, '.4f')} {bounds}", f"{figure(row.sustained_tflops)} TFLOPS"]
-    if row.sustained_power_w and row.sustained_sm_mhz:
-        said.append(f"{row.sustained_power_w:.0f} W at {row.sustained_sm_mhz:.0f} MHz")
-        said.append(f"{row.pj_per_flop:.3f} pJ per flop" if row.pj_per_flop else "energy not counted")
+    reached = with_interval(row.sustained_ratio, row.sustained_ratio_low, row.sustained_ratio_high)
+    said = [f"sustained {reached}", f"{figure(row.sustained_tflops)} TFLOPS"]
+    said += drawn(row.sustained_power_w, row.sustained_sm_mhz, row.pj_per_flop)
     if row.of_ceiling:
         said.append(f"{row.of_ceiling:.0%} of this chip's power ceiling")
     return ", ".join(said)

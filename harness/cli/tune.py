@@ -36,7 +36,7 @@ from harness.extras.tune.space import frozen, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
-from harness.machine.table import bounded, interval, paragraph
+from harness.machine.table import bounded, paragraph, with_interval
 from harness.records.base import Regime
 from harness.records.store import read
 
@@ -213,7 +213,7 @@ def _text(plan: TunePlan, tuned: Tuned, pick: Pick) -> str:
         level = f"level with {len(pick.ties)} more" if pick.ties else "leads alone"
         lines.append(f"ratio {bounded(pick)}, {level}")
     if pick.sustained_ratio is not None:
-        bounds = interval(pick.sustained_ratio_low, pick.sustained_ratio_high)
-        lines.append(f"sustained ratio {pick.sustained_ratio:.4f} {bounds} at the power limit")
+        reached = with_interval(pick.sustained_ratio, pick.sustained_ratio_low, pick.sustained_ratio_high)
+        lines.append(f"sustained ratio {reached} at the power limit")
     spared = f", {tuned.spared} too slow in the screen to be raced" if tuned.spared else ""
     return "\n".join([*lines, f"{tuned.measured} measured, {tuned.reused} known before{spared}"])

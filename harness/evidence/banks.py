@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
+from harness.judge.facts.architectures import WARP
+
 BANKS: Final = 32
 BANK_BYTES: Final = 4
-WARP: Final = 32
 # A contestant wrote the source, so the cost of reading it is bounded.
 MOST_CHARACTERS: Final = 1 << 20
 MOST_ACCESSES: Final = 5000

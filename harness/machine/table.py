@@ -98,7 +98,12 @@ class Bounded(Protocol):
 
 
 def bounded(found: Bounded) -> str:
-    return f"{figure(found.ratio, '.4f')} {interval(found.ratio_low, found.ratio_high)}".strip()
+    return with_interval(found.ratio, found.ratio_low, found.ratio_high)
+
+
+def with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
+    """A ratio and the bounds of its interval; nothing where there are none."""
+    return f"{figure(ratio, '.4f')} {interval(low, high)}".strip()
 
 
 def interval(low: float | None, high: float | None) -> str:

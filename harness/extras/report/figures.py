@@ -5,6 +5,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from harness.machine import table
+
 NONE: Final = "\N{EN DASH}"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -33,8 +35,7 @@ def percent(value: float | None) -> str:
 
 
 def interval(bounds: tuple[float | None, float | None]) -> str:
-    low, high = bounds
-    return NONE if low is None or high is None else f"[{low:.4f}, {high:.4f}]"
+    return table.interval(*bounds) or NONE
 
 
 def error(value: float | None, digits: int = 3) -> str:

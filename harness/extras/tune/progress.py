@@ -12,7 +12,7 @@ from harness.extras.tune.space import constant, words
 from harness.extras.tune.survey import SpaceEntry
 from harness.judge.statistics import estimate
 from harness.machine.progress import Quiet, Reporter, reporting
-from harness.machine.table import bounded, interval
+from harness.machine.table import bounded, with_interval
 
 SURVIVE = 0.5  # of a rung's field, a guess for the time to the end; races on an H200 and a CPU keep fewer
 GROWTH = 1.5  # of a candidate's time from rung to rung, most of which is its start
@@ -105,7 +105,7 @@ class Narrator:
                 self._leader = found.ratio, name
             self._live.finished(
                 f"rung {self._rung.number + 1}    {name}: {trial.measurement.time_ms:.4g} ms, "
-                f"ratio {found.ratio:.4f} {interval(found.low, found.high)}"
+                f"ratio {with_interval(found.ratio, found.low, found.high)}"
             )
         self._live.doing(self._line())
 

@@ -17,6 +17,7 @@ from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.processes import end_forkserver, start_interpreter
 from harness.judge.statistics import Estimate
 from harness.machine.progress import Reporter
+from harness.machine.table import bounded
 from harness.records.store import append, read
 from harness.records.versus import VersusRecord
 from harness.runs.builders import builders
@@ -122,7 +123,7 @@ def line(record: VersusRecord) -> str:
     if found is None:
         return f"{head}: {record.reason}"
     first, second = ("new", "old") if record.swapped else ("old", "new")
-    return f"{head}: {first}/{second} {found.ratio:.4f} [{found.ratio_low:.4f}, {found.ratio_high:.4f}]"
+    return f"{head}: {first}/{second} {bounded(found)}"
 
 
 def _fault(record: VersusRecord) -> Shift:
