@@ -16,7 +16,7 @@ from typing import Final
 from harness.authoring import commands
 from harness.authoring.ideas import suggested
 from harness.catalog import gpus, names
-from harness.catalog.families import Draft, Families
+from harness.catalog.families import COMPILED, Draft, Families
 from harness.catalog.fitting import require_fit
 from harness.catalog.names import LAST_NUMBER
 from harness.catalog.tree import Iteration, Selection, Tree, check_model
@@ -233,17 +233,22 @@ def baseline(problem: Problem) -> str:
 
 def kernel(family: str, idea: str, config: Mapping[str, object], parent: str, *, wrapped: bool = False) -> str:
     """The source of an iteration that pins a family. ``wrapped``: CONFIG also holds options of the compiler."""
-    module, _, function = family.rpartition(".")
-    wrapper = "from kernels.compiled import compiled\n" if wrapped else ""
+    functions = [COMPILED, family] if wrapped else [family]
+    called, *given = (each.rpartition(".")[2] for each in functions)
     return _TEMPLATE.format(
         docstring=_docstring(idea),
         imports="from harness.iteration import Problem, Program, bench_with, main, verify_with\n"
-        f"{wrapper}from {module} import {function}",
+        + "\n".join(map(_import_of, functions)),
         parent=_literal(parent),
         config=_pinned(config),
         returns="Program",
-        result=f"compiled({function}, problem, **CONFIG)" if wrapped else f"{function}(problem, **CONFIG)",
+        result=f"{called}({', '.join([*given, 'problem', '**CONFIG'])})",
     )
+
+
+def _import_of(function: str) -> str:
+    module, _, name = function.rpartition(".")
+    return f"from {module} import {name}"
 
 
 def skeleton(problem: Problem, gpu: Gpu, idea: str, parent: str) -> str:

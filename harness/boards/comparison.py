@@ -69,6 +69,17 @@ class Interval(msgspec.Struct, frozen=True):
         return Change.SAME if 1 - margin <= self.low and self.high <= 1 + margin else Change.UNDECIDED
 
 
+def sized(word: str) -> tuple[str, float]:
+    """A verdict and the relative change from which it counts, such as ``slower:1%``. Raises ValueError."""
+    verdict, _, size = word.partition(":")
+    return verdict, float(size.removesuffix("%")) / 100 if size else 0.0
+
+
+def shows(low: float, high: float, least: float, *, slower: bool) -> bool:
+    """Whether a whole interval shows a change of this size: its near end counts."""
+    return high <= 1 - least if slower else low >= 1 + least
+
+
 def quotient(a: Figures, b: Figures, *, same_chip: bool) -> Interval:
     """B's ratio over A's. Independent errors of logarithms add in quadrature.
 

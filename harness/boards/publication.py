@@ -10,6 +10,7 @@ import msgspec
 
 from harness.boards import leaderboard
 from harness.boards.board import Board, BoardRow
+from harness.catalog.families import COMPILED, COMPILER_LEVERS
 from harness.catalog.tree import Selection, Tree
 from harness.judge import contract
 from harness.judge.facts.import_reader import imports_of
@@ -17,8 +18,6 @@ from harness.machine.table import bounded
 from harness.records.base import Status
 from harness.records.published import Publication, Winner
 
-WRAPPER: Final = "kernels.compiled.compiled"  # takes compiler options beside the family's levers
-TO_THE_COMPILER: Final = ("pass_configs", "compile_flags")
 DIGITS: Final = 4  # as on the leaderboard
 
 
@@ -145,7 +144,7 @@ def _source(tree: Tree, gpu: str, row: BoardRow) -> str:
 def _winner(row: BoardRow, call: Call) -> Winner:
     assert row.ratio is not None and row.ratio_low is not None and row.ratio_high is not None
     assert row.environment is not None and row.record is not None
-    apart = {name: call.levers[name] for name in TO_THE_COMPILER if call.wrapped and name in call.levers}
+    apart = {name: call.levers[name] for name in COMPILER_LEVERS if call.wrapped and name in call.levers}
     return Winner(
         family=call.family,
         levers={name: value for name, value in call.levers.items() if name not in apart},
@@ -177,7 +176,7 @@ def read_call(source: str) -> Call:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise Unreadable("its build is more than one call of a family")
     family, arguments = names.get(call.func.id), call.args
-    wrapped = family == WRAPPER
+    wrapped = family == COMPILED
     if wrapped and arguments and isinstance(arguments[0], ast.Name):
         family, arguments = names.get(arguments[0].id), arguments[1:]
     problem = build.args.args[0].arg

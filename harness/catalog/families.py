@@ -21,6 +21,8 @@ from harness.machine.repository import described_at, folders
 __all__ = ["Draft", "Families", "Family", "Gpu", "Space", "imported"]
 
 DESCRIPTION: Final = "family.py"
+COMPILED: Final = "kernels.compiled.compiled"  # calls a family, and gives the compiler its own levers
+COMPILER_LEVERS: Final = ("pass_configs", "compile_flags")  # unless the family takes them as its own
 
 # A list of configurations; or each lever's values, for their product; or a function that returns one of these.
 Space = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[[Problem, Gpu], Any]

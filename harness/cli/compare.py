@@ -215,10 +215,9 @@ def _limit(fail_on: str | None) -> tuple[Change, float] | None:
     """A verdict, and the relative change from which it counts. Raises UsageError."""
     if fail_on is None:
         return None
-    word, _, size = fail_on.partition(":")
     try:
+        word, least = comparison.sized(fail_on)
         verdict = Change(word)
-        least = float(size.removesuffix("%")) / 100 if size else 0.0
     except ValueError:
         raise UsageError(f"--fail-on '{fail_on}' is not a verdict and a size, such as slower:1%") from None
     if verdict not in (Change.FASTER, Change.SLOWER) or not 0 <= least < 1:
@@ -227,7 +226,6 @@ def _limit(fail_on: str | None) -> tuple[Change, float] | None:
 
 
 def _fails(found: Comparison, verdict: Change, least: float) -> bool:
-    """Whether the whole interval shows a change of this size: its near end counts."""
     if found.verdict is not verdict or found.low is None or found.high is None:
         return False
-    return found.high <= 1 - least if verdict is Change.SLOWER else found.low >= 1 + least
+    return comparison.shows(found.low, found.high, least, slower=verdict is Change.SLOWER)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
+from harness.catalog.families import COMPILED
 from harness.errors import UsageError, described
 from harness.extras.tune.space import Config, frozen
 from harness.extras.tune.survey import attributed, load_family
@@ -26,7 +27,6 @@ from harness.judge.messages import Message, send
 # The autotuner reserves the first name in a configuration, and passes it to its compile function under the second.
 PASS_CONFIGS: Final = "pass_configs"
 _PASSED: Final = "__pass_configs__"
-COMPILED: Final = "kernels.compiled.compiled"
 
 
 @Parameter(name="*", group="TileLang's own autotuner, --engine tilelang")

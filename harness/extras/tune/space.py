@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -12,9 +12,6 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 
 Config = dict[str, Any]
-
-# Levers for the compiler, unless the family takes them as its own.
-COMPILER_LEVERS: Final = ("pass_configs", "compile_flags")
 
 
 def expand(space: Space, problem: Problem, gpu: Gpu) -> list[Config]:

@@ -9,11 +9,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from harness.catalog.families import Families, imported
+from harness.catalog.families import COMPILER_LEVERS, Families, imported
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, described
 from harness.extras.tune import carver_hints
-from harness.extras.tune.space import COMPILER_LEVERS, Config, expand, frozen, text, unique
+from harness.extras.tune.space import Config, expand, frozen, text, unique
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu

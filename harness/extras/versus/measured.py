@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.boards.comparison import shows, sized
 from harness.catalog.tree import Iteration
 from harness.errors import UsageError
 from harness.extras.versus.duel import Contender, Match
@@ -26,20 +27,19 @@ class ShiftLimits:
         """Read ``slower:1%``, ``slower``, ``undecided``, or several with commas. Raises UsageError."""
         least = {Shift.BROKEN: 0.0}
         for word in said.split(",") if said is not None else ():
-            found = re.fullmatch(r"(slower|faster)(?::(\d+(?:\.\d+)?)%)?|broken|undecided", word.strip())
-            if found is None:
+            if re.fullmatch(r"(slower|faster)(:\d+(\.\d+)?%)?|broken|undecided", word.strip()) is None:
                 raise UsageError(f"--fail-on '{word}' is not slower:1%, faster:1%, undecided or broken")
-            least[Shift(found[1] or found[0])] = float(found[2] or 0) / 100
+            verdict, size = sized(word.strip())
+            least[Shift(verdict)] = size
         return cls(least)
 
     def fails(self, row: PairedRow) -> bool:
-        """Whether the whole interval shows a change of this size: its near end counts."""
+        """Whether a row has one of the verdicts, and as large as it counts."""
         least = self.least.get(row.verdict)
-        if least is None or row.ratio_low is None or row.ratio_high is None:
+        sides = Shift.SLOWER, Shift.FASTER
+        if least is None or row.ratio_low is None or row.ratio_high is None or row.verdict not in sides:
             return least is not None
-        if row.verdict is Shift.SLOWER:
-            return row.ratio_high <= 1 - least
-        return row.verdict is not Shift.FASTER or row.ratio_low >= 1 + least
+        return shows(row.ratio_low, row.ratio_high, least, slower=row.verdict is Shift.SLOWER)
 
 
 def measured(

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from harness.boards.comparison import sized
 from harness.catalog.tree import Iteration
 from harness.errors import UsageError, printable
 from harness.extras.versus.cases import BenchmarkCase
@@ -92,11 +93,10 @@ class FailOn:
 
     @staticmethod
     def _exceeds(word: str, row: VersusRow) -> bool:
-        name, _, size = word.partition(":")
+        name, least = sized(word)
         if name in ("broken", "different"):
             return name == "different"
         before, after = row.figures(FIGURES[name])
-        least = float(size.removesuffix("%")) / 100 if size else 0.0
         return before is not None and after is not None and after > before * (1 + least)
 
 
