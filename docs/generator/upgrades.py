@@ -37,7 +37,7 @@ class KeptRow(msgspec.Struct, frozen=True):
         return cls(row.problem, row.iteration, row.verdict, figures, notes)
 
 
-class Upgrade(msgspec.Struct, frozen=True):
+class KeptUpgrade(msgspec.Struct, frozen=True):
     """Two releases of TileLang, and what both made of each function or leader."""
 
     old: str
@@ -49,7 +49,7 @@ class Upgrade(msgspec.Struct, frozen=True):
 def keep(name: str, answer: bytes) -> None:
     """Write what the generated parts need of an answer."""
     data = msgspec.convert(msgspec.json.decode(answer)["data"], VersusData)
-    kept = Upgrade(data.old.tilelang, data.new.tilelang, data.arch, tuple(map(KeptRow.of, data.rows)))
+    kept = KeptUpgrade(data.old.tilelang, data.new.tilelang, data.arch, tuple(map(KeptRow.of, data.rows)))
     lines = msgspec.json.format(msgspec.json.encode(kept), indent=1)
     put(KEPT / f"{name}.json", lines + b"\n")
 
@@ -65,18 +65,18 @@ def changes(built: str) -> str:
     return "\n\n".join(_changed(upgrade) for name, upgrade in _upgrades() if name.startswith(built))
 
 
-def _upgrades() -> Iterator[tuple[str, Upgrade]]:
+def _upgrades() -> Iterator[tuple[str, KeptUpgrade]]:
     for path in sorted(KEPT.glob("*.json"), reverse=True):
-        yield path.stem, msgspec.json.decode(path.read_bytes(), type=Upgrade)
+        yield path.stem, msgspec.json.decode(path.read_bytes(), type=KeptUpgrade)
 
 
-def _counted(name: str, upgrade: Upgrade) -> str:
+def _counted(name: str, upgrade: KeptUpgrade) -> str:
     found = Counter(row.verdict for row in upgrade.rows)
     cells = " | ".join(str(found[verdict]) for verdict in BuildChange)
     return f"| {len(upgrade.rows)} {name.partition('-')[0]} | {upgrade.old} to {upgrade.new} | {cells} |"
 
 
-def _changed(upgrade: Upgrade) -> str:
+def _changed(upgrade: KeptUpgrade) -> str:
     head = f"| {upgrade.old} to {upgrade.new} | verdict | {' | '.join(FIGURES)} | what differs |"
     lines = [head, f"|---|---|{'---:|' * len(FIGURES)}---|"]
     alike: Counter[tuple[BuildChange, tuple[str, ...]]] = Counter(

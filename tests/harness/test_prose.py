@@ -1,4 +1,4 @@
-"""Plain English in docstrings and comments: sentences of at most 25 words, and no word for a person where code is."""
+"""Plain English in docstrings, comments and messages: at most 25 words a sentence, and no person where code is."""
 
 import ast
 import io
@@ -15,13 +15,18 @@ WORDS_MAX: Final = 25
 PERSON: Final = re.compile(r"\b(who|whom|whose|nobody|somebody)\b", re.IGNORECASE)
 # A sentence ends at a stop, at an empty line, and before an entry of a list or table, in which two spaces part columns.
 END: Final = re.compile(r"(?<=[.:;!?])\s+|\n\s*\n|\n(?=[^\n]*\S {2,}\S)")
-MODULES: Final = sorted(path for room in ("harness", "kernels", "baselines") for path in (ROOT / room).rglob("*.py"))
+ROOMS: Final = ("harness", "kernels", "baselines", "docs", "deploy", "tests")
+SAMPLES: Final = ROOT / "tests" / "samples"  # iterations as their authors write them
+MODULES: Final = sorted(
+    path for room in ROOMS for path in (ROOT / room).rglob("*.py") if not path.is_relative_to(SAMPLES)
+)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_prose_is_plain(path: Path) -> None:
     source = path.read_text()
-    for text in (*_docstrings(source), *_comments(source)):
+    messages = () if path.is_relative_to(ROOT / "tests") else _messages(source)
+    for text in (*_docstrings(source), *_comments(source), *messages):
         assert PERSON.search(text) is None, text
         for sentence in END.split(text):
             assert len(sentence.split()) <= WORDS_MAX, sentence
@@ -31,6 +36,24 @@ def test_a_comment_is_read_whole() -> None:
     """A sentence goes on in the next line, and a comment behind code stands for itself."""
     source = "x = 1  # behind\n# It goes on\n# here.\n\n# It is another.\ny = '# no comment'\n"
     assert list(_comments(source)) == ["behind", "It goes on\nhere.", "It is another."]
+
+
+def test_a_message_is_read_whole() -> None:
+    """Its values count as a word each; what holds no words, or several lines, is no message."""
+    source = """x = f"{path}: no file" " here"\ny = "2 * K"\nz = "import this\\n"\n"""
+    assert list(_messages(source)) == ["…: no file here"]
+
+
+def _messages(source: str) -> Iterator[str]:
+    """The texts of one line that a person may read, formatted or not."""
+    nodes = list(ast.walk(ast.parse(source)))
+    formatted = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
+    inside = {id(each) for parts in formatted for each in parts}
+    alone = [[node] for node in nodes if isinstance(node, ast.Constant) and id(node) not in inside]
+    for parts in (*formatted, *alone):
+        text = "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in parts)
+        if "\n" not in text and len(re.findall(r"[a-z]{2,}", text)) > 1:
+            yield text
 
 
 def _docstrings(source: str) -> Iterator[str]:

@@ -60,10 +60,10 @@ def measure(device: Device | None) -> ChipPace:
     side = SIDE // smaller
     a, b = (torch.randn(side, side, device=where).bfloat16() for _ in range(2))
     product = torch.empty_like(a)
-    settle = torch.cuda.synchronize if device is not None else lambda: None
+    wait = torch.cuda.synchronize if device is not None else lambda: None
     with Monitor(device) as monitor:
-        copy_s = _seconds(lambda: target.copy_(source), settle)
-        product_s = _seconds(lambda: torch.matmul(a, b, out=product), settle)
+        copy_s = _seconds(lambda: target.copy_(source), wait)
+        product_s = _seconds(lambda: torch.matmul(a, b, out=product), wait)
         chip = monitor.telemetry()
     return ChipPace(
         copy_gbs=2 * source.numel() / copy_s / 1e9,
@@ -73,7 +73,7 @@ def measure(device: Device | None) -> ChipPace:
     )
 
 
-def _seconds(launch: Callable[[], object], settle: Callable[[], None]) -> float:
+def _seconds(launch: Callable[[], object], wait: Callable[[], None]) -> float:
     """Seconds for one launch, back to back."""
     times: list[float] = []
     until = time.monotonic() + SECONDS
@@ -81,7 +81,7 @@ def _seconds(launch: Callable[[], object], settle: Callable[[], None]) -> float:
         began = time.perf_counter()
         for _ in range(BATCH):
             launch()
-        settle()
+        wait()
         times.append((time.perf_counter() - began) / BATCH)
     return median(times[len(times) // 2 :])
 

@@ -29,7 +29,7 @@ from harness.operators import adopt
 
 HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
 ADDR_NO_RANDOMIZE: Final = 0x0040000  # personality(2)
-ASKING: Final = 0xFFFFFFFF
+QUERY: Final = 0xFFFFFFFF  # changes nothing
 STACK_BYTES: Final = 256 << 20
 
 
@@ -116,7 +116,7 @@ def steady() -> None:
     TileLang orders buffers by their addresses, so one kernel has several codes.
     """
     persona = ctypes.CDLL(None).personality
-    now = persona(ASKING)
+    now = persona(QUERY)
     if not now & ADDR_NO_RANDOMIZE and persona(now | ADDR_NO_RANDOMIZE) != -1:
         words = [sys.executable, "-m", "harness.extras.versus.worker", *sys.argv[1:]]
         os.execve(sys.executable, words, {**os.environ, "PYTHONHASHSEED": "0"})

@@ -28,7 +28,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def make(*words: str) -> subprocess.CompletedProcess[str]:
-    """A target in the mode of the container, whose environment is there already, without our own make's flags."""
+    """A target in the mode of the container, where the environment is there already, without our own make's flags."""
     folder = Path(sys.executable).parent
     outside = {name: value for name, value in os.environ.items() if name != "ARGS" and not name.startswith("MAKE")}
     found = outside | {"TILEBENCH_IMAGE": "here", "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}

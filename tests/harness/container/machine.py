@@ -1,4 +1,4 @@
-"""A Docker engine of the tests' own, and a user of this machine who may use it."""
+"""A Docker engine of the tests' own, and a user of this machine with the right to it."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ import docker
 
 from harness.container import engine as engines
 
-USER: Final = 12345  # nobody on this machine, and not the image's user
+USER: Final = 12345  # no user of this machine or of the image
 GROUP: Final = 23456  # may use the socket
 
 

@@ -30,7 +30,7 @@ with locked(Device(0, "NVIDIA H200", "GPU-1", "580", 700.0), 1410):
 
 
 class Driver:
-    """A chip with three steps, whose clock ``locked`` names; ``refuses`` is NVML's error for a change."""
+    """A chip with three steps; ``locked`` holds its clock, and ``refuses`` NVML's error for a change."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.locked: tuple[int, int] | None = None

@@ -18,8 +18,8 @@ def kernel(
 ) -> Launch:
     """Weights in the input's dtype, as GPU kernels have them; with mistakes.
 
-    ``moved`` shifts the causal mask, ``across`` sees the sequences before, ``heads`` takes another head's keys, and
-    tokens beyond ``longest`` of a sequence see none before it.
+    ``moved`` shifts the causal mask, ``across`` sees the sequences before, ``heads`` takes another head's keys. Tokens
+    beyond ``longest`` of a sequence see none before it.
     """
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, starts: torch.Tensor, o: torch.Tensor) -> None:

@@ -256,7 +256,7 @@ def test_each_sin_is_named(script: Path) -> None:
     """The name of the sample is the kind of its finding."""
     kinds = {finding.kind.value.replace("-", "_").replace(" ", "_") for finding in audit(script)}
     assert script.stem in kinds
-    assert kinds <= {script.stem, "no_warm_up"}  # who times a compilation times the first call too
+    assert kinds <= {script.stem, "no_warm_up"}  # a timed compilation is the first call too
 
 
 def test_the_sins_are_of_different_kinds() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def wheel(folder: Path, version: str, requires_python: str = ">=3.8") -> Path:
-    """A release of tabulate that says who it is."""
+    """A release of tabulate that says its version."""
     info = f"tabulate-{version}.dist-info"
     file = folder / f"tabulate-{version}-py3-none-any.whl"
     needs = f"Requires-Python: {requires_python}\n"

@@ -34,7 +34,7 @@ Y = T.alloc_shared((64, 32), "bfloat16")
 Z = T.alloc_fragment((64, 64), "float32")
 """
 SCALAR = "for i, j in T.grid(M, N):\n    C[i, j] = 0.0\n    for k in T.serial(K):\n        C[i, j] += A[i, k] * B[k, j]"
-# A whole file, the body of a kernel for a CPU, or that of one for an H200 -> what is said, and of which line.
+# A whole file, or the body of a kernel for a CPU or an H200 -> what is said, and of which line.
 FILES = {
     "def build(problem):\n    return problem.dimensions[0]": ("has no attribute 'dimensions'", "return problem.dimen"),
     "def build(problem):\n    assert problem.dims[0] > 64, 'M'": ("AssertionError: M", "assert problem.dims"),

@@ -43,7 +43,7 @@ def test_inputs_stay_where_nothing_prepares_them() -> None:
 
 @pytest.mark.parametrize("may_prepare", [True, False])
 def test_only_a_side_that_may_is_asked_to_prepare(may_prepare: bool) -> None:
-    """An iteration that says it prepares would get time with the new inputs that nobody counts."""
+    """An iteration that says it prepares would get time with the new inputs that no clock counts."""
     ours, theirs = socket.socketpair()
     heard: list[Message] = []
 
