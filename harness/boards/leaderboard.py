@@ -227,11 +227,15 @@ def _against(row: BoardRow, best: str, pairs: list[PairRecord]) -> BoardRow:
         if not same or measured is None or row.environment is None or row.timer is None:
             continue
         if held.applies(row.environment, row.timer) and held.source_sha256 == row.source_sha256:
-            low, high = measured.ratio_low, measured.ratio_high
-            return msgspec.structs.replace(
-                row, best_opponent=best, vs_best=measured.ratio, vs_best_low=low, vs_best_high=high
-            )
+            return _beside(row, best, measured)
     return row
+
+
+def _beside(row: BoardRow, best: str, measured: Measurement | SustainedMeasurement, regime: str = "") -> BoardRow:
+    """The row with its figures against the strongest opponent; ``regime`` begins the names of their fields."""
+    figures = {f"vs_best{end}": getattr(measured, f"ratio{end}") for end in ("", "_low", "_high")}
+    named = {"best_opponent": best, **figures}
+    return msgspec.structs.replace(row, **{f"{regime}{name}": figure for name, figure in named.items()})
 
 
 def _bounds(
@@ -281,12 +285,7 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
     def against(row: BoardRow) -> BoardRow:
         record = newest(row, best.iteration)
         measured = record.measurement if record is not None else None
-        if measured is None:
-            return row
-        bounds = {"sustained_vs_best_low": measured.ratio_low, "sustained_vs_best_high": measured.ratio_high}
-        return msgspec.structs.replace(
-            row, sustained_best_opponent=best.iteration, sustained_vs_best=measured.ratio, **bounds
-        )
+        return _beside(row, best.iteration, measured, "sustained_") if measured is not None else row
 
     return board.each(against)
 

@@ -81,8 +81,8 @@ def foreign(
         again=how.again,
     )
     if fleet.wanted:
-        given = {"model": chosen.model, "iter": chosen.iter, "script_deadline": script_deadline} | many.changed(how)
-        return _on_many(plan, fleet, (*many.of_problem("foreign", gpu, given), str(plan.foreign)), format)
+        line = many.of_problem("foreign", gpu, chosen, {"script_deadline": script_deadline} | many.changed(how))
+        return _on_many(plan, fleet, (*line, str(plan.foreign)), format)
     if builds:
         console.print(f"no NVIDIA GPU here: the kernels are compiled for {gpu.key}, and not run", markup=False)
         built = build(plan)

@@ -42,8 +42,8 @@ def profile(
         iterations, problems = _named(tree, gpu, chosen.selection)
     require_fit(((tree.short(each.path), each.problem) for each in iterations), gpu, device)
     if fleet.wanted:
-        given = {"model": chosen.model, "iter": chosen.iter, "counters": counters, "deadline": deadline}
-        told = many.of_problem("profile", gpu, given | ({"again": True} if again else {}))
+        given = {"counters": counters, "deadline": deadline, "again": again or None}
+        told = many.of_problem("profile", gpu, chosen, given)
         many.run_errands(fleet, gpu, told, (each.problem for each in iterations))
         results = Profiles(list(recorded(tree, iterations)))
         return _reply(results, problems)

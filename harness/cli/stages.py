@@ -82,7 +82,7 @@ def build(
         raise UsageError("build uses all cores of this host already; --cluster adds those of other hosts")
     plan = _plan(chosen, Stage.BUILD, how)
     if fleet.wanted:
-        line = many.of_problem("build", plan.gpu, {"model": chosen.model, "iter": chosen.iter} | many.changed(how))
+        line = many.of_problem("build", plan.gpu, chosen, many.changed(how))
         many.run_errands(fleet, plan.gpu, line, (each.problem for each in plan.iterations), Stage.BUILD)
         plan = replace(plan, again=False, settings=replace(plan.settings, again=False))
     results = _carry_out(plan, chosen, traceback)
@@ -266,8 +266,7 @@ def _on_many(
 
     many.check(fleet, force=how.force)
     plan = _plan(chosen, upto, how, needs_device=fleet.address is None)
-    narrowed = {"model": chosen.model, "iter": chosen.iter} | many.changed(how)
-    words = (*many.of_problem(upto.value, plan.gpu, narrowed), *more)
+    words = (*many.of_problem(upto.value, plan.gpu, chosen, many.changed(how)), *more)
     done = driver.run(driver.Fleet(plan, words, *fleet.place, further=further))
     if traceback:
         _show_tracebacks(done.results)

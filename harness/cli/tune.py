@@ -153,7 +153,7 @@ def _on_many(
     problems = list(dict.fromkeys(problems or [each.problem for each in listed]))
     if not problems:
         raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection))
-    code = many.run_errands(fleet, gpu, many.of_problem("tune", gpu, {"model": chosen.model} | given), problems)
+    code = many.run_errands(fleet, gpu, many.of_problem("tune", gpu, chosen, given), problems)
     keys = [each.shape_key for each in problems]
     ended = [read(picks_path(tree, gpu.key, key, chosen.model), Pick)[0] for key in keys]
     newest = [found[-1] for picks in ended if (found := [each for each in picks if each.engine == engine])]
