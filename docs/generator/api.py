@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from docs.generator.schemas import prose
+from harness.judge.facts.import_reader import imports_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 WIDTH: Final = 100
@@ -82,10 +83,9 @@ def _found(module: str, name: str) -> tuple[str, ast.stmt]:
             return module, node
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in ast.unparse(node).partition("=")[0]:
             return module, node
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return _found(node.module, alias.name)
+        for each in imports_of(node):
+            if each.bound == name and each.name:
+                return _found(each.dotted, each.name)
     raise LookupError(f"{module} exports {name} and does not define it")
 
 

@@ -57,12 +57,12 @@ def cuobjdump(_: list[Device]) -> Iterable[HealthFinding]:
 
 def compiler(_: list[Device]) -> Iterable[HealthFinding]:
     """TileLang takes CXX, CC, or the first of its compilers on PATH."""
-    named = os.environ.get("CXX") or os.environ.get("CC")
+    named = toolchain.named_compiler()
     if named:
         path = _program(named)
         found = path or f"{'CXX' if os.environ.get('CXX') else 'CC'}={named}, which is not on PATH"
     else:
-        path = next(filter(None, map(shutil.which, toolchain.HOST_COMPILERS)), None)
+        path = toolchain.compiler_on_path()
         found = path or f"none of {', '.join(toolchain.HOST_COMPILERS)} on PATH"
     advice = "install g++ (apt-get install g++), or set CXX: kernels for a CPU, and nvcc, need a C++ compiler"
     yield HealthFinding("C++ compiler", path is not None, True, found, advice)

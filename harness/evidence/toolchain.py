@@ -69,10 +69,18 @@ def find() -> Toolchain:
     return Toolchain(
         nvcc=_tool(nvcc_path()),
         cuobjdump=cuobjdump(),
-        host_compiler=os.environ.get("CXX")
-        or os.environ.get("CC")
-        or next(filter(None, map(shutil.which, HOST_COMPILERS)), None),
+        host_compiler=named_compiler() or compiler_on_path(),
     )
+
+
+def named_compiler() -> str | None:
+    """The C++ compiler that the environment names; TileLang takes it first."""
+    return os.environ.get("CXX") or os.environ.get("CC")
+
+
+def compiler_on_path() -> str | None:
+    """The first of TileLang's own C++ compilers on PATH."""
+    return next(filter(None, map(shutil.which, HOST_COMPILERS)), None)
 
 
 def nvcc_path() -> Path | None:

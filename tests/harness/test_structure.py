@@ -14,6 +14,8 @@ from typing import Final
 
 import pytest
 
+from harness.judge.facts.import_reader import imports_of
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("harness", "kernels", "baselines", "docs")
 # From the ground up: a room imports from itself and from the rooms before it.
@@ -79,17 +81,9 @@ MODULES: Final = modules()
 def imports(module: str) -> frozenset[str]:
     """The project's modules that a module imports, at its top or inside a function; not for type checking alone."""
     path = MODULES[module]
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    names: set[str] = set()
-    for node in _running(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                kept = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*kept, *filter(None, [node.module])])
-            names |= {dotted if (dotted := f"{base}.{alias.name}") in MODULES else base for alias in node.names}
+    package = path.relative_to(ROOT).parts[:-1]
+    found = (each for node in _running(ast.parse(path.read_text())) for each in imports_of(node, package))
+    names = {each.full if each.full in MODULES else each.dotted for each in found}
     return frozenset(names & MODULES.keys() - {module})
 
 
