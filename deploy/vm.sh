@@ -24,6 +24,9 @@ give_up() {
 if [ "$gpu" != cpu ]; then
     driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || driver=
     driver=${driver%%.*}
+    if [ -z "$driver" ] && [ "$gpu" != auto ]; then
+        give_up "GPU=$gpu needs the NVIDIA driver, and nvidia-smi names none: install $least_driver or newer, or set GPU=cpu"
+    fi
     if [ -n "$driver" ] && [ "$driver" -lt "$least_driver" ]; then
         give_up "the NVIDIA driver is $driver, and CUDA 13 needs $least_driver or newer: update it, or set GPU=cpu"
     fi

@@ -163,6 +163,11 @@ def no_iteration(tree: Tree, key: str, selection: Selection, name: str = "iterat
     """The complaint that a selection is empty, with what may have been meant, or with how to begin."""
     words = narrowing(selection)
     rest = f"matches {words}" if words else f"yet; `tilebench new --gpu {key}` begins a ladder"
+    return f"no {name} under tuning/{key}/ {rest}{near(tree, key, selection)}"
+
+
+def near(tree: Tree, key: str, selection: Selection) -> str:
+    """What an empty selection may have meant: the nearest shape and model, or the last iteration of the ladder."""
     present, _ = tree.scan(key, Selection())
     ladder = [each for each in present if selection.shape in (None, each.shape_key)]
     hints = [
@@ -171,7 +176,7 @@ def no_iteration(tree: Tree, key: str, selection: Selection, name: str = "iterat
     ]
     if selection.shape and selection.iteration and ladder and not any(hints):
         hints = [f"; the last is {max(ladder, key=lambda each: each.number).name}"]
-    return f"no {name} under tuning/{key}/ {rest}{''.join(hints)}"
+    return "".join(hints)
 
 
 def _of_leader(fill: Callable[[BoardRow], str]) -> Callable[[Board], str]:

@@ -10,7 +10,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.options import Json
 from harness.cli.reply import Reply
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.machine.nvml import devices
 from harness.machine.progress import console, reporting
 
@@ -58,6 +58,8 @@ def run_in_docker(
     with engine.connected() as client:
         chosen = image.find(client, image_name) if image_name else image.fitting(client, image.checkout(order.root))
         if chosen is None:
+            if order.gpus and not present:
+                raise InfrastructureError(engine.NO_DRIVER)
             console.print(f"no image '{image.NAME}' has these pins yet: building it, once")
             recipe = image.Recipe(image.checkout(order.root))
             image.check_machine(client, recipe, present[0] if present else None)

@@ -47,7 +47,10 @@ def show_state(chosen: SelectionOptions = SelectionOptions()) -> Reply[LadderSta
     """Show the state of one ladder: the best, what was tried, and what to try next; measures nothing."""
     shape, model = chosen.ladder("next", "shows a whole ladder")
     attempts = BuildOptions().attempts
-    found, problems = ladder_state.state(Tree.here(), chosen.key, shape, model, attempts)
+    tree = Tree.here()
+    found, problems = ladder_state.state(tree, chosen.key, shape, model, attempts)
+    if not found.iterations and (near := tables.near(tree, chosen.key, chosen.selection)):
+        problems.append(f"{shape} has no iteration of {model} on {chosen.key} yet{near}")
     return Reply(found, lambda: ladder_state.page(found), problems=reported(problems))
 
 

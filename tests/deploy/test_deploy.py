@@ -512,6 +512,13 @@ def test_an_old_driver_is_refused_before_anything_is_installed(fresh: Machine, d
         assert fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere", GPU="cpu").returncode == 0
 
 
+def test_a_named_gpu_without_a_driver_is_refused_before_anything_is_installed(fresh: Machine) -> None:
+    done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere", GPU="h100")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("vm.sh: GPU=h100 needs the NVIDIA driver")
+    assert not fresh.called("apt-get") + fresh.called("git") + fresh.called("make")
+
+
 def test_a_small_disk_is_refused_before_anything_is_installed(fresh: Machine) -> None:
     fresh.has("df", "echo Avail", "echo 9")
     done = fresh.bash(VM, TILEBENCH_REPOSITORY="somewhere")

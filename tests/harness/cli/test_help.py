@@ -78,6 +78,23 @@ def test_a_typo_has_a_suggestion(refused: Callable[..., str], words: tuple[str, 
     assert suggestion in refused(*words)
 
 
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (("matmul_bf16fp32_8192x8192x8192", "--model", "tilebnch"), "did you mean tilebench?"),
+        (("matmul_bf16fp32_8192x8192x819", "--model", "tilebench"), "did you mean matmul_bf16fp32_8192x8192x8192?"),
+        (("matmul_bf16fp32_8192x8192x8192", "--model", "zebra"), ""),
+    ],
+)
+def test_next_of_an_empty_ladder_says_what_was_meant(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], suggestion: str
+) -> None:
+    assert carry_out(["next", *H200, "--shape", *words]) is ExitCode.PASSED
+    out, err = capsys.readouterr()
+    assert "new writes iter000 first" in out
+    assert suggestion in err and bool(suggestion) == bool(err)
+
+
 def test_nothing_is_suggested_for_what_is_known_or_far() -> None:
     assert meant("cpu", ["cpu", "gpu"]) == meant("zebra", ["cpu"]) == meant(None, ["cpu"]) == ""
 
