@@ -31,6 +31,7 @@ from harness.runs.run import TURNS, Plan, alone, built_ahead, prepare
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
 SLICED: Final = "this GPU is sliced by MIG, and its power limit and energy are of all slices together"
+TIME_OVER: Final = "the time is over"
 MEMORY_BOUND: Final = "memory-bound, so the power limit does not set its speed"
 
 
@@ -69,8 +70,10 @@ def hold(
         else:
             results.records.append(known)
             results.reused += 1
-    if waiting:
+    if waiting and plan.deadline.has_room(regime.budget_s):
         results.records += run(plan, waiting, regime, reporter, keep)
+    held = {each.key for each in results.records}
+    results.skipped |= {each.shape_key: TIME_OVER for each in waiting if each.key not in held}
     return results
 
 
@@ -91,7 +94,7 @@ def run(
         prepare(plan.gpu, plan.device, reporter)
         for turn in range(TURNS):
             retried: dict[Iteration, Measurement] = {}
-            with built_ahead(plan, list(waiting), reporter) as built:
+            with built_ahead(plan, list(waiting), reporter, regime.budget_s) as built:
                 for candidate, rejection in built:
                     iteration = candidate.iteration
                     reporter.doing(f"sustained {iteration}")

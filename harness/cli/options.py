@@ -184,6 +184,12 @@ def check_seconds(name: str, seconds: float) -> None:
         raise UsageError(f"--{name} {seconds:g} is not a number of seconds above 0")
 
 
+def check_minutes(name: str, minutes: float) -> None:
+    """Raise UsageError unless the option holds a positive, finite number."""
+    if not 0 < minutes < float("inf"):
+        raise UsageError(f"--{name} {minutes:g} is not a number of minutes above 0")
+
+
 def check_least(name: str, number: int, least: int) -> None:
     """Raise UsageError where the option holds too small a number."""
     if number < least:

@@ -26,6 +26,7 @@ from harness.cli.options import (
     SelectionOptions,
     Traceback,
     check_least,
+    check_minutes,
 )
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
@@ -34,6 +35,7 @@ from harness.evidence.report import BuildRow
 from harness.judge.facts.gpu import CPU, Gpu
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.sustaining import SustainedSettings
+from harness.machine import hints
 from harness.machine.clock_lock import locked
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
@@ -41,8 +43,9 @@ from harness.records.base import Stage, Status, now
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
 from harness.runs import watch as watching
-from harness.runs.opponents import OpponentPlan, measure
+from harness.runs.opponents import USUAL_S, OpponentPlan, measure
 from harness.runs.run import Plan, Results, run
+from harness.runs.within import ENDLESS, Deadline, by_worth
 
 Regime = Literal["paired", "sustained", "both"]
 
@@ -50,12 +53,14 @@ Regime = Literal["paired", "sustained", "both"]
 class RunData(msgspec.Struct, frozen=True):
     """One record per iteration; ``reused`` of them were recorded before.
 
-    ``sustained`` holds the records of the sustained regime, of the leaders alone.
+    ``sustained`` holds the records of the sustained regime, of the leaders alone. ``left`` is for how many iterations
+    the time of ``--within`` did not last.
     """
 
     records: tuple[Record, ...]
     reused: int
     sustained: tuple[SustainedRecord, ...] = ()
+    left: int = 0
 
 
 class BuildData(msgspec.Struct, frozen=True):
@@ -135,12 +140,19 @@ def bench(
     lock_clock: Annotated[
         int | None, Parameter(help="Hold the SM clock at so many MHz meanwhile; such rows are ranked apart.")
     ] = None,
+    within: Annotated[
+        float | None,
+        Parameter(help="Stop by itself before so many minutes are over; what counts most comes first."),
+    ] = None,
     traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
     by_default = chosen.iter is None and chosen.key != CPU  # a CPU shows the pipeline, and compiles them for minutes
     opposed = by_default if opponents is None else opponents
     check_least("sustained-top", sustained_top, 1)
+    if within is not None:
+        check_minutes("within", within)
+    deadline = Deadline.within(within)
     if opposed:
         Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work
     if fleet.wanted and lock_clock is not None:
@@ -148,14 +160,14 @@ def bench(
     if fleet.wanted:
         more = (f"--regime={regime}", f"--sustained-top={sustained_top}", f"--{'' if opposed else 'no-'}opponents")
         further = opposed or regime != "paired"
-        told = _on_many(chosen, Stage.BENCH, how, fleet, more, further=further, traceback=traceback)
-        return replace(told, text=lambda: leaderboards(chosen.key, chosen).text())
-    plan = _plan(chosen, Stage.BENCH, how, needs_device=True)
+        told = _on_many(chosen, Stage.BENCH, how, fleet, more, deadline, further=further, traceback=traceback)
+        return replace(told, text=lambda: leaderboards(chosen.key, chosen).text() + _left(told.data, deadline))
+    plan = _in_time(_plan(chosen, Stage.BENCH, how, needs_device=True), chosen, deadline)
     results, held = Results(), SustainedResults()
     with _clock(plan, lock_clock):
         if regime != "sustained":
             results = _carry_out(plan, chosen, traceback)
-            if opposed:
+            if opposed and _has_room(deadline, "opponents"):
                 _oppose(plan)
         if regime != "paired":
             held = _sustain(plan, chosen, sustained_top, opposed=opposed)
@@ -164,12 +176,37 @@ def bench(
         keys = [key for key, why in held.skipped.items() if why == reason]
         name = keys[0] if len(keys) == 1 else f"{len(keys)} problems"
         console.print(f"{name}: no sustained figure: {reason}", markup=False)
+    data = msgspec.structs.replace(told.data, sustained=tuple(held.records))
     return replace(
         told,
-        data=RunData(tuple(results.records), results.reused, tuple(held.records)),
-        text=lambda: leaderboards(plan.gpu.key, chosen).text(),
+        data=data,
+        text=lambda: leaderboards(plan.gpu.key, chosen).text() + _left(data, deadline),
         exit_code=max(told.exit_code, held.exit_code),
     )
+
+
+def _in_time(plan: Plan, chosen: SelectionOptions, deadline: Deadline) -> Plan:
+    """The plan with its deadline; where one is set, what counts most comes first."""
+    if not deadline.is_set:
+        return plan
+    boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, chosen.selection)
+    ranked = (row.key for board in boards for row in board.rows if row.record is not None)
+    return replace(plan, iterations=tuple(by_worth(plan.iterations, ranked)), deadline=deadline)
+
+
+def _has_room(deadline: Deadline, what: str) -> bool:
+    """Whether there is time for what opponents take; says so where there is none."""
+    if not (room := deadline.has_room(USUAL_S)):
+        console.print(f"skipped   {what}: the time is over", markup=False)
+    return room
+
+
+def _left(data: RunData, deadline: Deadline) -> str:
+    """The last line of a run of limited time."""
+    if not deadline.is_set:
+        return ""
+    goes_on = f"; to go on: {hints.same_command()}" if data.left else ""
+    return f"\n\nrows measured: {len(data.records) - data.reused}; left: {data.left}{goes_on}"
 
 
 def _clock(plan: Plan, mhz: int | None) -> AbstractContextManager[None]:
@@ -208,12 +245,13 @@ def _oppose(bench: Plan) -> None:
     plan = _opponent_plan(bench)
     with reporting(2 * len(plan.problems)) as reporter:
         measure(plan, reporter)
-        pairs.measure(plan, reporter)
+        if _has_room(plan.deadline, "leaders against opponents"):
+            pairs.measure(plan, reporter)
 
 
 def _opponent_plan(bench: Plan) -> OpponentPlan:
     problems = tuple(dict.fromkeys(each.problem for each in bench.iterations))
-    return OpponentPlan(bench.tree, bench.gpu, bench.device, problems, bench.settings, bench.again)
+    return OpponentPlan(bench.tree, bench.gpu, bench.device, problems, bench.settings, bench.again, bench.deadline)
 
 
 def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) -> SustainedResults:
@@ -222,7 +260,7 @@ def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) 
     regime = SustainedSettings()
     with reporting(0) as reporter:
         held = sustained.hold(plan, regime, chosen.selection, reporter, top)
-        if opposed and not bench.gpu.is_cpu:
+        if opposed and not bench.gpu.is_cpu and _has_room(bench.deadline, "opponents in the sustained regime"):
             held.records += sustained_opponents.oppose(_opponent_plan(bench), regime, reporter)
     return held
 
@@ -257,6 +295,7 @@ def _on_many(
     how: MeasureOptions,
     fleet: FleetOptions,
     more: tuple[str, ...] = (),
+    deadline: Deadline = ENDLESS,
     *,
     further: bool = False,
     traceback: bool = False,
@@ -265,7 +304,7 @@ def _on_many(
     from harness.extras.fleet import driver  # only this needs Ray
 
     many.check(fleet, force=how.force)
-    plan = _plan(chosen, upto, how, needs_device=fleet.address is None)
+    plan = replace(_plan(chosen, upto, how, needs_device=fleet.address is None), deadline=deadline)
     words = (*many.of_problem(upto.value, plan.gpu, chosen, many.changed(how)), *more)
     done = driver.run(driver.Fleet(plan, words, *fleet.place, further=further))
     if traceback:
@@ -326,7 +365,7 @@ def _reply(results: Results) -> Reply[RunData]:
     passed = sum(record.status is Status.PASSED for record in results.records)
     reused = f", {results.reused} of them recorded before" if results.reused else ""
     return Reply(
-        RunData(tuple(results.records), results.reused),
+        RunData(tuple(results.records), results.reused, left=results.left),
         lambda: f"{passed} of {len(results.records)} passed{reused}",
         results.exit_code,
         tuple(each.reason for each in results.misplaced),

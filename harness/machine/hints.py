@@ -1,11 +1,17 @@
 """Commands that a message may name: safe to run as printed, in the environment of this program."""
 
+import shlex
 import sys
 from typing import Final
 
 from harness.machine.repository import SHIPPED
 
 DISTRIBUTION: Final = "tilebench-harness"  # `tilebench` is another project's in the package index
+
+
+def same_command() -> str:
+    """The command line of this program, to be run once more."""
+    return shlex.join(("tilebench", *sys.argv[1:]))
 
 
 def pip_install(requirement: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from harness.catalog.opponents import Opponent, OpponentEntry, Opponents
 from harness.catalog.tree import Tree
@@ -24,7 +24,9 @@ from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 from harness.runs.result_line import result_line
 from harness.runs.run import TURNS, judging, record_of
+from harness.runs.within import ENDLESS, Deadline
 
+USUAL_S: Final = 20.0  # for an outcome with what is compiled for it: 6 to 27 s on an H200
 Work = tuple[Opponent, OpponentEntry]
 T = TypeVar("T")
 J = TypeVar("J", Record, PairRecord, SustainedRecord)
@@ -40,6 +42,7 @@ class OpponentPlan:
     problems: tuple[Problem, ...]
     settings: Settings
     again: bool = False
+    deadline: Deadline = ENDLESS
 
     @cached_property
     def opponents(self) -> Opponents:
@@ -96,17 +99,17 @@ def in_turns(
     """Judge one after another what is not known, and once more what may be the machine's fault.
 
     Returns the outcomes that count, the known ones first. Each is on the disk, in the file of ``path``, before the
-    next measurement.
+    next measurement. Nothing begins that would not end before the plan's deadline.
     """
     found = [(each, None if plan.again else known(each)) for each in work]
     records = [record for _, record in found if record is not None]
     for record in records:
         reporter.finished(f"{line(record)}  (recorded before)")
     waiting = [each for each, record in found if record is None]
-    if not waiting:
+    if not waiting or not plan.deadline.has_room(USUAL_S):
         return records
     with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
-        for each in waiting:
+        for each in plan.deadline.while_room(waiting, USUAL_S):
             for turn in range(TURNS):
                 record = judge(each, referees)
                 append(path(record), record)
@@ -114,6 +117,8 @@ def in_turns(
                     break
             records.append(record)
             reporter.finished(line(record))
+    if left := len(found) - len(records):
+        reporter.finished(f"skipped   {left} more: the time is over", advance=False)
     return records
 
 

@@ -30,8 +30,10 @@ from harness.runs.builders import Builders, builders
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
 from harness.runs.run_ahead import run_ahead
+from harness.runs.within import ENDLESS, Deadline
 
 TURNS: Final = 2  # the second is for outcomes that may be the machine's fault
+ROW_BUDGETS: Final = 2.0  # what a row usually takes on its device, in budgets of a measurement: 3 to 6 s on an H200
 
 Entry = tuple[Candidate, Rejection | None]
 
@@ -40,7 +42,8 @@ Entry = tuple[Candidate, Rejection | None]
 class Plan:
     """Iterations of one GPU key, and the last stage for them.
 
-    With ``copies`` the library's copy is measured beside each memory-bound problem.
+    With ``copies`` the library's copy is measured beside each memory-bound problem. Nothing begins that would not end
+    before the ``deadline``.
     """
 
     tree: Tree
@@ -52,6 +55,7 @@ class Plan:
     upto: Stage = Stage.BENCH
     again: bool = False
     copies: bool = False
+    deadline: Deadline = ENDLESS
 
     @property
     def uses_device(self) -> bool:
@@ -60,10 +64,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Results:
-    """One record per iteration, measured now or reused."""
+    """One record per iteration, measured now or reused; for ``left`` of them the time did not last."""
 
     records: list[Record] = field(default_factory=list)
     reused: int = 0
+    left: int = 0
     misplaced: tuple[Misplaced, ...] = ()
 
     @property
@@ -109,6 +114,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
                 reporter.finished(result_line(made, plan.gpu, reused=reused), advance=made.key in planned)
             if not (ordered := retried):
                 break
+    results.left = len({*plan.iterations, *beside}) - len(results.records)
     return results
 
 
@@ -133,7 +139,7 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
 def _carry_out(
     plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
 ) -> Iterator[tuple[Iteration, Record, bool]]:
-    with built_ahead(plan, iterations, reporter) as built:
+    with built_ahead(plan, iterations, reporter, ROW_BUDGETS * plan.settings.budget_s) as built:
         for candidate, rejection in built:
             judged_in = environment(candidate.iteration.problem.operator)
             yield candidate.iteration, *finish(plan, candidate, rejection, judged_in, reporter)
@@ -141,13 +147,16 @@ def _carry_out(
 
 
 @contextmanager
-def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> Iterator[Iterator[Entry]]:
+def built_ahead(
+    plan: Plan, iterations: list[Iteration], reporter: Reporter, usual_s: float
+) -> Iterator[Iterator[Entry]]:
     """Run stages without a device ahead on the CPU cores, while one pair of processes uses the device.
 
-    Gives the candidates in order, each with its rejection if it has failed. Their processes end with the context.
+    Gives the candidates in order, each with its rejection if it has failed, until the plan's deadline; ``usual_s`` is
+    what one usually takes on the device. Their processes end with the context.
     """
     # Checks of the contract only parse, one at a time; by two threads CPython's parser can fail with a SystemError.
-    parses = nullcontext(Builders(jobs=1, window=2))
+    parses = nullcontext(Builders(jobs=1, window=2, first=2))
     stopped = threading.Event()
     referees = Referees(plan.tree.root, plan.gpu)
     entered: list[Candidate] = []
@@ -174,10 +183,17 @@ def built_ahead(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> 
     with parses if plan.upto is Stage.CONTRACT else builders(plan.gpu, measures=plan.uses_device) as by:
         try:
             with run_ahead(
-                build, iterations, by.jobs, window=by.window, abort=abort, in_batches=by.in_batches
+                build,
+                iterations,
+                by.jobs,
+                window=by.window,
+                first=by.first,
+                abort=abort,
+                in_batches=by.in_batches,
+                left_s=lambda: plan.deadline.left_s(besides_s=usual_s),
             ) as built:
                 reporter.doing(f"importing torch and TileLang, then {_building(iterations)} on {by.jobs} cores")
-                yield built
+                yield plan.deadline.while_room(built, usual_s, costs=lambda entry: entry[1] is None)
         finally:
             referees.leave()
             for candidate in entered:

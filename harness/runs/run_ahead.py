@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final, TypeVar
@@ -24,30 +24,35 @@ def run_ahead(
     abort: Callable[[], None],
     ordered: bool = True,
     in_batches: bool = False,
+    first: int | None = None,
+    left_s: Callable[[], float | None] = lambda: None,
 ) -> Iterator[Iterator[R]]:
     """The results of ``work``, in the order of the items, or as they come where not ``ordered``.
 
     At most ``window`` items are begun and not used up. A permit per item would not do: a late item could overtake the
-    one that the caller waits for. With ``in_batches``, a whole window is done before its first result is given, and
-    used up before the next begins. The first batch has one item a thread, so that its result is soon there. On exit,
-    ``abort`` is called again and again until no thread works any more: work that hangs would be waited for otherwise.
-    Raises KeyboardInterrupt between results.
+    one that the caller waits for. Before the first result only ``first`` items begin, so that it is soon there. With
+    ``in_batches``, a whole window is done before its first result is given, and used up before the next begins. The
+    results end where none comes within ``left_s``; None waits for ever. On exit, ``abort`` is called again and again
+    until no thread works any more: work that hangs would be waited for otherwise. Raises KeyboardInterrupt between
+    results.
     """
     waiting = iter(items)
     begun: list[Future[R]] = []
 
     def results(pool: ThreadPoolExecutor) -> Iterator[R]:
-        ahead = threads if in_batches else window
+        ahead = window if first is None else first
         while True:
             if not (in_batches and begun):
                 begun.extend(pool.submit(work, each) for each in islice(waiting, ahead - len(begun)))
                 ahead = window
             if not begun:
                 return
-            for future in begun if in_batches else ():
-                future.result()
+            needed = begun if in_batches or not ordered else begun[:1]
+            ended = wait(needed, left_s(), ALL_COMPLETED if ordered else FIRST_COMPLETED)
+            if ended.not_done if ordered else not ended.done:
+                return
             heed()
-            future = begun[0] if ordered else next(as_completed(begun))
+            future = begun[0] if ordered else next(iter(ended.done))
             yield future.result()
             begun.remove(future)
 

@@ -49,7 +49,9 @@ def _messages(source: str) -> Iterator[str]:
     nodes = list(ast.walk(ast.parse(source)))
     formatted = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
     inside = {id(each) for parts in formatted for each in parts}
-    alone = [[node] for node in nodes if isinstance(node, ast.Constant) and id(node) not in inside]
+    alone: list[list[ast.expr]] = [
+        [node] for node in nodes if isinstance(node, ast.Constant) and id(node) not in inside
+    ]
     for parts in (*formatted, *alone):
         text = "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in parts)
         if "\n" not in text and len(re.findall(r"[a-z]{2,}", text)) > 1:

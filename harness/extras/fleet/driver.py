@@ -35,10 +35,12 @@ from harness.records.sustained import SustainedRecord
 from harness.runs import gathering
 from harness.runs.result_line import result_line
 from harness.runs.run import Plan, Results, alone, reusable
+from harness.runs.within import MINUTE_S
 
 TICK_S: Final = 0.5
 ANSWER_S: Final = 60.0  # for a seat that is being made: it imports the harness
 PACE_S: Final = 180.0  # for a copy and a product, which import torch from a disk that may be cold
+START_S: Final = 20.0  # of a ladder: with less time than that it would measure nothing
 MOST_TRIES: Final = 3  # of one ladder: after a loss it goes to another GPU, at most twice
 MOST_SEATS: Final = 3  # in one lane, of which the first two were lost
 SUSTAINED: Final = "sustained.jsonl"
@@ -66,8 +68,10 @@ class Fleet:
     further: bool = False  # also where all is measured: the command line has more to do than measure iterations
     errands: tuple[Problem, ...] | None = None
 
-    def words_for(self, shape_key: str) -> tuple[str, ...]:
-        return (*self.program, *(shape_key if word == SHAPE else word for word in self.words))
+    def words_for(self, shape_key: str, share_s: float | None = None) -> tuple[str, ...]:
+        """The command line of a problem, with its share of the time where that is limited."""
+        limit = () if share_s is None else (f"--within={share_s / MINUTE_S:.3f}",)
+        return (*self.program, *(shape_key if word == SHAPE else word for word in self.words), *limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,7 @@ class Driver:
         self.notebook = notebook_id(self.plan.tree, self.plan.gpu)
         self.posts: list[Post] = []
         self.waiting: list[Ladder] = []
+        self.cut: list[Iteration] = []  # of ladders that had used up their time
         self.tries: Counter[str] = Counter()
         self.seats: Counter[tuple[str, int]] = Counter()
         self.failed: list[str] = []
@@ -238,8 +243,8 @@ class Driver:
     # Work
 
     def work(self) -> None:
-        """Until every ladder is done or given up."""
-        while self.waiting or any(post.ladder for post in self.posts):
+        """Until every ladder is done or given up, or the time is over."""
+        while self._goes_on():
             heed()
             for post in self.posts:
                 if post.ladder is None:
@@ -254,15 +259,25 @@ class Driver:
                     self._hear(post)
             self.board.show([post.row for post in self.posts], len(self.waiting))
 
+    def _goes_on(self) -> bool:
+        """Whether there is more to do, and time for it; ladders go on once all others had their share of the time."""
+        if not self.waiting and self.cut:
+            self._queue(tuple(self.cut))
+            self.cut.clear()
+        if not self.plan.deadline.has_room(START_S):
+            self.waiting.clear()
+        return bool(self.waiting) or any(post.ladder for post in self.posts)
+
     def _assign(self, post: Post) -> None:
         ladder = choose(self.waiting, post.station.chip, {each.station.chip for each in self.posts})
         if ladder is None:
             return
+        share_s = self.plan.deadline.share_s(len(self.waiting), len(self.posts))
         self.waiting.remove(ladder)
         self.tries[ladder.shape_key] += 1
         plan, shape_key = self.plan, ladder.shape_key
         sent = files_of(plan.tree, plan.gpu, ladder.problem)
-        words = self.fleet.words_for(shape_key)
+        words = self.fleet.words_for(shape_key, share_s)
         assignment = Assignment(new_key(shape_key), plan.gpu.key, shape_key, words, sent, {OMP: os.environ.get(OMP)})
         post.ladder, post.key, post.began, post.made = ladder, assignment.key, False, 0
         post.have = {name: len(content) for name, content in sent.items()}
@@ -345,7 +360,10 @@ class Driver:
             if code not in (ExitCode.PASSED, ExitCode.REJECTED):
                 self.board.line(why)
             return
-        if code == ExitCode.USAGE:
+        if self.plan.deadline.is_set and code in (ExitCode.PASSED, ExitCode.REJECTED):
+            self.tries[ladder.shape_key] -= 1
+            self.cut += ladder.iterations if post.made else ()
+        elif code == ExitCode.USAGE:
             self._fail(why)
         elif code == ExitCode.INFRASTRUCTURE and not post.made:
             self._leave_out(post)
@@ -444,7 +462,8 @@ class Driver:
         outcomes = self._outcomes()
         records = [outcomes[each.key] for each in self.plan.iterations if each.key in outcomes]
         reused = sum(each.id in self.reused for each in records)
-        return FleetResults(Results(records, reused, self.plan.misplaced), self.sustained, self.exit_code)
+        left = len(self.plan.iterations) - len(records)
+        return FleetResults(Results(records, reused, left, self.plan.misplaced), self.sustained, self.exit_code)
 
 
 def _lines(grown: tuple[str, bytes]) -> int:

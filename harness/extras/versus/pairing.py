@@ -187,7 +187,13 @@ def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -
     with builders(plan.gpu, measures=True) as by:
         try:
             with run_ahead(
-                build, waiting, by.jobs, window=by.window, abort=end_forkserver, in_batches=by.in_batches
+                build,
+                waiting,
+                by.jobs,
+                window=by.window,
+                first=by.first,
+                abort=end_forkserver,
+                in_batches=by.in_batches,
             ) as duels:
                 yield duels
         finally:

@@ -49,6 +49,15 @@ def test_a_number_that_a_selftest_cannot_take(said: Callable[..., str], words: t
     assert says in said("selftest", *words)
 
 
+@pytest.mark.parametrize("minutes", ["0", "-3", "nan", "inf"])
+def test_a_time_that_a_run_cannot_keep(said: Callable[..., str], minutes: str) -> None:
+    assert f"--within {minutes} is not a number of minutes above 0" in said("bench", f"--within={minutes}")
+
+
+def test_a_time_that_is_no_number(said: Callable[..., str]) -> None:
+    assert "soon" in said("bench", "--within", "soon")
+
+
 TUNE = ("tune", "--shape", SHAPE, "--model", "me")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.catalog import gpus
-from harness.machine import cores
+from harness.machine import cores, memory
 from harness.runs import builders
 from harness.runs.builders import Builders
 
@@ -32,7 +32,8 @@ def test_builds_keep_off_the_core_that_measures_while_the_run_lasts(
     monkeypatch.setattr(cores, "apart_from", lambda core: allowed - {core})
     with builders.builders(CPU, measures=True) as by:
         assert os.sched_getaffinity(server) == allowed - {max(allowed)}
-        assert by == Builders(min(len(allowed) - 1, cores.jobs(1)), builders.CPU_WINDOW)
+        jobs = min(len(allowed) - 1, cores.jobs(1))
+        assert by == Builders(jobs, builders.CPU_WINDOW, jobs)
     assert os.sched_getaffinity(server) == allowed
 
 
@@ -42,16 +43,21 @@ def test_builds_take_turns_with_measurements_where_every_core_would_disturb(
     monkeypatch.setattr(cores, "apart_from", lambda core: set())
     with builders.builders(CPU, measures=True) as by:
         assert os.sched_getaffinity(server) == os.sched_getaffinity(0)
-        assert by == Builders(cores.jobs(), builders.CPU_WINDOW, in_batches=True)
+        assert by == Builders(cores.jobs(), builders.CPU_WINDOW, cores.jobs(), in_batches=True)
 
 
 @pytest.mark.parametrize("key", ["cpu", "h200"])
 def test_builds_alone_take_all_cores(server: int, key: str) -> None:
     with builders.builders(gpus.find(key), measures=False) as by:
-        assert by == Builders(cores.jobs(), 2 * cores.jobs())
+        assert by == Builders(cores.jobs(), 2 * cores.jobs(), 2 * cores.jobs())
 
 
-def test_a_gpu_leaves_two_cores_to_what_measures(server: int) -> None:
+@pytest.mark.parametrize(("usable", "first"), [(16, 4), (4, 2)])
+def test_a_gpu_leaves_two_cores_to_what_measures_and_begins_with_few_builds(
+    server: int, monkeypatch: pytest.MonkeyPatch, usable: int, first: int
+) -> None:
+    monkeypatch.setattr(cores, "usable", lambda: usable)
+    monkeypatch.setattr(memory, "total_bytes", lambda: 1 << 40)
     with builders.builders(H200, measures=True) as by:
-        assert by.jobs == cores.jobs(builders.SPARE_CORES)
+        assert by == Builders(usable - builders.SPARE_CORES, 2 * (usable - builders.SPARE_CORES), first)
         assert os.sched_getaffinity(server) == os.sched_getaffinity(0)

@@ -81,6 +81,17 @@ def copied(measured: Checkout, tmp_path: Any) -> Iterator[Checkout]:
     made.end()
 
 
+# On this clock a record takes a minute.
+MINUTE_A_RECORD = """
+from harness.catalog.tree import Tree
+from harness.runs.within import Deadline
+within = Deadline.within
+def clock():
+    return 60.0 * sum(path.read_bytes().count(b"\\n") for path in Tree.here().all_records("cpu"))
+Deadline.within = lambda minutes: within(minutes, clock)
+"""
+
+
 # What a run gives.
 
 
@@ -214,6 +225,27 @@ def test_again_measures_what_is_recorded(copied: Checkout) -> None:
     done = copied.run("bench", "--again", "--iter", "2", *BUDGET)
     assert "(recorded before)" not in done.stderr
     assert len(copied.records()) == 4
+
+
+def test_within_so_many_minutes_the_leaders_come_first_and_the_rest_is_said_to_be_left(copied: Checkout) -> None:
+    leaders = {(row["problem"], row["iteration"]) for row in copied.json("leaderboard") if row["rank"] == 1}
+    before = {
+        each.id
+        for shape in (SHAPE, OTHER_SHAPE)
+        for model in (MODEL, "another")
+        for each in copied.records(shape, model)
+    }
+    limit = ("bench", "--gpu", "cpu", "--again", "--opponents", "--within", "2", *BUDGET)
+    done = copied.run(*limit, settings=MINUTE_A_RECORD)
+    assert done.returncode == 0, done.stderr
+    after = [
+        each for shape in (SHAPE, OTHER_SHAPE) for model in (MODEL, "another") for each in copied.records(shape, model)
+    ]
+    fresh = {(each.shape_key, each.iteration) for each in after if each.id not in before}
+    assert len(fresh) == len(after) - len(before) == 2
+    assert fresh <= leaders
+    assert "skipped   opponents: the time is over" in done.stderr
+    assert done.stdout.splitlines()[-1] == f"rows measured: 2; left: 5; to go on: tilebench {' '.join(limit)}"
 
 
 def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(copied: Checkout) -> None:

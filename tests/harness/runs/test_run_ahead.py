@@ -42,11 +42,43 @@ def test_no_more_items_are_begun_than_the_window_holds(in_batches: bool) -> None
         assert len(begun) - len(used) <= 5
         return number
 
-    with run_ahead(work, range(100), 2, window=5, abort=nothing, in_batches=in_batches) as results:
+    with run_ahead(work, range(100), 2, window=5, first=2, abort=nothing, in_batches=in_batches) as results:
         for number in results:
-            if in_batches:  # the first has one item a thread
+            if in_batches:  # the first has as many as begin
                 assert len(begun) == (2 if number < 2 else min(100, 2 + 5 * ((number - 2) // 5 + 1)))
             used.append(number)
+
+
+def test_before_the_first_result_few_items_begin_and_then_all_threads_work() -> None:
+    release, crowd = threading.Event(), threading.Barrier(6, timeout=30)
+    begun: list[int] = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number < 2:
+            release.wait(30)
+        else:
+            crowd.wait()  # with five others
+        return number
+
+    with run_ahead(work, range(8), 6, window=8, first=2, abort=release.set) as results:
+        release.set()
+        assert next(results) == 0
+        assert {*begun} <= {0, 1}
+        assert list(results) == [*range(1, 8)]
+
+
+def test_the_results_end_with_the_time_and_what_is_late_is_aborted() -> None:
+    stopped = threading.Event()
+    left_s = iter([30.0, 30.0, 0.0])
+
+    def work(number: int) -> int:
+        assert number < 2 or stopped.wait(30)
+        return number
+
+    with run_ahead(work, range(9), 2, window=4, abort=stopped.set, left_s=lambda: next(left_s)) as results:
+        assert list(results) == [0, 1]
+    assert stopped.is_set()
 
 
 def test_leaving_early_aborts_what_is_at_work_and_begins_nothing_more() -> None:

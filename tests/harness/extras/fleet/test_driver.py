@@ -55,6 +55,18 @@ def test_each_ladder_is_measured_once_and_a_second_run_measures_nothing(four: No
     assert until(lambda: not four.processes(), 20)
 
 
+def test_a_ladder_goes_on_after_its_share_of_the_time_and_no_other_begins_after_the_end(four: Notebook) -> None:
+    code, said = four.run(2, SECONDS="100", MOST="2")  # the last ladder may begin after 80 s, or eight records
+    assert code == ExitCode.PASSED, said
+    measured, reused, left = map(int, four.printed.split())
+    assert (measured + left, reused) == (16, 0)
+    assert 8 < measured < 16
+    assert len(four.names()) == len(set(four.names())) == measured
+    code, said = four.run(2, SECONDS="1000", MOST="1")
+    assert (code, four.printed) == (ExitCode.PASSED, f"16 {measured} 0\n"), said
+    assert complete(four, 4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_ends_keeps_what_was_measured_and_goes_on(four: Notebook, number: signal.Signals) -> None:

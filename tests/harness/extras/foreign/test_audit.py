@@ -2,6 +2,8 @@
 
 import json
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -209,8 +211,19 @@ def test_a_result_that_cannot_be_read_is_one_finding(tree: Tree) -> None:
     ]
 
 
+@pytest.fixture
+def pythons_recursion_limit() -> Iterator[None]:
+    """Some libraries raise it in a process that imports them."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize("chain", [".x" * 400 + ".randn", ".x" * 1500], ids=["to-be-told", "to-be-compared"])
-def test_a_script_that_is_nested_too_deeply_is_one_finding(tree: Tree, chain: str) -> None:
+def test_a_script_that_is_nested_too_deeply_is_one_finding(
+    tree: Tree, chain: str, pythons_recursion_limit: None
+) -> None:
     path = tree.put("srcs", "iter002_deep.py", f"bound = torch{chain}\n")
     assert [str(each) for each in audit(tree.root)] == [f"{path}: unreadable: its source is nested too deeply"]
 
