@@ -43,6 +43,10 @@ class ClockedSpan:
     def launches(self) -> tuple["ClockedCall", ...]:
         return tuple(ClockedCall(node, self.scope, self) for node in self.nodes if _may_launch(node))
 
+    def is_before(self, scope: Scope, line: int) -> bool:
+        """Whether it is certainly over when a line runs."""
+        return scope is self.scope and line > self.last and not self.repeated
+
     @cached_property
     def repeated(self) -> bool:
         """Whether it holds a loop or stands in one."""
@@ -121,7 +125,7 @@ class Timing:
         return bool(names & (WAITS | BENCHES)) or any(self.waits(each, depth - 1) for each in names - {name})
 
     def is_warm(self, call: ClockedCall) -> bool:
-        """Whether the script runs a timed function before, or anywhere else outside what it times."""
+        """Whether the script runs a timed function before, or in another function, outside what it times."""
         span = call.span
         if span is None:
             return True
@@ -133,7 +137,9 @@ class Timing:
             return True  # the whole measurement runs once for nothing
         names = {call.name, *(each.name for each in self.given(call.name, span))} - {""}
         return any(
-            name in names and not any(each.scope is where and each.first <= line <= each.last for each in self.spans)
+            name in names
+            and not span.is_before(where, line)
+            and not any(each.scope is where and each.first <= line <= each.last for each in self.spans)
             for name, where, line in self._all_calls(span.scope, call.name)
         )
 

@@ -357,6 +357,14 @@ print("VERIFY: PASS")
     assert Kind.UNSYNCHRONISED not in kinds(loose, waiting)
 
 
+def test_a_check_after_the_measurement_warms_nothing(loose: Path) -> None:
+    script = LOOSE.format(reference="a @ b", atol=1e-3, timed="")
+    head, _, check = script.partition("torch.testing")
+    timed = "torch.cuda.synchronize()\nt = time.time()\nkernel(a, b)\ntorch.cuda.synchronize()\nprint(time.time() - t)\n"
+    assert kinds(loose, script + timed) == []
+    assert kinds(loose, f"{head}{timed}torch.testing{check}") == [Kind.COLD]
+
+
 def test_a_shape_holds_a_loose_script_to_its_contract(loose: Path) -> None:
     script = LOOSE.format(reference="a @ b", atol=0.04, timed="")
     assert kinds(loose, script) == []
