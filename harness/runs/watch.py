@@ -19,7 +19,7 @@ from harness.machine.interruption import heed
 from harness.machine.progress import Reporter
 from harness.records.base import Environment, Status
 from harness.records.environment import describing
-from harness.records.results import Record
+from harness.records.results import Measurement, Record
 from harness.records.store import read
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
@@ -120,16 +120,16 @@ def kept_source(tree: Tree, record: Record) -> Path:
 
 
 def _against_parent(tree: Tree, draft: Iteration, made: Record) -> Iterator[str]:
-    """What differs from the parent: the ratio, and the pinned parameters."""
+    """What differs from the parent: the ratio where both passed, and the pinned parameters."""
     if made.parent is None:
         return
-    before = next((each for each in reversed(_records(tree, draft, made.parent)) if each.measurement), None)
-    now = made.measurement
+    before = next(filter(_figure, reversed(_records(tree, draft, made.parent))), None)
+    now = _figure(made)
     if before is None:
         if now is not None:
             yield f"{made.parent} is not measured"
         return
-    then = before.measurement
+    then = _figure(before)
     if now is not None and then is not None:
         apart = now.ratio_low > then.ratio_high or now.ratio_high < then.ratio_low
         yield f"{now.ratio / then.ratio - 1:+.1%} against {made.parent}{'' if apart else ', undecided'}"
@@ -137,6 +137,11 @@ def _against_parent(tree: Tree, draft: Iteration, made: Record) -> Iterator[str]
     for name in sorted(own.keys() | others.keys()):
         if own.get(name) != others.get(name):
             yield f"{name} {others.get(name)} to {own.get(name)}"
+
+
+def _figure(record: Record) -> Measurement | None:
+    """What was measured of a source that passed; a source that changed meanwhile has a figure too, but no verdict."""
+    return record.measurement if record.status is Status.PASSED else None
 
 
 def _records(tree: Tree, draft: Iteration, name: str) -> list[Record]:

@@ -360,7 +360,9 @@ print("VERIFY: PASS")
 def test_a_check_after_the_measurement_warms_nothing(loose: Path) -> None:
     script = LOOSE.format(reference="a @ b", atol=1e-3, timed="")
     head, _, check = script.partition("torch.testing")
-    timed = "torch.cuda.synchronize()\nt = time.time()\nkernel(a, b)\ntorch.cuda.synchronize()\nprint(time.time() - t)\n"
+    timed = (
+        "torch.cuda.synchronize()\nt = time.time()\nkernel(a, b)\ntorch.cuda.synchronize()\nprint(time.time() - t)\n"
+    )
     assert kinds(loose, script + timed) == []
     assert kinds(loose, f"{head}{timed}torch.testing{check}") == [Kind.COLD]
 
