@@ -56,10 +56,11 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline unsigned __pack_nv_bfloat162(bfloat16_t x, bfloat16_t y) { return x.bits | unsigned(y.bits) << 16; }
 inline unsigned __pack_half2(bfloat16_t x, bfloat16_t y) { return __pack_nv_bfloat162(x, y); }
+inline float2 __bfloat1622float2(__nv_bfloat162 v) { return {v.x, v.y}; }
 inline __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {bfloat16_t(v.x), bfloat16_t(v.y)}; }
 
 struct Index { int x = 0, y = 0, z = 0; };
-inline Index threadIdx, blockIdx;
+inline Index threadIdx, blockIdx, grid;
 
 // Fibers: one for each thread of the cluster that runs. ``running`` is a thread's number in the cluster.
 struct Fiber { ucontext_t context; std::vector<char> stack; bool done = false; std::string waits; };
@@ -82,7 +83,9 @@ inline std::string wrong;  // what failed first
   throw std::runtime_error(what);
 }
 inline void resume(int fiber) {
-  running = fiber, threadIdx.x = fiber % block_threads, blockIdx.x = first_block + rank(), in_fiber = true;
+  running = fiber, threadIdx.x = fiber % block_threads, in_fiber = true;
+  int number = first_block + rank();
+  blockIdx = {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
   shared_memory = memories + rank() * SHARED_BYTES;
   swapcontext(&scheduler, &fibers[fiber].context);
   in_fiber = false;
@@ -208,6 +211,10 @@ template <CacheHintSm90 = CacheHintSm90::EVICT_NORMAL, typename... At>
 inline void tma_load(const CUtensorMap& map, Barrier& barrier, const void* to, At... at) {
   load_to(rank(), map, barrier, to, {int(at)...});
 }
+inline void tma_load(void* to, const void* from, Barrier& barrier, int bytes) {  // without a map: bytes in a row
+  Barrier* whose = &barrier;
+  under_way.emplace_back(dice() % 40, [=] { std::memcpy(to, from, bytes), whose->complete(bytes); });
+}
 template <CacheHintSm90 = CacheHintSm90::EVICT_NORMAL, typename... At>
 inline void tma_load_multicast(const CUtensorMap& map, Barrier& barrier, const void* to, uint16_t ranks, At... at) {
   for (int each = 0; ranks >> each; ++each) if (ranks >> each & 1) load_to(each, map, barrier, to, {int(at)...});
@@ -262,9 +269,9 @@ template <typename Take> inline void add_product(int n, uint64_t b, bool transpo
 }
 template <DataType, DataType, DataType, int m, int n, int k, bool ta, bool tb, int, int>
 inline void wgmma_ss(uint64_t a, uint64_t b, uint32_t* c, int keep) {
-  static_assert(m == 64 && k == 16 && !ta);
+  static_assert(m == 64 && k == 16);
   batch[running].push_back([=] {
-    add_product(n, b, tb, reinterpret_cast<float*>(c), keep, [=](int row, int at) { return element(a, row, at, true); });
+    add_product(n, b, tb, reinterpret_cast<float*>(c), keep, [=](int row, int at) { return element(a, row, at, !ta); });
   });
 }
 template <DataType, DataType, DataType, int m, int n, int k, bool, bool tb, int, int>
@@ -299,6 +306,7 @@ template <int left> inline void wait_wgmma() {
     for (auto& each : first) each();
   }
 }
+template <int left> inline void warpgroup_wait() { wait_wgmma<left>(); }
 struct MaxOp { static float of(float x, float y) { return std::max(x, y); } };
 struct SumOp { static float of(float x, float y) { return x + y; } };
 template <int> struct NamedBarrier {};

@@ -3,7 +3,8 @@
 import ctypes
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,14 +19,20 @@ _LAUNCH: Final = """
 extern "C" const char* launch(void** tensors) {{
   alignas(1024) static uchar memory[{cluster} * SHARED_BYTES];
   memories = memory, wrong = "";
-  {maps}
   try {{
-    for (int first = 0; first < {blocks}; first += {cluster})
-      run_cluster(first, {cluster}, {threads}, [&] {{ main_kernel({arguments}); }});
+    {launches}
   }} catch (const std::runtime_error&) {{ under_way.clear(); }}
   return wrong.c_str();
 }}
 """
+
+_KERNEL: Final = """
+    {{
+      {maps}
+      grid = {{{grid}}};
+      for (int first = 0; first < {blocks}; first += {cluster})
+        run_cluster(first, {cluster}, {threads}, [&] {{ {name}({arguments}); }});
+    }}"""
 
 
 class Stopped(Exception):
@@ -37,7 +44,7 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]  # the tensor's axes from the inne
 
 def emulated(
     program: Program,
-    blocks: int,
+    blocks: int | Sequence[tuple[int, ...]],
     boxes: Mapping[str, Box],
     folder: Path,
     broken: tuple[str, str] | None = None,
@@ -45,8 +52,8 @@ def emulated(
 ) -> Callable[..., None]:
     """Return a launch of the program for tensors of bf16, without its workspaces. It raises Stopped.
 
-    ``boxes`` describes the loads and stores by TMA of each tensor, named as in the prim_func. ``broken`` is a pattern
-    in the kernel's text, and what stands there instead.
+    ``blocks`` are those of its only kernel, or the grids of all. ``boxes`` describes the loads and stores by TMA of
+    each tensor, named as in the prim_func. ``broken`` is a pattern in the kernel's text, and what stands there instead.
     """
     source = generated(program)
     if broken is not None:
@@ -54,30 +61,15 @@ def emulated(
         assert count
     text = source[source.index('extern "C" __global__ void __launch_bounds__') :]
     schedule = re.search(r"static __device__ const int scheduled_tiles.*?\n\}\n", source, re.DOTALL)
-    signature = re.search(r"__launch_bounds__\((\d+).*?main_kernel\((.*?)\) \{", text)
-    assert signature is not None
-    parameters = re.findall(r"(\w+)(?:,|$)", signature[2])
-    buffers = [program.prim_func.buffer_map[each] for each in program.prim_func.params]
-    names = [each.name for each in buffers]
+    kernels = re.findall(r"__launch_bounds__\((\d+).*? (\w+_kernel\w*)\((.*?)\) \{", text)
+    grids = [(blocks,)] if isinstance(blocks, int) else blocks
+    launches = [_launch(program, *kernel, grid, boxes, cluster) for kernel, grid in zip(kernels, grids, strict=True)]
     text = re.sub(r"extern __shared__ \S+ uchar (\w+)\[\];", r"uchar* \1 = shared_memory;", text)
-    text, replaced = re.subn(
+    text = re.sub(
         r"__shared__ __align__\(16\) uint64_t (\w+)_mem\[(\d+)\];", r'Barrier* \1_mem = barriers("\1", \2);', text
     )
-    assert replaced
-    maps = []
-    for name in (each.removesuffix("_desc") for each in parameters if each.endswith("_desc")):
-        shape = [int(size) for size in buffers[names.index(name)].shape]
-        strides = [int(torch.empty(shape, device="meta").stride(axis)) for axis in boxes[name][0]]
-        sizes = [shape[axis] for axis in boxes[name][0]]
-        lists = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in (sizes, strides, boxes[name][1]))
-        maps.append(f"CUtensorMap {name}_desc{{(bfloat16_t*)tensors[{names.index(name)}], {lists}}};")
-    arguments = [
-        each if each.endswith("_desc") else f"({_pointer(text, each)}*)tensors[{names.index(each)}]"
-        for each in parameters
-    ]
-    main = _LAUNCH.format(
-        maps="\n  ".join(maps), blocks=blocks, cluster=cluster, threads=signature[1], arguments=", ".join(arguments)
-    )
+    assert "__shared__" not in text
+    main = _LAUNCH.format(cluster=cluster, launches="".join(launches))
     by_row = re.sub(r"asm volatile\(.*?\);", "", FUNCTIONS_BY_ROW, flags=re.DOTALL)
     text = (schedule[0] if schedule else "") + (by_row if FUNCTIONS_BY_ROW in source else "") + text
     (folder / "kernel.cpp").write_text(f'#include "{HEADER}"\n{text}\n{main}')
@@ -95,6 +87,41 @@ def emulated(
             raise Stopped(wrong.decode())
 
     return launch
+
+
+def _launch(
+    program: Program,
+    threads: str,
+    name: str,
+    signature: str,
+    grid: tuple[int, ...],
+    boxes: Mapping[str, Box],
+    cluster: int,
+) -> str:
+    """The text that launches one kernel."""
+    buffers = [program.prim_func.buffer_map[each] for each in program.prim_func.params]
+    names = [each.name for each in buffers]
+    parameters = re.findall(r"(\w+)(?:,|$)", signature)
+    maps = []
+    for tensor in (each.removesuffix("_desc") for each in parameters if each.endswith("_desc")):
+        shape = [int(size) for size in buffers[names.index(tensor)].shape]
+        strides = [int(torch.empty(shape, device="meta").stride(axis)) for axis in boxes[tensor][0]]
+        sizes = [shape[axis] for axis in boxes[tensor][0]]
+        lists = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in (sizes, strides, boxes[tensor][1]))
+        maps.append(f"CUtensorMap {tensor}_desc{{(bfloat16_t*)tensors[{names.index(tensor)}], {lists}}};")
+    arguments = [
+        each if each.endswith("_desc") else f"({_pointer(signature, each)}*)tensors[{names.index(each)}]"
+        for each in parameters
+    ]
+    return _KERNEL.format(
+        maps="\n      ".join(maps),
+        grid=", ".join(map(str, (*grid, 1, 1)[:3])),
+        blocks=prod(grid),
+        cluster=cluster,
+        threads=threads,
+        name=name,
+        arguments=", ".join(arguments),
+    )
 
 
 def _pointer(text: str, name: str) -> str:
