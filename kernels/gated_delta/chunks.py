@@ -5,7 +5,7 @@ from typing import Any
 import tilelang.language as T
 from tilelang.layout import make_full_bank_swizzled_layout
 
-from kernels.gated_delta.sizes import CHUNK, COLUMNS, Between, Sizes, ready
+from kernels.gated_delta.sizes import CHUNK, COLUMNS, Between, DeltaSizes, ready
 from kernels.hopper import GROUP
 
 PART = 16  # rows of a block on the diagonal that is inverted by substitution
@@ -105,7 +105,7 @@ def invert_by_blocks(products: Any, left: Any, corners: Any, inverses: Any, belo
     T.sync_threads()
 
 
-def prepare(sizes: Sizes, inverse: str) -> Any:
+def prepare(sizes: DeltaSizes, inverse: str) -> Any:
     """The macro of the launch; ``inverse`` is one of INVERSES."""
     depth, width, dtype = sizes.depth, sizes.width, sizes.dtype
 

@@ -4,8 +4,8 @@ import tilelang.language as T
 
 from harness.iteration import Problem, Program
 from kernels.gated_delta.chunks import INVERSES, prepare
-from kernels.gated_delta.sizes import Between, Sizes
-from kernels.gated_delta.states import Ring, pipelined, specialized
+from kernels.gated_delta.sizes import Between, DeltaSizes
+from kernels.gated_delta.states import DeltaRing, pipelined, specialized
 from kernels.operands import require
 
 
@@ -38,10 +38,10 @@ def gated_delta(
     B * H * V / 64 blocks, which should fill the SMs. Between the launches lie K + V + 64 numbers of 16 bits for each
     token. Not measured yet.
     """
-    sizes = Sizes.of(problem)
+    sizes = DeltaSizes.of(problem)
     require(specialize or not output_group, "output_group=True needs specialize=True")
     require(inverse in INVERSES, f"inverse='{inverse}' is not one of {', '.join(INVERSES)}")
-    ring = Ring(sizes=sizes, num_stages=num_stages, output_group=output_group, slots=slots)
+    ring = DeltaRing(sizes=sizes, num_stages=num_stages, output_group=output_group, slots=slots)
     first = prepare(sizes, inverse)
     second = specialized(ring) if specialize else pipelined(sizes, num_stages)
     keys_shape, _, values_shape, gates_shape, _ = problem.inputs

@@ -13,7 +13,7 @@ COLUMNS = 64  # of V in a block of the second launch: the M of a WGMMA, since th
 
 
 @dataclass(frozen=True)
-class Sizes:
+class DeltaSizes:
     """The dimensions of a problem. Raises ValueError for what cannot work."""
 
     batches: int

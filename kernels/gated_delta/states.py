@@ -1,7 +1,7 @@
 """The second launch: the state goes from chunk to chunk, and each chunk's outputs follow from the state before it.
 
-The state lies transposed, V columns by K. So a block has 64 columns of V as the rows of a WGMMA, and what its products
-make is, in registers, the left operand of the next one: nothing of the chain from state to state leaves registers.
+The state lies transposed, V columns by K. So a block has 64 columns of V as the rows of a WGMMA. What its products make
+is, in registers, the left operand of the next one: nothing of the chain from state to state leaves registers.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any
 import tilelang.language as T
 from tilelang.layout import make_full_bank_swizzled_layout
 
-from kernels.gated_delta.sizes import CHUNK, COLUMNS, Between, Sizes, ready
+from kernels.gated_delta.sizes import CHUNK, COLUMNS, Between, DeltaSizes, ready
 from kernels.hopper import GROUP, require_shared, run_consumers
 from kernels.operands import require
 
@@ -22,10 +22,10 @@ OUTPUT_BARRIER = 9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ring:
+class DeltaRing:
     """Levers of the launch. Raises ValueError for what cannot work."""
 
-    sizes: Sizes
+    sizes: DeltaSizes
     num_stages: int
     output_group: bool
     slots: int
@@ -47,7 +47,7 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class Shared:
+class ChunkStages:
     """Stages of what a chunk needs, slots of what the outputs need of the chain, and their barriers."""
 
     erased: Any
@@ -66,7 +66,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Registers:
+class StateRegisters:
     """The state, what is added, their 16-bit copies, and the outputs: of the chain, or of a group of their own."""
 
     state: Any
@@ -79,7 +79,7 @@ class Registers:
 
 
 @T.macro
-def allocate(ring: Ring) -> Shared:
+def allocate(ring: DeltaRing) -> ChunkStages:
     depth, dtype = ring.sizes.depth, ring.sizes.dtype
     erased, keys, queries = [T.alloc_shared((ring.num_stages, CHUNK, depth), dtype) for _ in range(3)]
     written = T.alloc_shared((ring.num_stages, COLUMNS, CHUNK), dtype)
@@ -93,11 +93,11 @@ def allocate(ring: Ring) -> Shared:
     empty = T.alloc_barrier([ring.consumers] * ring.num_stages)
     told = T.alloc_barrier([1] * ring.slots)
     read = T.alloc_barrier([1] * ring.slots)
-    return Shared(erased, keys, queries, written, weights, gates, states, added, out, full, empty, told, read)
+    return ChunkStages(erased, keys, queries, written, weights, gates, states, added, out, full, empty, told, read)
 
 
 @T.macro
-def allocate_registers(ring: Ring) -> Registers:
+def allocate_registers(ring: DeltaRing) -> StateRegisters:
     state = T.alloc_fragment((COLUMNS, ring.sizes.depth), "float32")
     state16 = T.alloc_fragment((COLUMNS, ring.sizes.depth), ring.sizes.dtype)
     added = T.alloc_fragment((COLUMNS, CHUNK), "float32")
@@ -105,7 +105,7 @@ def allocate_registers(ring: Ring) -> Registers:
     late16 = T.alloc_fragment((COLUMNS, CHUNK), ring.sizes.dtype)
     out = T.alloc_fragment((COLUMNS, CHUNK), "float32")
     tokens = T.alloc_fragment((CHUNK, COLUMNS), "float32")
-    return Registers(state, state16, added, added16, late16, out, tokens)
+    return StateRegisters(state, state16, added, added16, late16, out, tokens)
 
 
 @T.macro
@@ -116,7 +116,9 @@ def done(fragment: Any, left: int) -> None:
 
 
 @T.macro
-def produce(ring: Ring, shared: Shared, Q: Any, K: Any, between: Between, column: Any, h: Any, b: Any) -> None:
+def produce(
+    ring: DeltaRing, shared: ChunkStages, Q: Any, K: Any, between: Between, column: Any, h: Any, b: Any
+) -> None:
     depth = ring.sizes.depth
     for n in T.serial(ring.sizes.chunks):
         stage, first = n % ring.num_stages, n * CHUNK
@@ -136,7 +138,7 @@ def produce(ring: Ring, shared: Shared, Q: Any, K: Any, between: Between, column
 
 
 @T.macro
-def produce_gates(ring: Ring, shared: Shared, gates: Any, h: Any, b: Any, lane: Any) -> None:
+def produce_gates(ring: DeltaRing, shared: ChunkStages, gates: Any, h: Any, b: Any, lane: Any) -> None:
     """A second warp, since it waits for memory: the gates are few, and need no TMA."""
     for n in T.serial(ring.sizes.chunks):
         stage = n % ring.num_stages
@@ -149,14 +151,14 @@ def produce_gates(ring: Ring, shared: Shared, gates: Any, h: Any, b: Any, lane: 
 
 
 @T.macro
-def add(ring: Ring, shared: Shared, r: Registers, stage: Any) -> None:
+def add(ring: DeltaRing, shared: ChunkStages, r: StateRegisters, stage: Any) -> None:
     """What the tokens add, from the state before the chunk."""
     T.copy(shared.written[stage, :, :], r.added)
     T.wgmma_gemm(r.state16, shared.erased[stage, :, :], r.added, transpose_B=True)
 
 
 @T.macro
-def advance(ring: Ring, shared: Shared, r: Registers, stage: Any) -> None:
+def advance(ring: DeltaRing, shared: ChunkStages, r: StateRegisters, stage: Any) -> None:
     """The state after the chunk, under way."""
     for i, j in T.Parallel(COLUMNS, CHUNK):
         r.late16[i, j] = r.added[i, j] * shared.gates[stage, CHUNK + j]
@@ -166,7 +168,7 @@ def advance(ring: Ring, shared: Shared, r: Registers, stage: Any) -> None:
 
 
 @T.macro
-def store(shared: Shared, Out: Any, b: Any, first: Any, h: Any, column: Any, thread: Any) -> None:
+def store(shared: ChunkStages, Out: Any, b: Any, first: Any, h: Any, column: Any, thread: Any) -> None:
     """One thread sends the tile of outputs, which lies in shared memory, by TMA."""
     if thread % GROUP < 32:
         T.tma_copy(shared.out, Out[b, first : first + CHUNK, h, column : column + COLUMNS])
@@ -174,7 +176,15 @@ def store(shared: Shared, Out: Any, b: Any, first: Any, h: Any, column: Any, thr
 
 @T.macro
 def chain(
-    ring: Ring, shared: Shared, r: Registers, Out: Any, State: Any, column: Any, h: Any, b: Any, thread: Any
+    ring: DeltaRing,
+    shared: ChunkStages,
+    r: StateRegisters,
+    Out: Any,
+    State: Any,
+    column: Any,
+    h: Any,
+    b: Any,
+    thread: Any,
 ) -> None:
     """Go from chunk to chunk; without a group for the outputs, make them too."""
     T.clear(r.state)
@@ -220,7 +230,9 @@ def chain(
 
 
 @T.macro
-def outputs(ring: Ring, shared: Shared, r: Registers, Out: Any, column: Any, h: Any, b: Any, thread: Any) -> None:
+def outputs(
+    ring: DeltaRing, shared: ChunkStages, r: StateRegisters, Out: Any, column: Any, h: Any, b: Any, thread: Any
+) -> None:
     """The second group: outputs of a chunk, while the first goes on with the state."""
     for n in T.serial(ring.sizes.chunks):
         stage, slot = n % ring.num_stages, n % ring.slots
@@ -247,9 +259,9 @@ def outputs(ring: Ring, shared: Shared, r: Registers, Out: Any, column: Any, h: 
 
 @T.macro
 def consume(
-    ring: Ring,
-    shared: Shared,
-    r: Registers,
+    ring: DeltaRing,
+    shared: ChunkStages,
+    r: StateRegisters,
     Out: Any,
     State: Any,
     column: Any,
@@ -264,7 +276,7 @@ def consume(
         outputs(ring, shared, r, Out, column, h, b, thread)
 
 
-def specialized(ring: Ring) -> Any:
+def specialized(ring: DeltaRing) -> Any:
     """The macro of the launch with a producer warp group, and one or two of consumers."""
     sizes = ring.sizes
 
@@ -290,7 +302,7 @@ def specialized(ring: Ring) -> Any:
     return run
 
 
-def pipelined(sizes: Sizes, num_stages: int) -> Any:
+def pipelined(sizes: DeltaSizes, num_stages: int) -> Any:
     """The macro of the launch as TileLang pipelines it: one warp group, and its own waits."""
     depth, dtype = sizes.depth, sizes.dtype
 
