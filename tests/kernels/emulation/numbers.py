@@ -63,7 +63,10 @@ def emulated(
     schedule = re.search(r"static __device__ const int scheduled_tiles.*?\n\}\n", source, re.DOTALL)
     kernels = re.findall(r"__launch_bounds__\((\d+).*? (\w+_kernel\w*)\((.*?)\) \{", text)
     grids = [(blocks,)] if isinstance(blocks, int) else blocks
-    launches = [_launch(program, *kernel, grid, boxes, cluster) for kernel, grid in zip(kernels, grids, strict=True)]
+    launches = [
+        _launch(program, threads, name, signature, grid, boxes, cluster)
+        for (threads, name, signature), grid in zip(kernels, grids, strict=True)
+    ]
     text = re.sub(r"extern __shared__ \S+ uchar (\w+)\[\];", r"uchar* \1 = shared_memory;", text)
     text = re.sub(
         r"__shared__ __align__\(16\) uint64_t (\w+)_mem\[(\d+)\];", r'Barrier* \1_mem = barriers("\1", \2);', text
