@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -29,7 +30,6 @@ from harness.runs import companion_files, copy_bandwidth
 from harness.runs.builders import Builders, builders
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
-from harness.runs.run_ahead import run_ahead
 from harness.runs.within import ENDLESS, Deadline
 
 TURNS: Final = 2  # the second is for outcomes that may be the machine's fault
@@ -182,16 +182,8 @@ def built_ahead(
 
     with parses if plan.upto is Stage.CONTRACT else builders(plan.gpu, measures=plan.uses_device) as by:
         try:
-            with run_ahead(
-                build,
-                iterations,
-                by.jobs,
-                window=by.window,
-                first=by.first,
-                abort=abort,
-                in_batches=by.in_batches,
-                left_s=lambda: plan.deadline.left_s(besides_s=usual_s),
-            ) as built:
+            left_s = partial(plan.deadline.left_s, besides_s=usual_s)
+            with by.ahead(build, iterations, abort=abort, left_s=left_s) as built:
                 reporter.doing(f"importing torch and TileLang, then {_building(iterations)} on {by.jobs} cores")
                 yield plan.deadline.while_room(built, usual_s, costs=lambda entry: entry[1] is None)
         finally:

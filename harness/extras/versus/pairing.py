@@ -22,7 +22,6 @@ from harness.records.store import append, read
 from harness.records.versus import VersusRecord
 from harness.runs.builders import builders
 from harness.runs.run import TURNS, alone, prepare
-from harness.runs.run_ahead import run_ahead
 
 LIBRARY: Final = "library"  # in the model's place, where the row is the library's own call
 _CALL: Final = Path(__file__).with_name("library_call.py")
@@ -186,15 +185,7 @@ def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -
 
     with builders(plan.gpu, measures=True) as by:
         try:
-            with run_ahead(
-                build,
-                waiting,
-                by.jobs,
-                window=by.window,
-                first=by.first,
-                abort=end_forkserver,
-                in_batches=by.in_batches,
-            ) as duels:
+            with by.ahead(build, waiting, abort=end_forkserver) as duels:
                 yield duels
         finally:
             referees.leave()
