@@ -28,10 +28,10 @@ from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.runs.run import TURNS, Plan, alone, built_ahead, prepare
+from harness.runs.within import TIME_OVER
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
 SLICED: Final = "this GPU is sliced by MIG, and its power limit and energy are of all slices together"
-TIME_OVER: Final = "the time is over"
 MEMORY_BOUND: Final = "memory-bound, so the power limit does not set its speed"
 
 

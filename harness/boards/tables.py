@@ -13,7 +13,7 @@ from harness.catalog import names
 from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree
 from harness.errors import meant
-from harness.machine.table import PLAIN, SHORTEST, figure, footnotes, interval, paragraph, table, with_interval
+from harness.machine.table import PLAIN, SHORTEST, counted, figure, footnotes, interval, paragraph, table, with_interval
 from harness.records.base import Regime, RowKind, Status
 from harness.records.playoffs import PlayOff
 from harness.records.throughput import GFLOPS, TFLOPS
@@ -244,7 +244,7 @@ def _environment(board: Board) -> str:
         return "not measured yet"
     parts = [_where(board)]
     if board.chips:
-        parts.append(f"measured on {board.chips} chip{'s' if board.chips > 1 else ''}")
+        parts.append(f"measured on {counted(board.chips, 'chip')}")
     if board.baseline_rate:
         parts.append(f"ratio to {board.baseline} at {board.baseline_rate}")
     if board.copy_gbs is not None:

@@ -19,8 +19,8 @@ from harness.cli.options import (
     MeasureOptions,
     SelectionOptions,
     TableFormat,
+    check_duration,
     check_least,
-    check_seconds,
 )
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
@@ -88,7 +88,7 @@ def reproduce(
 ) -> Reply[Reproduction]:
     """Measure an iteration again as it was recorded, and say whether both figures agree, differ, or leave it open."""
     if budget is not None:
-        check_seconds("budget", budget)
+        check_duration("budget", budget)
     tree = Tree.here()
     original = reproduction.find_record(tree, record)
     if on == "any":

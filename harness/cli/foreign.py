@@ -18,7 +18,7 @@ from harness.cli.options import (
     MeasureOptions,
     SelectionOptions,
     TableFormat,
-    check_seconds,
+    check_duration,
 )
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
@@ -66,7 +66,7 @@ def foreign(
     """Judge the kernels in scripts made elsewhere; without a GPU, --gpu h200 compiles them and shows the evidence."""
     if fleet.image is not None:
         raise UsageError(f"a container does not see {tree}; leave --image out")
-    check_seconds("script-deadline", script_deadline)
+    check_duration("script-deadline", script_deadline)
     named = chosen.gpu != gpus.AUTO and not gpus.find(chosen.gpu).is_cpu
     builds = named and not how.force and not fleet.wanted and gpus.detect() == CPU
     gpu, device = (gpus.find(chosen.gpu), None) if builds else many.resolve(chosen, fleet, force=how.force)
@@ -122,7 +122,7 @@ def adopt(
 
     The scripts run, as their user would run them, but on a machine without a GPU too: no kernel is launched.
     """
-    check_seconds("script-deadline", script_deadline)
+    check_duration("script-deadline", script_deadline)
     found = gpus.find(gpu)
     if found.is_cpu:
         raise UsageError("examples are for a GPU; --gpu h200 compiles them on any machine")

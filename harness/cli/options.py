@@ -99,7 +99,7 @@ class BuildOptions:
 
     def settings(self, gpu: Gpu) -> Settings:
         """The judge's settings for a GPU. Raises UsageError."""
-        check_seconds("build-deadline", self.build_deadline)
+        check_duration("build-deadline", self.build_deadline)
         check_least("attempts", self.attempts, 1)
         return replace(Settings.of(gpu), build_deadline_s=self.build_deadline, attempts=self.attempts, again=self.again)
 
@@ -117,8 +117,8 @@ class MeasureOptions(BuildOptions):
 
     def settings(self, gpu: Gpu) -> Settings:
         if self.budget is not None:
-            check_seconds("budget", self.budget)
-        check_seconds("deadline", self.deadline)
+            check_duration("budget", self.budget)
+        check_duration("deadline", self.deadline)
         budget_s = Settings.of(gpu, self.budget).budget_s
         return replace(super().settings(gpu), budget_s=budget_s, launch_deadline_s=self.deadline)
 
@@ -178,16 +178,10 @@ def check_exists(path: Path) -> None:
         raise UsageError(f"{path} is neither a file nor a folder")
 
 
-def check_seconds(name: str, seconds: float) -> None:
+def check_duration(name: str, duration: float, unit: str = "seconds") -> None:
     """Raise UsageError unless the option holds a positive, finite number."""
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"--{name} {seconds:g} is not a number of seconds above 0")
-
-
-def check_minutes(name: str, minutes: float) -> None:
-    """Raise UsageError unless the option holds a positive, finite number."""
-    if not 0 < minutes < float("inf"):
-        raise UsageError(f"--{name} {minutes:g} is not a number of minutes above 0")
+    if not 0 < duration < float("inf"):
+        raise UsageError(f"--{name} {duration:g} is not a number of {unit} above 0")
 
 
 def check_least(name: str, number: int, least: int) -> None:

@@ -8,7 +8,7 @@ from harness.boards import tables
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli import many
-from harness.cli.options import FleetOptions, MeasureOptions, SelectionOptions, check_seconds
+from harness.cli.options import FleetOptions, MeasureOptions, SelectionOptions, check_duration
 from harness.cli.reply import Reply, reported
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.profile import words
@@ -29,7 +29,7 @@ def profile(
     deadline: Annotated[float, Parameter(help="Seconds for one iteration.")] = 180.0,
 ) -> Reply[list[ProfileRecord]]:
     """Profile iterations with ncu, by default the leader of each problem: what bounds it, and what to try next."""
-    check_seconds("deadline", deadline)
+    check_duration("deadline", deadline)
     tree = Tree.here()
     gpu, device = many.resolve(chosen, fleet, force=force)
     if gpu.is_cpu:

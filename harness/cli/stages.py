@@ -25,8 +25,8 @@ from harness.cli.options import (
     MeasureOptions,
     SelectionOptions,
     Traceback,
+    check_duration,
     check_least,
-    check_minutes,
 )
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
@@ -39,13 +39,14 @@ from harness.machine import hints
 from harness.machine.clock_lock import locked
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
+from harness.machine.table import counted
 from harness.records.base import Stage, Status, now
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
 from harness.runs import watch as watching
 from harness.runs.opponents import USUAL_S, OpponentPlan, measure
 from harness.runs.run import Plan, Results, run
-from harness.runs.within import ENDLESS, Deadline, by_worth
+from harness.runs.within import ENDLESS, TIME_OVER, Deadline, by_worth
 
 Regime = Literal["paired", "sustained", "both"]
 
@@ -151,7 +152,7 @@ def bench(
     opposed = by_default if opponents is None else opponents
     check_least("sustained-top", sustained_top, 1)
     if within is not None:
-        check_minutes("within", within)
+        check_duration("within", within, "minutes")
     deadline = Deadline.within(within)
     if opposed:
         Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work
@@ -197,7 +198,7 @@ def _in_time(plan: Plan, chosen: SelectionOptions, deadline: Deadline) -> Plan:
 def _has_room(deadline: Deadline, what: str) -> bool:
     """Whether there is time for what opponents take; says so where there is none."""
     if not (room := deadline.has_room(USUAL_S)):
-        console.print(f"skipped   {what}: the time is over", markup=False)
+        console.print(f"skipped   {what}: {TIME_OVER}", markup=False)
     return room
 
 
@@ -235,9 +236,7 @@ def watch(
             records.append(record)
             if traceback:
                 _show_tracebacks(Results([record]))
-    return Reply(
-        RunData(tuple(records), 0), lambda: f"{len(records)} source{'s'[: len(records) != 1]} of {draft.name} judged"
-    )
+    return Reply(RunData(tuple(records), 0), lambda: f"{counted(len(records), 'source')} of {draft.name} judged")
 
 
 def _oppose(bench: Plan) -> None:

@@ -10,7 +10,7 @@ from harness.boards import leaderboard, tables
 from harness.catalog import gpus
 from harness.catalog.names import ordinal_in
 from harness.catalog.tree import Iteration, Tree
-from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions, check_seconds
+from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions, check_duration
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.versus import show, show_pairs
@@ -26,7 +26,7 @@ from harness.extras.versus.rows import BuildQuestion, FailOn, VersusRow, answers
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
-from harness.machine.table import PLAIN, paragraph
+from harness.machine.table import PLAIN, counted, paragraph
 from harness.runs.opponents import OpponentPlan
 
 Question = Literal[BuildQuestion, "slower"]
@@ -102,7 +102,7 @@ def hold(
 ) -> Reply[VersusData]:
     """Hold two environments against each other: which iterations an upgrade makes slower, changes, breaks or mends."""
     limits, paired_limits = (FailOn.parse(fail_on), None) if build_only else (FailOn(), ShiftLimits.parse(fail_on))
-    check_seconds("build-deadline", build_deadline)
+    check_duration("build-deadline", build_deadline)
     first, second = _named("old", old, old_image), _named("new", new, new_image, RUNNING)
     if not build_only and any(each.startswith(IMAGE) for each in (first, second)):
         raise UsageError(
@@ -120,8 +120,8 @@ def hold(
     iterations, problems = chosen_iterations(tree, chosen, everything=all) if benchmarks is None else ([], ())
     others, unread = cases(benchmarks) if benchmarks is not None else ([], [])
     paired: list[PairedRow] = []
-    count = len(iterations) or len(others)
-    console.print(f"{count} iteration{'s'[: count > 1]} of {gpu.key}, each in two environments", markup=False)
+    compared = counted(len(iterations) or len(others), "iteration")
+    console.print(f"{compared} of {gpu.key}, each in two environments", markup=False)
     with reporting(0 if build_only else len(iterations)) as reporter:
         before, after = pair(tree, first, second, reporter)
         if not build_only:
@@ -187,7 +187,7 @@ def bisect(
     json: Json = False,
 ) -> Reply[BisectData]:
     """Find the first release of TileLang, or commit of a clone, that changes or breaks an iteration."""
-    check_seconds("build-deadline", build_deadline)
+    check_duration("build-deadline", build_deadline)
     if over is not None and clone is None:
         raise UsageError("--over lays commits over a release: name the clone that has them with --clone")
     tree, chosen = Tree.here(), _row_selected(row, gpu)

@@ -84,6 +84,11 @@ def figure(value: float | None, form: str = ".4g") -> str:
     return "" if value is None else format(value, form)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and a noun, which takes an s unless there is one."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
 class Bounded(Protocol):
     """A ratio with its 95% interval, such as a measurement or a row."""
 

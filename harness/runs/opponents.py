@@ -24,7 +24,7 @@ from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 from harness.runs.result_line import result_line
 from harness.runs.run import TURNS, judging, record_of
-from harness.runs.within import ENDLESS, Deadline
+from harness.runs.within import ENDLESS, TIME_OVER, Deadline
 
 USUAL_S: Final = 20.0  # for an outcome with what is compiled for it: 6 to 27 s on an H200
 Work = tuple[Opponent, OpponentEntry]
@@ -118,7 +118,7 @@ def in_turns(
             records.append(record)
             reporter.finished(line(record))
     if left := len(found) - len(records):
-        reporter.finished(f"skipped   {left} more: the time is over", advance=False)
+        reporter.finished(f"skipped   {left} more: {TIME_OVER}", advance=False)
     return records
 
 

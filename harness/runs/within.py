@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from harness.catalog.tree import Iteration
 
 MINUTE_S: Final = 60.0
+TIME_OVER: Final = "the time is over"  # why something was skipped
 LEAST_SHARE_S: Final = 120.0  # of one problem on one of many GPUs: its start takes up to a minute from a cold disk
 T = TypeVar("T")
 Key = tuple[str, str, str]  # problem, model and name
