@@ -13,7 +13,6 @@ from harness.cli import many
 from harness.cli.options import (
     Existing,
     FleetOptions,
-    GpuKey,
     Json,
     MeasureOptions,
     SelectionOptions,
@@ -112,7 +111,9 @@ def adopt(
     into: Annotated[Path, Parameter(help="The repository to write; made where there is none.")],
     /,
     *,
-    gpu: GpuKey = "h200",
+    gpu: Annotated[
+        tuple[str, ...], Parameter(negative="", help="GPU key; repeat it for kernels that the first cannot run.")
+    ] = ("h200",),
     first: Annotated[bool, Parameter(negative="", help="Of each folder only the first that compiles.")] = False,
     script_deadline: Annotated[float, Parameter(help="Seconds for a script, which runs without its kernels.")] = 200.0,
     json: Json = False,
@@ -123,8 +124,8 @@ def adopt(
     The scripts run, as their user would run them, but on a machine without a GPU too: no kernel is launched.
     """
     check_duration("script-deadline", script_deadline)
-    found = gpus.find(gpu)
-    if found.is_cpu:
+    found = tuple(map(gpus.find, dict.fromkeys(gpu)))
+    if any(each.is_cpu for each in found):
         raise UsageError("examples are for a GPU; --gpu h200 compiles them on any machine")
     plan = AdoptPlan(examples.resolve(), into.resolve(), found, Settings(budget_s=0.0), script_deadline, first)
     done = adopt_examples(plan)

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from harness.authoring import repository
+from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError, printable
 from harness.extras.foreign.scripts import python_files
@@ -54,7 +56,7 @@ def build(problem: Problem) -> Program:
 
 
 class AdoptedExample(msgspec.Struct, frozen=True):
-    """One script, or one test of it, and what came of it.
+    """One script, or one test of it, and what came of it for the GPU of the key ``gpu``.
 
     ``fixed`` of the ``inputs`` hold the script's own numbers alone. ``wide`` says that the reference is computed in a
     wider precision than the script's. ``built`` is None where it was not tried. ``reason`` says why it is not adopted,
@@ -72,6 +74,11 @@ class AdoptedExample(msgspec.Struct, frozen=True):
     wide: bool = True
     built: bool | None = None
     reason: str | None = None
+    gpu: str = ""
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        return self.built is True, self.shape_key is not None
 
     @property
     def source(self) -> str:
@@ -80,11 +87,11 @@ class AdoptedExample(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class AdoptPlan:
-    """Which file or folder to adopt, the repository to write, and for which GPU."""
+    """Which file or folder to adopt, the repository to write, and for which GPUs: the first that a kernel fits."""
 
     examples: Path
     into: Path
-    gpu: Gpu
+    gpus: tuple[Gpu, ...]
     settings: Settings
     deadline_s: float
     first: bool = False  # of each folder only the first that compiles
@@ -120,19 +127,20 @@ def adopt_examples(plan: AdoptPlan) -> list[AdoptedExample]:
     repository.init(plan.into)
     for to, source in HELPERS.items():
         put(plan.into / to, (HERE / source).read_bytes())
-    cases, found = plan.cases(), list[AdoptedExample]()
-    with reporting(len(cases)) as reporter, _Worker(plan) as worker:
-        for case in cases:
-            done = [each for each in found if each.shape_key and each.built is not False]
+    cases, found = plan.cases(), dict[str, AdoptedExample]()
+    with reporting(len(cases) * len(plan.gpus)) as reporter, _Worker(plan) as worker:
+        for gpu, case in product(plan.gpus, cases):
+            done = [each for each in found.values() if each.shape_key and each.built is not False]
             known = any(each.folder == case.folder for each in done) if plan.first else False
             if known or name_of(case) in map(name_of, done):
                 reporter.finished(f"{case.source}: passed over, as there is one of its {'folder' if known else 'name'}")
                 continue
             reporter.doing(case.source)
-            found.append(_built(plan, worker.captured(case)))
-            told = found[-1].reason or f"{found[-1].shape_key}{' compiles' if found[-1].built else ''}"
+            tried = _built(plan, gpu, worker.captured(case, gpu))
+            found[case.source] = max(found.get(case.source, tried), tried, key=lambda each: each.rank)
+            told = tried.reason or f"{tried.shape_key}{f' compiles for {gpu.key}' if tried.built else ''}"
             reporter.finished(printable(f"{case.source}: {told}"))
-    return found
+    return list(found.values())
 
 
 def name_of(case: AdoptedExample) -> str:
@@ -155,8 +163,7 @@ class _Worker:
 
     def __init__(self, plan: AdoptPlan) -> None:
         self.plan = plan
-        where = str(plan.into), str(plan.gpu.arch), str(plan.gpu.sms)
-        command = [sys.executable, "-m", "harness.extras.adopt.worker", *where]
+        command = [sys.executable, "-m", "harness.extras.adopt.worker", str(plan.into)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> "_Worker":
@@ -166,11 +173,11 @@ class _Worker:
         self.process.terminate()
         self.process.communicate()
 
-    def captured(self, case: AdoptedExample) -> AdoptedExample:
+    def captured(self, case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
         """The case once its script has run. Raises InfrastructureError if the child is gone."""
         order = {
             "path": str(self.plan.root / case.script), "function": case.function, "name": name_of(case),
-            "source": case.source, "deadline_s": int(self.plan.deadline_s),
+            "source": case.source, "deadline_s": int(self.plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
         }  # fmt: skip
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(order) + "\n")
@@ -178,19 +185,19 @@ class _Worker:
         if not (line := self.process.stdout.readline()):
             raise InfrastructureError(f"the child that runs the scripts ended at {case.source}")
         answer: dict[str, Any] = json.loads(line)
-        return msgspec.structs.replace(case, **answer)
+        return msgspec.structs.replace(case, gpu=gpu.key, **answer)
 
 
-def _built(plan: AdoptPlan, case: AdoptedExample) -> AdoptedExample:
+def _built(plan: AdoptPlan, gpu: Gpu, case: AdoptedExample) -> AdoptedExample:
     """The case with an iteration: its operator has met its tensors, and its kernel is compiled."""
     if case.shape_key is None:
         return case
     adopt(plan.into)
     try:
-        iteration = _iteration(Tree(plan.into), plan.gpu, case)
+        iteration = _iteration(Tree(plan.into), gpu, case)
         if not plan.build:
             return case
-        one = Plan(Tree(plan.into), plan.gpu, None, (iteration,), plan.settings, upto=Stage.BUILD)
+        one = Plan(Tree(plan.into), gpu, None, (iteration,), plan.settings, upto=Stage.BUILD)
         (record,) = run(one, Quiet()).records
     except UsageError as error:
         return msgspec.structs.replace(case, shape_key=None, reason=str(error))
@@ -203,7 +210,8 @@ def _built(plan: AdoptPlan, case: AdoptedExample) -> AdoptedExample:
 def _iteration(tree: Tree, gpu: Gpu, case: AdoptedExample) -> Iteration:
     """The example's kernel as the first iteration after the baseline."""
     problem = parse_shape_key(case.shape_key or "")
-    shutil.rmtree(tree.sources(gpu.key, problem.shape_key, MODEL), ignore_errors=True)
+    for key in gpus.table():  # also one that an earlier kernel was for
+        shutil.rmtree(tree.sources(key, problem.shape_key, MODEL), ignore_errors=True)
 
     def source(parent: str) -> str:
         return _ITERATION.format(source=case.source, name=problem.operator, parent=parent)

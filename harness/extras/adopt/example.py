@@ -9,7 +9,7 @@ import torch
 
 from harness.extras.adopt.launch import READ, WRITE, TapedLaunch
 from harness.extras.adopt.recording import Recording
-from harness.extras.adopt.tape import Tape, TapedCall, TensorPlace, Value, places_in
+from harness.extras.adopt.tape import Tape, TapedCall, TensorPlace, Value, held_dtype, places_in
 from harness.judge.facts.dtypes import DTYPE_BYTES, NARROW_FLOATS
 
 COPYING: Final = ("aten.clone.default", "aten._to_copy.default")
@@ -189,17 +189,16 @@ def _of_launch(tape: Tape, call: TapedCall, group: Sequence[Compared]) -> Exampl
 
 
 def _pins(calls: Sequence[TapedCall]) -> bool:
-    """Whether the calls are one launch of different tensors, and the kernel pins all sizes."""
+    """Whether the calls are one launch of different tensors, in the very forms that the kernel declares.
+
+    A kernel has another form where a launch tells its sizes, and where its words are packed.
+    """
     if len(calls) > 1 or not isinstance(calls[0].function, TapedLaunch):
         return False
-    kernel, given = calls[0].function.prim_func, calls[0].arguments
-    sizes = [size for each in kernel.buffer_map.values() for size in each.shape]
-    tensors = [each.value for each in given if isinstance(each, TensorPlace)]
-    return (
-        len(set(tensors)) == len(given)
-        and len(kernel.buffer_map) == len(kernel.params)
-        and all(str(size).isdigit() for size in sizes)
-    )
+    given = calls[0].function.in_order(calls[0].arguments, calls[0].made)
+    tensors = [each for each in given if isinstance(each, TensorPlace)]
+    forms = tuple((each.size, held_dtype(each)) for each in tensors)
+    return len({each.value for each in tensors}) == len(given) and forms == calls[0].function.signature
 
 
 def _places(call: TapedCall) -> list[TensorPlace]:
@@ -209,10 +208,10 @@ def _places(call: TapedCall) -> list[TensorPlace]:
 def _require(example: Example) -> None:
     """Raises NotAdopted for what no operator says."""
     for place in (*example.inputs, *(each.output for each in example.outputs)):
-        if str(place.dtype).removeprefix("torch.") not in DTYPE_BYTES:
+        if held_dtype(place) not in DTYPE_BYTES:
             raise NotAdopted(f"a tensor is {place.dtype}, which no operator has")
     for each in example.outputs:
-        if str(each.output.dtype).removeprefix("torch.") in NARROW_FLOATS:
+        if held_dtype(each.output) in NARROW_FLOATS:
             raise NotAdopted(f"an output is {each.output.dtype}, and no limit tells a wrong one from a rounded one")
         if any(isinstance(call.function, TapedLaunch) for call in example.reference):
             raise NotAdopted("its reference takes what a kernel has made")
@@ -235,12 +234,7 @@ def _keeps_kind(call: TapedCall) -> bool:
 
 
 def _is_dense(place: TensorPlace) -> bool:
-    wanted = 1
-    for size, stride in zip(reversed(place.size), reversed(place.stride), strict=True):
-        if size > 1 and stride != wanted:
-            return False
-        wanted *= size
-    return True
+    return torch.empty_strided(place.size, place.stride, device="meta").is_contiguous()
 
 
 def _terms(call: TapedCall) -> int:

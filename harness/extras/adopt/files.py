@@ -13,7 +13,7 @@ import torch
 from harness.catalog.names import TAG
 from harness.extras.adopt.example import Compared, Example, NotAdopted
 from harness.extras.adopt.launch import TapedLaunch
-from harness.extras.adopt.tape import TensorPlace, places_in
+from harness.extras.adopt.tape import HELD, TensorPlace, held_dtype, places_in
 from harness.extras.adopt.text import NotSaid, Writer, function
 from harness.judge.facts.dtypes import TOKENS
 
@@ -52,7 +52,7 @@ class ExampleFiles:
     @property
     def token(self) -> str:
         """The dtypes of the shape key: those of the first input of floats, else of the first that a key can have."""
-        dtypes = [dtype_of(each) for each in self.example.inputs]
+        dtypes = [held_dtype(each) for each in self.example.inputs]
         floats = [each for each in dtypes if "float" in each]
         return next((TOKEN_OF[each] for each in (*floats, *dtypes) if each in TOKEN_OF), "f32")
 
@@ -69,7 +69,7 @@ class ExampleFiles:
         fixed = [f"x{position}" for position in sorted(example.fixed)]
         words = f"Inputs of its own numbers alone: {', '.join(fixed)}." if fixed else "Inputs are drawn anew each time."
         tensors = [
-            f'"x{position}": Input("{self._shape(place)}", "{dtype_of(place)}", '
+            f'"x{position}": Input("{self._shape(place)}", "{held_dtype(place)}", '
             f"Replayed(make{position}, fixed={position in example.fixed})),"
             for position, place in enumerate(example.inputs)
         ]
@@ -111,7 +111,7 @@ class ExampleFiles:
             where = (
                 f'inplace="x{place}"'
                 if place is not None
-                else f'"{self._shape(each.output)}", "{dtype_of(each.output)}"'
+                else f'"{self._shape(each.output)}", "{held_dtype(each.output)}"'
             )
             rest = f"terms={example.terms}, roundings={example.roundings}, scale={scale!r}, skewed={skewed}"
             yield f'"y{number}": Output({where}, {rest}),'
@@ -123,7 +123,8 @@ class ExampleFiles:
     def _make(self, position: int, place: TensorPlace) -> str:
         writer = Writer(self.example.tape)
         body = list(writer.statements(self.example.made(place), [place]))
-        return function(f"make{position}(seed, device)", body, f"{writer.place(place)}.reshape({place.size})")
+        made = _held(f"{writer.place(place)}.reshape({place.size})", place)
+        return function(f"make{position}(seed, device)", body, made)
 
     def _computed(self) -> str:
         """The reference at the precision that ``kind`` gives: what follows from no input first, on a CPU."""
@@ -164,7 +165,8 @@ class ExampleFiles:
         for value, (position, copies) in example.known.items():
             if value not in needed:
                 continue
-            made, text = example.inputs[position], f"x{position}"
+            made = example.inputs[position]
+            text = _freed(f"x{position}", made, example.tape.bases[made.value.storage])
             for copy in copies:
                 base = example.tape.bases[made.value.storage]
                 of = example.tape.bases[copy.value.storage]
@@ -180,9 +182,9 @@ class ExampleFiles:
     def _expected(self, writer: Writer, each: Compared) -> str:
         base, view = each.output, each.actual
         text = writer.place(each.expected)
-        if view.same_form(base):
-            return f"{text}.to({writer.dtype(base.dtype)})"
-        return f"whole({text}, {view.size}, {view.stride}, {view.offset}, {base.size}).to({writer.dtype(base.dtype)})"
+        if not view.same_form(base):
+            text = f"whole({text}, {view.size}, {view.stride}, {view.offset}, {base.size})"
+        return _held(f"{text}.to({writer.dtype(base.dtype)})", base)
 
     def _reference(self, *, wide: bool) -> str:
         names = [f"x{position}" for position in range(len(self.example.inputs))]
@@ -190,7 +192,9 @@ class ExampleFiles:
             floats = [f"x{p}" for p, each in enumerate(self.example.inputs) if each.dtype.is_floating_point]
             body = [f"kind = at_least({floats[0]}.dtype)" if floats else "kind = at_least(torch.float32)"]
             return function(f"reference({', '.join(names)})", body, f"computed({', '.join(names)}, kind=kind)")
-        own = ", ".join(f"{name}.to({each.dtype})" for name, each in zip(names, self.example.inputs, strict=True))
+        own = ", ".join(
+            f"{name}.to(torch.{held_dtype(each)})" for name, each in zip(names, self.example.inputs, strict=True)
+        )
         return function(f"reference({', '.join(names)})", [], f"computed({own})")
 
     def baseline(self) -> str:
@@ -212,7 +216,7 @@ class ExampleFiles:
 
     def _one_launch(self, folder: Path) -> str:
         launch, spaces = self.example.calls[0].function, self.example.workspaces
-        made = "".join(f'Workspace({each.size}, "{dtype_of(each)}"), ' for each in spaces)
+        made = "".join(f'Workspace({each.size}, "{held_dtype(each)}"), ' for each in spaces)
         program = self._program(folder, launch, 0, self.example.order)
         names = "Program, Workspace" if spaces else "Program"
         head = f"from harness.iteration import {names}\nfrom kernels.programs import read\n\n\n"
@@ -226,13 +230,16 @@ class ExampleFiles:
             if base.elements != place.elements:
                 raise NotAdopted("its kernels take parts of one tensor")
             writer.names[place.value.storage] = f"x{position}"
-            body += [f"x{position} = x{position}.view({base.size})"]
+            body += [f"x{position} = {_freed(f'x{position}', place, base)}.view({base.size})"]
         for call in example.calls:
             if isinstance(call.function, TapedLaunch):
                 program = self._program(folder, call.function, call.number, call.function.every)
                 programs += [f"    {call.number}: compiled({program}),"]
         body += writer.statements(example.calls, [each.output for each in example.outputs])
-        body += [f"y{number}.copy_({writer.place(each.output)})" for number, each in enumerate(example.outputs)]
+        body += [
+            f"y{number}.copy_({_held(writer.place(each.output), each.output)})"
+            for number, each in enumerate(example.outputs)
+        ]
         names = [f"x{number}" for number in range(len(example.inputs))]
         names += [f"y{number}" for number in range(len(example.outputs))]
         launch = function(f"launch({', '.join(names)})", body, "None").strip().split("\n")
@@ -242,13 +249,20 @@ class ExampleFiles:
         text = launch.saved(order)
         path = folder / f"{self.name}.{number}.json"
         path.write_text(text)
-        options = {str(getattr(name, "value", name)): each for name, each in launch.pass_configs.items()}
         sha256 = hashlib.sha256(text.encode()).hexdigest()
-        return f'"{path.name}", "{sha256}", {options!r}, {launch.compile_flags!r}'
+        return f'"{path.name}", "{sha256}", {launch.pass_configs!r}, {launch.compile_flags!r}'
 
 
-def dtype_of(place: TensorPlace) -> str:
-    return str(place.dtype).removeprefix("torch.")
+def _held(text: str, place: TensorPlace) -> str:
+    """A tensor as an operator holds it."""
+    return f"{text}.view(torch.{held_dtype(place)})" if place.dtype in HELD else text
+
+
+def _freed(text: str, place: TensorPlace, base: TensorPlace) -> str:
+    """What an operator holds of a tensor, in the dtype of its base."""
+    if place.dtype == base.dtype and place.dtype not in HELD:
+        return text
+    return f"{text}.to(torch.{held_dtype(place)}).view({base.dtype})"
 
 
 def deviation(found: torch.Tensor) -> tuple[float, bool]:

@@ -7,7 +7,13 @@ from typing import Any, Final
 from tilelang import tvm
 
 from harness.errors import described
+from harness.extras.foreign.calls import flags_of
+from harness.extras.foreign.find import FoundKernel
+from harness.judge.facts.program import Program
+from harness.judge.facts.signature import Signature
 
+MARKS: Final = "TL_IKET_EVENT"  # calls that mark a kernel for TileLang's profiler, which defines them
+DRAWS: Final = "tl.layout_visualization"  # pass configs that draw a kernel and do not change it
 READ: Final = 1
 WRITE: Final = 2
 
@@ -18,10 +24,11 @@ class TapedLaunch:
     tags: tuple[object, ...] = ()
 
     def __init__(self, prim_func: Any, outputs: Sequence[int], pass_configs: Any, compile_flags: Any) -> None:
-        self.prim_func = prim_func
+        self.prim_func = _unmarked(prim_func)
         self.outputs = sorted(each % len(prim_func.params) for each in outputs)
-        self.pass_configs = dict(pass_configs or {})
-        self.compile_flags = tuple([compile_flags] if isinstance(compile_flags, str) else compile_flags or ())
+        named = {str(getattr(name, "value", name)): each for name, each in dict(pass_configs or {}).items()}
+        self.pass_configs = {name: each for name, each in named.items() if not name.startswith(DRAWS)}
+        self.compile_flags = flags_of(compile_flags)
 
     def __str__(self) -> str:
         return str(self.prim_func.attrs["global_symbol"]) if self.prim_func.attrs else "kernel"
@@ -34,6 +41,11 @@ class TapedLaunch:
     @property
     def every(self) -> range:
         return range(len(self.prim_func.params))
+
+    @property
+    def signature(self) -> Signature:
+        """The shape and dtype of each parameter."""
+        return FoundKernel(str(self), Program(self.prim_func)).signature
 
     def in_order(self, given: Sequence[Any], made: Sequence[Any]) -> list[Any]:
         """Arguments and results in the order of the parameters."""
@@ -98,3 +110,13 @@ class TapedLaunch:
             return str(tvm.ir.save_json(made.without_attr("tilelang_out_idx")))
         except Exception as error:  # of TVM's own many
             raise ValueError(f"its kernel cannot be written down: {described(error)}") from None
+
+
+def _unmarked(kernel: Any) -> Any:
+    """The kernel without a profiler's marks."""
+
+    def bare(node: Any) -> Any:
+        name = next(iter(getattr(node.value, "args", ())), None)
+        return tvm.tirx.Evaluate(0) if str(getattr(name, "value", "")).startswith(MARKS) else node
+
+    return kernel.with_body(tvm.tirx.stmt_functor.ir_transform(kernel.body, None, bare, ["tirx.Evaluate"]))

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import tilelang
@@ -137,16 +137,9 @@ class _Adapter:
         return made
 
 
-class _Module(ModuleType):
+class _Absent:
     """A package that is not here: what is asked of it is another such thing, and to call that fails."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Absent(f"{self.__name__}.{name}")
-
-
-class _Absent:
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -173,7 +166,7 @@ class _Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def create_module(self, spec: Any) -> Any:
-        return _Module(spec.name)
+        return _Absent(spec.name)
 
     def exec_module(self, module: Any) -> None:
         module.__file__, module.__version__ = f"{module.__name__} is absent", "0"  # some print them

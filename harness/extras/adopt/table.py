@@ -1,14 +1,14 @@
 """What came of examples, one line for each folder."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from harness.extras.adopt.adoption import AdoptedExample
 from harness.machine.table import PLAIN, table
 
-LONGEST: Final = 120  # characters of a reason
+LONGEST: Final = 12  # words of a reason
 
 
 class FolderRow:
@@ -18,13 +18,15 @@ class FolderRow:
         self.folder, self.cases = folder, cases
         self.found = [each for each in cases if each.shape_key]
         self.built = [each for each in cases if each.built]
+        self.gpu = self.built[0].gpu if self.built else ""
 
     @property
     def note(self) -> str:
-        """What a reader must know of the judgement; else why there is none."""
+        """What a reader must know of the judgement; else why there is none, by the most frequent reason."""
         if not self.found:
-            reasons = Counter(each.reason or "" for each in self.cases)
-            return "; ".join(f"{shown(reason)} ({number})" for reason, number in reasons.items())
+            reasons = Counter(shown(each.reason or "") for each in self.cases).most_common()
+            more = f"; {len(reasons) - 1} other reasons" if len(reasons) > 1 else ""
+            return f"{reasons[0][0]} ({reasons[0][1]}){more}"
         if not self.built:
             return f"not compiled: {shown(self.found[0].reason or '')}"
         best = min(self.built, key=lambda each: each.fixed)
@@ -33,8 +35,20 @@ class FolderRow:
         return "; ".join(filter(None, (several, inputs, "" if best.wide else "reference in the script's precision")))
 
 
+COLUMNS: Final[Mapping[str, Callable[[FolderRow], object]]] = {
+    "folder": lambda row: row.folder,
+    "tried": lambda row: len(row.cases),
+    "found": lambda row: len(row.found),
+    "built": lambda row: len(row.built),
+    "for": lambda row: row.gpu,
+    "note": lambda row: row.note,
+}
+
+
 def shown(reason: str) -> str:
-    return reason if len(reason) <= LONGEST else f"{reason[:LONGEST].rstrip()}…"
+    """A reason's first words, none of them a long one."""
+    words = [word for word in reason.split() if len(word) <= 80]
+    return " ".join(words[:LONGEST]) + ("…" if len(words) > LONGEST else "")
 
 
 def rows(cases: Sequence[AdoptedExample]) -> list[FolderRow]:
@@ -45,11 +59,4 @@ def rows(cases: Sequence[AdoptedExample]) -> list[FolderRow]:
 
 
 def folders(cases: Sequence[AdoptedExample], table_format: str = PLAIN) -> str:
-    columns = {
-        "folder": lambda row: row.folder,
-        "tried": lambda row: len(row.cases),
-        "found": lambda row: len(row.found),
-        "built": lambda row: len(row.built),
-        "note": lambda row: row.note,
-    }
-    return table(rows(cases), columns, table_format, right=("tried", "found", "built"), wrap={"note": 24}) + "\n"
+    return table(rows(cases), COLUMNS, table_format, right=("tried", "found", "built"), wrap={"note": 24}) + "\n"

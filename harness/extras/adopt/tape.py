@@ -17,6 +17,9 @@ from torch.utils.flop_counter import flop_registry
 
 HEAVY_FLOPS: Final = 1e10  # a call of more work is not computed: it gives zeros
 LARGE: Final = 1 << 24  # elements; nor is one that reads or makes a larger tensor
+# Words without a sign, which no operator has: an operator holds their bits.
+HELD: Final = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+MOST_BYTES: Final = 1 << 20  # of data that a text holds
 _INDEXING: Final = (torch.ops.aten.index.Tensor,)  # the result has a size of its own where a mask indexes
 
 
@@ -172,8 +175,8 @@ class Tape(TorchDispatchMode):
             number = self._ids[reference] = len(self._versions)
             self._versions.append(0)
             with self.pause():
-                whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage()).clone()
-            self.data[number] = whole
+                whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+                self.data[number] = whole.clone() if whole.nbytes <= MOST_BYTES else whole
             self.bases[number] = TensorPlace(Value(number, 0), tensor.dtype, tuple(whole.shape), (1,), 0)
         return self._ids[reference]
 
@@ -243,6 +246,11 @@ def _mapped(given: Any, place: Callable[[torch.Tensor], object]) -> Any:
     if isinstance(given, list | tuple):
         return type(given)(_mapped(each, place) for each in given) if type(given) in (list, tuple) else tuple(given)
     return given
+
+
+def held_dtype(place: TensorPlace) -> str:
+    """The dtype with which an operator holds a tensor."""
+    return str(HELD.get(place.dtype, place.dtype)).removeprefix("torch.")
 
 
 def places_in(given: Any) -> Iterator[TensorPlace]:

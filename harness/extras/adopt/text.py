@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from harness.extras.adopt.launch import TapedLaunch
-from harness.extras.adopt.tape import Tape, TapedCall, TensorPlace, Value
+from harness.extras.adopt.tape import MOST_BYTES, Tape, TapedCall, TensorPlace, Value
 
 INDENT = "    "
-MOST_BYTES = 1 << 20  # of data that a text holds
 
 
 class NotSaid(Exception):

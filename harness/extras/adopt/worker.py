@@ -1,4 +1,4 @@
-"""The child that adopts examples: ``python -m harness.extras.adopt.worker REPOSITORY ARCH SMS``.
+"""The child that adopts examples: ``python -m harness.extras.adopt.worker REPOSITORY``.
 
 Each line on stdin is an order in JSON, and is carried out in a forked child, since a script may leave anything behind.
 The answer is a line of JSON on stdout.
@@ -24,6 +24,7 @@ from harness.extras.adopt.text import NotSaid
 from harness.machine.files import put
 from harness.machine.repository import ADOPTED
 
+SCRIPT_BYTES: Final = 18 << 30  # of memory
 # A reference is computed here once, for the size of its outputs.
 MEMORY_BYTES: Final = 12 << 30
 MOST_BYTES: Final = 64 << 30  # of all that it makes
@@ -31,14 +32,14 @@ MOST_FLOPS: Final = 1e13
 
 
 def main() -> None:
-    root, arch, sms = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    root = Path(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         order = json.loads(line)
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            _serve(order, root, arch, sms, writer)
+            _serve(order, root, writer)
         os.close(writer)
         with os.fdopen(reader) as pipe:
             text = pipe.read()
@@ -51,14 +52,15 @@ def _ended(status: int, deadline_s: int) -> str:
     return f"it runs over {deadline_s} s" if number == signal.SIGALRM else f"it ends by {signal.Signals(number).name}"
 
 
-def _serve(order: dict[str, Any], root: Path, arch: str, sms: int, writer: int) -> None:
+def _serve(order: dict[str, Any], root: Path, writer: int) -> None:
     """In the child: adopt, write the answer, and leave."""
     signal.alarm(order["deadline_s"])
+    resource.setrlimit(resource.RLIMIT_DATA, (SCRIPT_BYTES, SCRIPT_BYTES))
     log = os.open(os.devnull, os.O_WRONLY)
     os.dup2(log, 1)
     os.dup2(log, 2)
     try:
-        recording = record(Path(order["path"]), order["function"], arch, sms)
+        recording = record(Path(order["path"]), order["function"], order["arch"], order["sms"])
         answer = _adopted(recording, order, root)
     except (NotAdopted, NotSaid) as refused:
         answer = {"reason": str(refused)}

@@ -154,7 +154,9 @@ def launched(kernel: Any, *tensors: Any, **_: Any) -> Any:
 
 
 def _sizes(parameter: Any, given: Any) -> Iterable[tuple[Any, int]]:
-    return zip(parameter.shape, given.shape, strict=False) if isinstance(given, torch.Tensor) else ()
+    """The sizes that vary: of packed words a tensor has fewer than its parameter, and pins nothing."""
+    sizes = zip(parameter.shape, given.shape, strict=False) if isinstance(given, torch.Tensor) else ()
+    return ((size, own) for size, own in sizes if not str(size).isdigit())
 
 
 def _zeros(parameter: Any, sizes: dict[str, int]) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch
 
 from harness.catalog import gpus
 from harness.extras.adopt.adoption import AdoptedExample, AdoptPlan, adopt_examples, name_of
-from harness.extras.adopt.table import FolderRow, folders
+from harness.extras.adopt.table import LONGEST, FolderRow, folders, shown
 from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.operators import OPERATORS, adopt
@@ -65,6 +65,59 @@ def shifted(N):
 x = torch.randn(24, 128, device="cuda")
 torch.testing.assert_close(shifted(128)(x), x + 1)
 """,
+    "nibbles/example_nibbles.py": """
+@tilelang.jit(out_idx=[-1])
+def widened(M, N):
+    @T.prim_func
+    def main(X: T.Tensor((M, N), "int4"), Y: T.Tensor((M, N), "int32")):
+        with T.Kernel(M, threads=128) as row:
+            for i in T.Parallel(N):
+                Y[row, i] = X[row, i].astype("int32")
+    return main
+
+codes = torch.randint(0, 8, (64, 128), dtype=torch.int8, device="cuda")
+packed = codes[:, ::2] | codes[:, 1::2] << 4
+torch.testing.assert_close(widened(64, 128)(packed), codes.int())
+""",
+    "words/example_words.py": """
+@tilelang.jit(out_idx=[-1])
+def halved(M):
+    @T.prim_func
+    def main(X: T.Tensor((M,), "uint32"), Y: T.Tensor((M,), "uint32")):
+        with T.Kernel(1, threads=128) as row:
+            for i in T.Parallel(M):
+                Y[i] = X[i] >> T.uint32(1)
+    return main
+
+x = torch.randint(0, 1 << 32, (256,), device="cuda").to(torch.uint32)
+torch.testing.assert_close(halved(256)(x), (x.to(torch.int64) >> 1).to(torch.uint32))
+""",
+    "shown/example_shown.py": """
+from tilelang.tools.cuda import iket
+
+@tilelang.jit(out_idx=[-1], pass_configs={
+    tilelang.PassConfigKey.TL_LAYOUT_VISUALIZATION_ENABLE: True, tilelang.PassConfigKey.TL_DISABLE_TMA_LOWER: True})
+def doubled(N):
+    @T.prim_func
+    def main(X: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=128) as row, iket.range("all"):
+            for i in T.Parallel(N):
+                iket.mark("store")
+                Y[i] = X[i] * 2
+    return main
+
+with iket.session():
+    kernel = doubled(128)
+x = torch.randn(128, device="cuda")
+torch.testing.assert_close(kernel(x), x * 2)
+""",
+    "newer/example_newer.py": """
+if torch.cuda.get_device_capability() < (10, 0):
+    raise RuntimeError("SM100 or newer is required")
+x, w = torch.randn(32, 128, dtype=torch.float16, device="cuda"), torch.arange(128, dtype=torch.int32, device="cuda")
+torch.testing.assert_close(scaled(32, 128, 3.0)(x, w), x * 3 * w)
+""",
+    "large/example_large.py": "import numpy\nnumpy.zeros(20 << 30, dtype=numpy.uint8)\n",
     "alone/example_alone.py": "scaled(64, 128, 2.0)(torch.ones(64, 128).half(), torch.ones(128).int())\n",
     "broken/example_broken.py": "raise ValueError('no such luck')\n",
 }
@@ -76,7 +129,7 @@ def adopted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Adop
     for place, text in SCRIPTS.items():
         (root / place).parent.mkdir()
         (root / place).write_text(KERNEL + text)
-    plan = AdoptPlan(root, into, gpus.find("h200"), Settings(budget_s=0.0), 100, build=False)
+    plan = AdoptPlan(root, into, (gpus.find("h200"), gpus.find("b200")), Settings(budget_s=0.0), 100, build=False)
     try:
         found = adopt_examples(plan)
         yield {each.folder: each for each in found}
@@ -127,9 +180,42 @@ def test_sizes_that_a_launch_tells_are_bound_by_the_inputs(adopted: dict[str, Ad
     assert "kernels = {" in text and "torch.empty((24, 128)" in text
 
 
+def test_a_kernel_of_packed_words_is_called(adopted: dict[str, AdoptedExample]) -> None:
+    """Its tensors have another form than its parameters, so no program of it fits the operator."""
+    assert adopted["nibbles"].shape_key == "nibbles_int8fp32_64x128"
+    problem = parse_shape_key(adopted["nibbles"].shape_key or "")
+    assert problem.inputs == ((64, 64),) and problem.outputs == (((64, 128), "int32"),)
+    assert "kernels = {" in Path(import_module("kernels.nibbles").__file__ or "").read_text()
+
+
+def test_words_without_a_sign_are_held_by_their_bits(adopted: dict[str, AdoptedExample]) -> None:
+    problem = parse_shape_key(adopted["words"].shape_key or "")
+    assert problem.input_dtypes == ("int32",) and problem.outputs == (((256,), "int32"),)
+    x = problem.fills[0].draw((256,), "int32", problem.sizes, torch.Generator().manual_seed(2))
+    (y,) = OPERATORS["words"].reference(x)
+    assert x.min() < 0 and torch.equal(y, (x.long() % (1 << 32) >> 1).int())
+
+
+def test_what_only_shows_a_kernel_is_left_out(adopted: dict[str, AdoptedExample]) -> None:
+    assert adopted["shown"].shape_key == "shown_f32fp32_128"
+    module = Path(import_module("kernels.shown").__file__ or "")
+    assert "{'tl.disable_tma_lower': True}" in module.read_text()
+    (program,) = (module.parent / "adopted").glob("shown.*.json")
+    assert "TL_IKET" not in program.read_text() and "main" in program.read_text()
+
+
+def test_a_kernel_is_for_the_first_gpu_that_it_fits(adopted: dict[str, AdoptedExample]) -> None:
+    case = adopted["newer"]
+    assert (case.gpu, adopted["plain"].gpu, case.reason) == ("b200", "h200", None)
+    root = Path(import_module("harness.operators.newer").__file__ or "").parents[1]
+    held = sorted(str(each.relative_to(root)) for each in root.glob(f"tuning/*/tilelang/srcs/{case.shape_key}"))
+    assert held == [f"tuning/b200/tilelang/srcs/{case.shape_key}"]
+
+
 def test_reasons(adopted: dict[str, AdoptedExample]) -> None:
     assert adopted["alone"].reason == "it compares what its kernel makes with nothing"
     assert adopted["broken"].reason == "ValueError: no such luck"
+    assert (adopted["large"].reason or "").startswith("MemoryError: ")
 
 
 def test_an_iteration_lies_beside_its_baseline(adopted: dict[str, AdoptedExample]) -> None:
@@ -162,10 +248,11 @@ def test_names() -> None:
 
 
 def test_the_table_says_why(adopted: dict[str, AdoptedExample]) -> None:
-    built = AdoptedExample("a", "a/x.py", None, "x_fp16fp32_1", launches=1, inputs=2, fixed=1, built=True)
+    built = AdoptedExample("a", "a/x.py", None, "x_fp16fp32_1", launches=1, inputs=2, fixed=1, built=True, gpu="h200")
     refused = AdoptedExample("b", "b/y.py", None, reason="it compares nothing")
     assert FolderRow("a", [built]).note == "1 of 2 inputs are the script's own"
     assert folders([refused, built], "github").splitlines()[2:] == [
-        "| a      |     1 |     1 |     1 | 1 of 2 inputs are the script's own |",
-        "| b      |     1 |     0 |     0 | it compares nothing (1)            |",
+        "| a      |     1 |     1 |     1 | h200 | 1 of 2 inputs are the script's own |",
+        "| b      |     1 |     0 |     0 |      | it compares nothing (1)            |",
     ]
+    assert shown("one " * 30) == " ".join(["one"] * LONGEST) + "…" and shown(f"{'x' * 900} is gone") == "is gone"

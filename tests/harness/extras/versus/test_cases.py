@@ -71,6 +71,9 @@ def test_a_launch_gives_outputs_in_the_sizes_of_the_inputs() -> None:
     kernel = SimpleNamespace(params=parameters, out_idx=[1, -1])
     first, second = stand_in.launched(kernel, torch.ones(5, 4))
     assert (first.shape, first.dtype, second.shape) == ((5, 2), torch.float16, (8,))
+    parameters = [SimpleNamespace(shape=shape, dtype=torch.int8) for shape in ((8, 4), (4, 4))]
+    packed = SimpleNamespace(params=parameters, out_idx=-1)
+    assert stand_in.launched(packed, torch.ones(8, 2)).shape == (4, 4)  # of two words in one it has half as many
     assert stand_in.launched(kernel, *(torch.ones(1),) * 3) is None  # the caller gives the outputs
 
 
