@@ -1,5 +1,6 @@
 """TileLang's example folders, from what ``tilebench adopt --json`` said of them."""
 
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -24,8 +25,9 @@ def summary() -> str:
     built, found = sum(bool(row.built) for row in rows), sum(bool(row.found) for row in rows)
     fixed = sum(bool(row.built) and all(each.fixed for each in row.built) for row in rows)
     several = sum(bool(row.built) and all(each.launches > 1 for each in row.built) for row in rows)
+    each_gpu = ", ".join(f"{count} for {key}" for key, count in Counter(row.gpu for row in rows if row.gpu).items())
     return (
-        f"- **{built} of {len(rows)}** folders have an example that is found and compiles for an H200.\n"
+        f"- **{built} of {len(rows)}** folders have an example that is found and compiles: {each_gpu}.\n"
         f"- {found} have one that is found.\n"
         f"- In {fixed} of the {built} each example has inputs of the script's own numbers alone.\n"
         f"- In {several} each is several launches together."
@@ -33,5 +35,7 @@ def summary() -> str:
 
 
 def folders() -> str:
-    """One line for each folder."""
-    return table.folders(_cases(), "github").rstrip()
+    """One line for each folder, its cells no wider than their text."""
+    lines = [list(table.COLUMNS), ["---"] * len(table.COLUMNS)]
+    lines += [[str(cell(row)) for cell in table.COLUMNS.values()] for row in table.rows(_cases())]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -20,6 +20,7 @@ from harness.extras.adopt.example import NotAdopted, found_in
 from harness.extras.adopt.files import ExampleFiles, deviation
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.recording import Recording, record
+from harness.extras.adopt.tape import held_dtype
 from harness.extras.adopt.text import NotSaid
 from harness.machine.files import put
 from harness.machine.repository import ADOPTED
@@ -109,7 +110,7 @@ def _scales(files: ExampleFiles, root: Path) -> tuple[list[tuple[float, bool]], 
             operator = importlib.import_module(f"harness.operators.{files.name}").OPERATOR
             dice = torch.Generator().manual_seed(0)
             drawn = [
-                each.fill.draw(place.size, str(place.dtype).removeprefix("torch."), {}, dice)
+                each.fill.draw(place.size, held_dtype(place), {}, dice)
                 for each, place in zip(operator.inputs.values(), files.example.inputs, strict=True)
             ]
             given = [each.float() if wide and each.is_floating_point() else each for each in drawn]
