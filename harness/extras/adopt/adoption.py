@@ -6,11 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -128,7 +129,7 @@ def adopt_examples(plan: AdoptPlan) -> list[AdoptedExample]:
     for to, source in HELPERS.items():
         put(plan.into / to, (HERE / source).read_bytes())
     cases, found = plan.cases(), dict[str, AdoptedExample]()
-    with reporting(len(cases) * len(plan.gpus)) as reporter, _Worker(plan) as worker:
+    with reporting(len(cases) * len(plan.gpus)) as reporter, _worker(plan) as captured:
         for gpu, case in product(plan.gpus, cases):
             done = [each for each in found.values() if each.shape_key and each.built is not False]
             known = any(each.folder == case.folder for each in done) if plan.first else False
@@ -136,7 +137,7 @@ def adopt_examples(plan: AdoptPlan) -> list[AdoptedExample]:
                 reporter.finished(f"{case.source}: passed over, as there is one of its {'folder' if known else 'name'}")
                 continue
             reporter.doing(case.source)
-            tried = _built(plan, gpu, worker.captured(case, gpu))
+            tried = _built(plan, gpu, captured(case, gpu))
             found[case.source] = max(found.get(case.source, tried), tried, key=lambda each: each.rank)
             told = tried.reason or f"{tried.shape_key}{f' compiles for {gpu.key}' if tried.built else ''}"
             reporter.finished(printable(f"{case.source}: {told}"))
@@ -158,34 +159,28 @@ def _shipped(name: str) -> Iterator[Path]:
         yield from (place, place.with_suffix(".py"))
 
 
-class _Worker:
-    """The child that runs the scripts; each is forked from it."""
+@contextmanager
+def _worker(plan: AdoptPlan) -> Iterator[Callable[[AdoptedExample, Gpu], AdoptedExample]]:
+    """A child that runs the scripts, each forked from it: what takes a case, and tells what its script did."""
+    command = [sys.executable, "-m", "harness.extras.adopt.worker", str(plan.into)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def __init__(self, plan: AdoptPlan) -> None:
-        self.plan = plan
-        command = [sys.executable, "-m", "harness.extras.adopt.worker", str(plan.into)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def __enter__(self) -> "_Worker":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        self.process.communicate()
-
-    def captured(self, case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
-        """The case once its script has run. Raises InfrastructureError if the child is gone."""
+    def captured(case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
         order = {
-            "path": str(self.plan.root / case.script), "function": case.function, "name": name_of(case),
-            "source": case.source, "deadline_s": int(self.plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
+            "path": str(plan.root / case.script), "function": case.function, "name": name_of(case),
+            "source": case.source, "deadline_s": int(plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
         }  # fmt: skip
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        if not (line := self.process.stdout.readline()):
+        assert process.stdin is not None and process.stdout is not None
+        print(json.dumps(order), file=process.stdin, flush=True)
+        if not (line := process.stdout.readline()):
             raise InfrastructureError(f"the child that runs the scripts ended at {case.source}")
-        answer: dict[str, Any] = json.loads(line)
-        return msgspec.structs.replace(case, gpu=gpu.key, **answer)
+        return msgspec.structs.replace(case, gpu=gpu.key, **json.loads(line))
+
+    try:
+        yield captured
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 def _built(plan: AdoptPlan, gpu: Gpu, case: AdoptedExample) -> AdoptedExample:

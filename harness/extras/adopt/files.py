@@ -14,7 +14,7 @@ from harness.catalog.names import TAG
 from harness.extras.adopt.example import Compared, Example, NotAdopted
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.tape import HELD, TensorPlace, held_dtype, places_in
-from harness.extras.adopt.text import NotSaid, Writer, function
+from harness.extras.adopt.text import Writer, function
 from harness.judge.facts.dtypes import TOKENS
 
 TOKEN_OF: Final = {dtype: token for token, dtype in TOKENS.items()}
@@ -24,7 +24,32 @@ from kernels.replay import data, laid_out, part
 
 
 """
-IMPORTS: Final = "part, laid_out, whole, data, fixed, Replayed, as_it_is, at_least"
+_OPERATOR: Final = '''\
+"""``{name}``: the reference is the example's own, of {source}.
+
+{words}
+"""
+
+from harness.judge.facts.operator import Input, Operator, Output
+from harness.operators.replay import part, laid_out, whole, data, fixed, Replayed, as_it_is, at_least
+
+
+{functions}
+OPERATOR = Operator(
+    name="{name}",
+    dims={dims},
+    requires={requires},
+    dtypes=("{token}",),
+    inputs={{
+        {inputs}
+    }},
+    outputs={{
+        {outputs}
+    }},
+    flops={flops},
+    reference=reference,
+)
+'''
 
 
 @dataclass(frozen=True)
@@ -42,6 +67,11 @@ class ExampleFiles:
         if re.fullmatch(TAG, module):
             return module
         return f"reference_{self.name[-14:]}_{hashlib.sha256(self.name.encode()).hexdigest()[:4]}"
+
+    @property
+    def names(self) -> list[str]:
+        """The inputs' names."""
+        return [f"x{position}" for position in range(len(self.example.inputs))]
 
     @property
     def sizes(self) -> list[int]:
@@ -74,34 +104,18 @@ class ExampleFiles:
             for position, place in enumerate(example.inputs)
         ]
         dims = [f"D{number}" for number in range(len(self.sizes))]
-        pinned = [f"{name} == {size}" for name, size in zip(dims, self.sizes, strict=True)]
-        return "\n".join(
-            (
-                f'"""``{self.name}``: the reference is the example\'s own, of {self.source}.\n\n{words}\n"""',
-                "",
-                "from harness.judge.facts.operator import Input, Operator, Output",
-                f"from harness.operators.replay import {IMPORTS}",
-                "",
-                "",
-                *(self._make(position, place) for position, place in enumerate(example.inputs)),
-                self._computed(),
-                self._reference(wide=wide),
-                "OPERATOR = Operator(",
-                f'    name="{self.name}",',
-                f"    dims={tuple(dims)},",
-                f"    requires={tuple(pinned)},",
-                f'    dtypes=("{self.token}",),',
-                "    inputs={",
-                *(f"        {each}" for each in tensors),
-                "    },",
-                "    outputs={",
-                *(f"        {each}" for each in self._outputs(scales)),
-                "    },",
-                f"    flops={max(1, example.flops)},",
-                "    reference=reference,",
-                ")",
-                "",
-            )
+        makes = [self._make(position, place) for position, place in enumerate(example.inputs)]
+        return _OPERATOR.format(
+            name=self.name,
+            source=self.source,
+            words=words,
+            functions="\n".join((*makes, self._computed(), self._reference(wide=wide))),
+            dims=tuple(dims),
+            requires=tuple(f"{name} == {size}" for name, size in zip(dims, self.sizes, strict=True)),
+            token=self.token,
+            inputs="\n        ".join(tensors),
+            outputs="\n        ".join(self._outputs(scales)),
+            flops=max(1, example.flops),
         )
 
     def _outputs(self, scales: list[tuple[float, bool]]) -> Iterator[str]:
@@ -129,7 +143,6 @@ class ExampleFiles:
     def _computed(self) -> str:
         """The reference at the precision that ``kind`` gives: what follows from no input first, on a CPU."""
         example = self.example
-        names = [f"x{position}" for position in range(len(example.inputs))]
         from_inputs = example.tape.following_from(example.known, example.reference)
         is_random = any(each.random for each in example.reference)
         alone = [each for each in example.reference if is_random and each not in from_inputs]
@@ -151,7 +164,7 @@ class ExampleFiles:
         rest = [each for each in example.reference if each not in alone]
         body += writer.statements(rest, [each.expected for each in example.outputs])
         results = ", ".join(self._expected(writer, each) for each in example.outputs)
-        text = function(f"computed({', '.join(names)}, kind=as_it_is)", body, f"({results},)")
+        text = function(f"computed({', '.join(self.names)}, kind=as_it_is)", body, f"({results},)")
         if not storages:
             return text
         first = function("alone(seed, device)", before, f"({', '.join(f'v{each}' for each in storages)},)")
@@ -187,19 +200,17 @@ class ExampleFiles:
         return _held(f"{text}.to({writer.dtype(base.dtype)})", base)
 
     def _reference(self, *, wide: bool) -> str:
-        names = [f"x{position}" for position in range(len(self.example.inputs))]
-        if wide:
-            floats = [f"x{p}" for p, each in enumerate(self.example.inputs) if each.dtype.is_floating_point]
-            body = [f"kind = at_least({floats[0]}.dtype)" if floats else "kind = at_least(torch.float32)"]
-            return function(f"reference({', '.join(names)})", body, f"computed({', '.join(names)}, kind=kind)")
-        own = ", ".join(
-            f"{name}.to(torch.{held_dtype(each)})" for name, each in zip(names, self.example.inputs, strict=True)
-        )
-        return function(f"reference({', '.join(names)})", [], f"computed({own})")
+        names, inputs = ", ".join(self.names), list(zip(self.names, self.example.inputs, strict=True))
+        if not wide:
+            own = ", ".join(f"{name}.to(torch.{held_dtype(each)})" for name, each in inputs)
+            return function(f"reference({names})", [], f"computed({own})")
+        floats = [f"{name}.dtype" for name, each in inputs if each.dtype.is_floating_point]
+        body = [f"kind = at_least({(*floats, 'torch.float32')[0]})"]
+        return function(f"reference({names})", body, f"computed({names}, kind=kind)")
 
     def baseline(self) -> str:
         """The reference as the script has it, at its own precision."""
-        names = ", ".join(f"x{position}" for position in range(len(self.example.inputs)))
+        names = ", ".join(self.names)
         return (
             f'"""The reference of {self.source}, at its own precision."""\n\nimport torch\n\n'
             f"from harness.operators.{self.name} import computed\n\n\n"
@@ -240,8 +251,7 @@ class ExampleFiles:
             f"y{number}.copy_({_held(writer.place(each.output), each.output)})"
             for number, each in enumerate(example.outputs)
         ]
-        names = [f"x{number}" for number in range(len(example.inputs))]
-        names += [f"y{number}" for number in range(len(example.outputs))]
+        names = [*self.names, *(f"y{number}" for number in range(len(example.outputs)))]
         launch = function(f"launch({', '.join(names)})", body, "None").strip().split("\n")
         return LAUNCHES + function("program()", ["kernels = {", *programs, "}", *launch], "launch")
 
@@ -274,6 +284,3 @@ def deviation(found: torch.Tensor) -> tuple[float, bool]:
     if scale == 0:
         return 1.0, False
     return float(f"{scale:.2g}"), bool(values.abs().max() > 8 * scale)
-
-
-__all__ = ["ExampleFiles", "NotSaid", "deviation"]

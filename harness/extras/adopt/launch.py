@@ -1,5 +1,6 @@
 """A launch on a tape: the kernel, and what its parameters are read and written for."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -16,6 +17,7 @@ MARKS: Final = "TL_IKET_EVENT"  # calls that mark a kernel for TileLang's profil
 DRAWS: Final = "tl.layout_visualization"  # pass configs that draw a kernel and do not change it
 READ: Final = 1
 WRITE: Final = 2
+USE_AT: Final = {"region": 1, "access_ptr": 2}  # calls that name an element first, and where they say its use
 
 
 class TapedLaunch:
@@ -55,51 +57,39 @@ class TapedLaunch:
     @cached_property
     def uses(self) -> dict[int, int]:
         """What each parameter is used for: READ, WRITE or both, by its position."""
-        buffers = {self.prim_func.buffer_map[each].data: position for position, each in self._buffers()}
-        found: dict[int, int] = {}
-        plain: dict[int, int] = {}  # loads, less those that only tell an address
+        buffers = self.prim_func.buffer_map
+        places = {buffers[each].data: place for place, each in enumerate(self.prim_func.params) if each in buffers}
+        found, plain = defaultdict[int, int](int), Counter[int]()  # loads, less those that only tell an address
 
-        def note(node: Any, use: int) -> None:
-            where = (
-                buffers.get(node.buffer.data) if isinstance(node, tvm.tirx.BufferLoad | tvm.tirx.BufferStore) else None
-            )
-            if where is not None:
-                found[where] = found.get(where, 0) | use
-                plain[where] = plain.get(where, 0) - isinstance(node, tvm.tirx.BufferLoad)
+        def note(place: int | None, use: int, loads: int = 0) -> None:
+            if place is not None:
+                found[place] |= use
+                plain[place] += loads
 
-        def added(node: Any) -> None:
-            """What an atomic operation writes it also reads."""
-            if isinstance(node, tvm.tirx.Call) and str(node.op.name).endswith(("region", "access_ptr")):
-                where = buffers.get(getattr(getattr(node.args[0], "buffer", None), "data", None))
-                if where is not None and int(node.args[1 if str(node.op.name).endswith("region") else 2]) & WRITE:
-                    found[where] = READ | WRITE
+        def place_of(node: Any) -> int | None:
+            return places.get(getattr(getattr(node, "buffer", None), "data", None))
 
         def visit(node: Any) -> None:
-            if isinstance(node, tvm.tirx.BufferStore):
-                note(node, WRITE)
-            elif isinstance(node, tvm.tirx.BufferLoad) and node.buffer.data in buffers:
-                plain[buffers[node.buffer.data]] = plain.get(buffers[node.buffer.data], 0) + 1
-            elif isinstance(node, tvm.tirx.Call):
-                name = str(getattr(node.op, "name", "")).rpartition(".")[2]
-                if name in ("region", "access_ptr"):
-                    note(node.args[0], int(node.args[1 if name == "region" else 2]))
-                elif "atomic" in name:
-                    for each in node.args:
-                        added(each)
-                elif name == "address_of":
-                    note(node.args[0], READ | WRITE)
-                elif name == "tvm_access_ptr" and node.args[1] in buffers:
-                    where = buffers[node.args[1]]
-                    found[where] = found.get(where, 0) | int(node.args[4])
+            name = _name(node)
+            if isinstance(node, tvm.tirx.BufferStore | tvm.tirx.BufferLoad):
+                stores = isinstance(node, tvm.tirx.BufferStore)
+                note(place_of(node), WRITE if stores else 0, not stores)
+            elif name in USE_AT:
+                note(place_of(node.args[0]), int(node.args[USE_AT[name]]), -1)
+            elif "atomic" in name:  # what it writes it also reads
+                used = (each for each in node.args if _name(each) in USE_AT)
+                written = (each for each in used if int(each.args[USE_AT[_name(each)]]) & WRITE)
+                for each in written:
+                    note(place_of(each.args[0]), READ | WRITE)
+            elif name == "address_of":
+                note(place_of(node.args[0]), READ | WRITE, -1)
+            elif name == "tvm_access_ptr":
+                note(places.get(node.args[1]), int(node.args[4]))
 
         tvm.tirx.stmt_functor.post_order_visit(self.prim_func.body, visit)
-        for where, count in plain.items():
-            found[where] = found.get(where, 0) | (READ if count > 0 else 0)
-        return found
-
-    def _buffers(self) -> list[tuple[int, Any]]:
-        parameters = enumerate(self.prim_func.params)
-        return [(position, each) for position, each in parameters if each in self.prim_func.buffer_map]
+        for place, count in plain.items():
+            found[place] |= READ if count > 0 else 0
+        return dict(found)
 
     def saved(self, order: Sequence[int]) -> str:
         """The kernel as JSON, its parameters in another order, all of them given."""
@@ -110,6 +100,11 @@ class TapedLaunch:
             return str(tvm.ir.save_json(made.without_attr("tilelang_out_idx")))
         except Exception as error:  # of TVM's own many
             raise ValueError(f"its kernel cannot be written down: {described(error)}") from None
+
+
+def _name(node: Any) -> str:
+    """Of a call its operation, without its dialect."""
+    return str(getattr(getattr(node, "op", None), "name", "")).rpartition(".")[2]
 
 
 def _unmarked(kernel: Any) -> Any:
