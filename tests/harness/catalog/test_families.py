@@ -176,6 +176,12 @@ def test_no_description_is_in_a_hash(checkout: Checkout, folder: str) -> None:
         ("h200", "pageddecode_bf16fp32_2x8x1x64x2x64", "paged_decode.paged_decode", "paged_decode.paged_decode"),
         ("h200", "mladecode_bf16fp32_2x64x512x64x2x64", "latent_decode.latent_decode", "latent_decode.latent_decode"),
         ("h200", "varlenattention_fp16fp32_2x2x1x64x64x64", "varlen_attention.varlen", "varlen_attention.varlen"),
+        (
+            "h200",
+            "attentionbackward_bf16fp32_1x2x256x128",
+            "attention_backward.backward",
+            "attention_backward.backward",
+        ),
     ],
 )
 def test_which_family_begins_and_which_is_searched(gpu: str, shape: str, begins: str, searched: str) -> None:

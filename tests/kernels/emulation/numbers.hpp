@@ -119,6 +119,9 @@ inline void __syncwarp() { meet(20000 + running / 32, 32); }
 inline void cudaGridDependencySynchronize() {}
 inline void __threadfence() {}
 inline int atomicAdd(int* at, int value) { int old = *at; *at += value; return old; }
+inline void atomicAdd(float4* at, float4 value) {
+  at->x += value.x, at->y += value.y, at->z += value.z, at->w += value.w;
+}
 inline int atomicExch(int* at, int value) { int old = *at; *at = value; return old; }
 
 class Barrier {
@@ -163,7 +166,12 @@ inline bfloat16_t shared_at(size_t address) {
   return *reinterpret_cast<bfloat16_t*>(shared_memory + swizzled(address));
 }
 
-struct CUtensorMap { bfloat16_t* base; std::vector<int64_t> sizes, strides; std::vector<int> box; };
+struct CUtensorMap {
+  uchar* base;
+  int bytes;  // of an element; 16-bit boxes of 64 columns are swizzled
+  std::vector<int64_t> sizes, strides;
+  std::vector<int> box;
+};
 
 namespace tl {
 enum class CacheHintSm90 { EVICT_NORMAL, EVICT_FIRST, EVICT_LAST };
@@ -190,19 +198,22 @@ template <typename Visit> inline void visit_box(const CUtensorMap& map, const st
       inside &= 0 <= place && place < map.sizes[axis];
       offset += place * map.strides[axis];
     }
-    visit(number, inside ? map.base + offset : nullptr);
+    visit(number, inside ? map.base + offset * map.bytes : nullptr);
   }
 }
 inline void load_to(int rank, const CUtensorMap& map, Barrier& barrier, const void* to, std::vector<int> place) {
   uchar* memory = memories + rank * SHARED_BYTES;
   size_t start = static_cast<const uchar*>(to) - shared_memory;
-  if (start % 128 || map.box[0] != 64) fail("a load that this does not emulate");
+  bool swizzles = map.bytes == 2;
+  if (start % 128 || (swizzles && map.box[0] != 64)) fail("a load that this does not emulate");
   Barrier* whose = &barrier.of(rank);
   under_way.emplace_back(dice() % 40, [=] {
     int bytes = 0;
-    visit_box(map, place, [&](int number, bfloat16_t* from) {
-      *reinterpret_cast<bfloat16_t*>(memory + swizzled(start + 2 * number)) = from ? *from : bfloat16_t(0);
-      bytes += 2;
+    visit_box(map, place, [&](int number, const uchar* from) {
+      size_t at = start + map.bytes * number;
+      static const uchar nothing[4] = {};
+      std::memcpy(memory + (swizzles ? swizzled(at) : at), from ? from : nothing, map.bytes);
+      bytes += map.bytes;
     });
     whose->complete(bytes);
   });
@@ -221,7 +232,10 @@ inline void tma_load_multicast(const CUtensorMap& map, Barrier& barrier, const v
 }
 template <typename... At> inline void tma_store(const CUtensorMap& map, const void* from, At... at) {
   size_t start = static_cast<const uchar*>(from) - shared_memory;
-  visit_box(map, {int(at)...}, [&](int number, bfloat16_t* to) { if (to) *to = shared_at(start + 2 * number); });
+  visit_box(map, {int(at)...}, [&](int number, uchar* to) {
+    bfloat16_t value = shared_at(start + 2 * number);
+    if (to) std::memcpy(to, &value, 2);
+  });
 }
 // Lane 8 m + r gives the address of row r of the m-th matrix; each lane has two neighbours of row lane / 4 of all four.
 inline void ptx_stmatrix_m8n8_x4(void* row, unsigned first, unsigned second, unsigned third, unsigned fourth) {
@@ -234,7 +248,21 @@ inline void ptx_stmatrix_m8n8_x4(void* row, unsigned first, unsigned second, uns
   meet(20000 + mine / 32, 32);
 }
 inline void tma_store_arrive() {}
-template <int, bool = true> inline void tma_store_wait() {}
+// An addition reads shared memory as late as it may: some rounds later, or when it is waited for.
+inline std::map<int, int> additions;  // of a thread, not yet done
+inline void tma_store_add(const void* from, float* to, int bytes) {
+  const float* sums = reinterpret_cast<const float*>(from);
+  int mine = running;
+  ++additions[mine];
+  under_way.emplace_back(dice() % 40, [=] {
+    for (int each = 0; each < bytes / 4; ++each) to[each] += sums[each];
+    --additions[mine];
+  });
+}
+template <int left, bool = true> inline void tma_store_wait() {
+  int mine = running;
+  until("additions", [=] { return additions[mine] <= left; });
+}
 
 // A descriptor's word: the address in units of 16 bytes, then the leading and the stride offset.
 struct GmmaDescriptor {
@@ -313,13 +341,13 @@ template <int> struct NamedBarrier {};
 inline std::vector<float> slots(1024);
 template <typename Op, int threads, int scale, int, typename> struct AllReduce {
   static float run(float value) {
-    static_assert(threads == 4 && scale == 1);
-    int mine = running;
+    static_assert(threads <= 32 && scale == 1);
+    int mine = running, first = mine / threads * threads;
     slots[mine] = value;
-    meet(30000 + mine / 4, 4);
-    int first = mine / 4 * 4;
-    value = Op::of(Op::of(slots[first], slots[first + 1]), Op::of(slots[first + 2], slots[first + 3]));
-    meet(30000 + mine / 4, 4);
+    meet(30000 + first / 4, threads);
+    value = slots[first];
+    for (int each = 1; each < threads; ++each) value = Op::of(value, slots[first + each]);
+    meet(30000 + first / 4, threads);
     return value;
   }
 };
@@ -376,7 +404,7 @@ inline void enter() {
 }
 inline void run_cluster(int first, int blocks, int threads, std::function<void()> kernel) {
   body = kernel, block_threads = threads, first_block = first;
-  meetings.clear(), arrays.clear(), tl::batches.clear(), tl::batch.clear(), tl::published.clear(), tl::products.clear();
+  meetings.clear(), arrays.clear(), tl::batches.clear(), tl::batch.clear(), tl::published.clear(), tl::products.clear(), tl::additions.clear();
   std::memset(memories, 0xff, blocks * SHARED_BYTES);  // NaN
   fibers = std::vector<Fiber>(blocks * threads);
   for (auto& each : fibers) {
@@ -386,12 +414,15 @@ inline void run_cluster(int first, int blocks, int threads, std::function<void()
     each.context.uc_link = &scheduler;
     makecontext(&each.context, enter, 0);
   }
+  std::vector<int> asleep((fibers.size() + 127) / 128);  // rounds that a warp group misses, so that one falls behind
   for (int idle = 0, left = fibers.size(); left;) {
     left = 0, progress = false;
+    for (int& rounds : asleep) rounds = rounds ? rounds - 1 : dice() % 40 ? 0 : dice() % 40;
     for (int each = 0; each < int(fibers.size()); ++each) {
       if (fibers[each].done) continue;
       ++left;
-      resume(each);
+      if (asleep[each / 128]) progress = true;
+      else resume(each);
     }
     auto coming = std::move(under_way);
     under_way.clear();

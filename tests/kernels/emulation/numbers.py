@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 
 from harness.iteration import Program
+from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
 from tests.kernels.emulation import generated
 
@@ -33,6 +34,8 @@ _KERNEL: Final = """
       for (int first = 0; first < {blocks}; first += {cluster})
         run_cluster(first, {cluster}, {threads}, [&] {{ {name}({arguments}); }});
     }}"""
+
+FUNCTIONS: Final = (FUNCTIONS_BY_ROW, BACKWARD_FUNCTIONS)  # of kernels, which compute here as they stand
 
 
 class Stopped(Exception):
@@ -73,10 +76,23 @@ def emulated(
     )
     assert "__shared__" not in text
     main = _LAUNCH.format(cluster=cluster, launches="".join(launches))
-    by_row = re.sub(r"asm volatile\(.*?\);", "", FUNCTIONS_BY_ROW, flags=re.DOTALL)
-    text = (schedule[0] if schedule else "") + (by_row if FUNCTIONS_BY_ROW in source else "") + text
+    functions = "".join(
+        re.sub(r"asm volatile\(.*?\);", ";", each, flags=re.DOTALL) for each in FUNCTIONS if each in source
+    )
+    text = (schedule[0] if schedule else "") + functions + text
     (folder / "kernel.cpp").write_text(f'#include "{HEADER}"\n{text}\n{main}')
-    command = ["g++", "-std=c++20", "-O2", "-w", "-fPIC", "-shared", "kernel.cpp", "-o", "kernel.so"]
+    command = [
+        "g++",
+        "-std=c++20",
+        "-O2",
+        "-fno-strict-aliasing",
+        "-w",
+        "-fPIC",
+        "-shared",
+        "kernel.cpp",
+        "-o",
+        "kernel.so",
+    ]
     subprocess.run(command, cwd=folder, check=True)
     library = ctypes.CDLL(str(folder / "kernel.so"))
     library.launch.restype = ctypes.c_char_p
@@ -111,7 +127,8 @@ def _launch(
         strides = [int(torch.empty(shape, device="meta").stride(axis)) for axis in boxes[tensor][0]]
         sizes = [shape[axis] for axis in boxes[tensor][0]]
         lists = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in (sizes, strides, boxes[tensor][1]))
-        maps.append(f"CUtensorMap {tensor}_desc{{(bfloat16_t*)tensors[{names.index(tensor)}], {lists}}};")
+        element_bytes = getattr(torch, str(buffers[names.index(tensor)].dtype)).itemsize
+        maps.append(f"CUtensorMap {tensor}_desc{{(uchar*)tensors[{names.index(tensor)}], {element_bytes}, {lists}}};")
     arguments = [
         each if each.endswith("_desc") else f"({_pointer(signature, each)}*)tensors[{names.index(each)}]"
         for each in parameters

@@ -76,6 +76,7 @@ def test_what_varies_is_told_and_what_does_not_is_not() -> None:
             (H200, parse_shape_key("pageddecode_bf16fp32_2x8x1x64x2x128"), "kernels.paged_decode.paged_decode"),
             (H200, parse_shape_key("mladecode_bf16fp32_2x64x512x64x2x64"), "kernels.latent_decode.latent_decode"),
             (H200, parse_shape_key("varlenattention_fp16fp32_2x4x1x64x64x64"), "kernels.varlen_attention.varlen"),
+            (H200, parse_shape_key("attentionbackward_fp16fp32_1x2x256x128"), "kernels.attention_backward.backward"),
         ],
         (CPU, SMALL, "kernels.cpu.register_blocked"),
         (H200, parse_shape_key("matmul_fp16fp32_16384x16384x512"), "kernels.gemm.stationary"),

@@ -1,0 +1,62 @@
+"""The kernels before and after the main one: what each query brings, and dQ from the sums of float32."""
+
+from math import e, log2
+from typing import Any
+
+import tilelang.language as T
+
+from kernels.attention_backward.block import GROUPS, ROWS, STATISTICS, GradientBlock
+from kernels.hopper import GROUP
+
+LANES = 4  # threads that share a row of a WGMMA accumulator; each has two of every eight columns
+COLUMNS = 8  # of a chunk: a thread has a float4 of it, two columns of a row and of the eighth row after that
+
+
+@T.macro
+def prepare(block: GradientBlock, O: Any, dO: Any, lse: Any, sums: Any, statistics: Any) -> None:  # noqa: E741
+    """Statistics of 64 queries a block of threads, and zeros where their dQ will be summed up."""
+    depth = block.depth
+    with T.Kernel(block.all_heads * block.query_blocks, threads=2 * GROUP) as at:
+        outputs = T.alloc_fragment((ROWS, depth), block.dtype)
+        gradients = T.alloc_fragment((ROWS, depth), block.dtype)
+        products = T.alloc_fragment((ROWS, depth), "float32")
+        totals = T.alloc_fragment((ROWS,), "float32")
+        batch, own, m = block.queries(at)
+        T.copy(O[batch, own, m * ROWS : (m + 1) * ROWS, :], outputs)
+        T.copy(dO[batch, own, m * ROWS : (m + 1) * ROWS, :], gradients)
+        for i, j in T.Parallel(ROWS, depth):
+            products[i, j] = T.cast(outputs[i, j], "float32") * T.cast(gradients[i, j], "float32")
+        T.reduce_sum(products, totals, dim=1)
+        for i in T.Parallel(ROWS):
+            statistics[at, i] = lse[batch, own, m * ROWS + i] * log2(e)
+            statistics[at, ROWS + i] = totals[i]
+        for i in T.Parallel(ROWS * depth):
+            sums[at, i] = 0.0
+
+
+@T.macro
+def finish(block: GradientBlock, sums: Any, dQ: Any) -> None:
+    """dQ in its dtype. The sums lie as registers hold them: [column // 8][thread][float4] of each group's half."""
+    chunks, words = block.half // COLUMNS, COLUMNS * 2
+    with T.Kernel(block.all_heads * block.query_blocks, threads=2 * GROUP) as at:
+        thread = T.get_thread_binding()
+        held = T.alloc_local((words,), "float32")
+        row = T.alloc_local((COLUMNS,), block.dtype)
+        batch, own, m = block.queries(at)
+        for step in T.unroll(GROUPS * chunks * GROUP // LANES // (2 * GROUP)):
+            index = step * 2 * GROUP + thread
+            chunk, pair = index % (GROUPS * chunks), index // (GROUPS * chunks)
+            for i in T.vectorized(words):
+                held[i] = sums[at, chunk * GROUP * LANES + pair * words + i]
+            for upper in T.unroll(2):
+                for i in T.unroll(COLUMNS):
+                    row[i] = T.cast(held[i // 2 * 4 + 2 * upper + i % 2] * block.scale, block.dtype)
+                query = m * ROWS + pair // COLUMNS * 2 * COLUMNS + upper * COLUMNS + pair % COLUMNS
+                for i in T.vectorized(COLUMNS):
+                    dQ[batch, own, query, chunk * COLUMNS + i] = row[i]
+
+
+def workspaces(block: GradientBlock) -> tuple[tuple[tuple[int, int], str], ...]:
+    """Shape and dtype of the sums of dQ, and of the statistics, of each 64 queries."""
+    number = block.all_heads * block.query_blocks
+    return ((number, ROWS * block.depth), "float32"), ((number, STATISTICS * ROWS), "float32")

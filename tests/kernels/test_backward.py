@@ -1,0 +1,104 @@
+"""The gradients of attention, judged by what the generated text of its three kernels computes on the CPU."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.judge.facts.problem import parse_shape_key
+from kernels.attention_backward import backward
+from tests.harness.operators.launches import wrong
+from tests.kernels.emulation import generated
+from tests.kernels.emulation.numbers import Stopped, emulated
+from tests.lanes import few
+
+SMALL = "attentionbackward_bf16fp32_1x1x256x128"
+HALF = "attentionbackward_fp16fp32_2x2x256x128"
+PLAIN = {"overlap": False, "bulk_add": False, "num_stages": 1}
+BEST = {"early_free": True}
+
+
+def launch(folder: Path, broken: tuple[str, str] | None = None, **levers: Any) -> Callable[..., None]:
+    boxes = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), ((3, 2, 1, 0), (64, 64, 1, 1)))
+    query_blocks, key_blocks = (256 // 64,), (256 // 128,)
+    program = backward(parse_shape_key(SMALL), **levers)
+    grids = query_blocks, key_blocks, query_blocks
+    return emulated(program, grids, boxes | {"statistics": ((1, 0), (128, 1))}, folder, broken)
+
+
+@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BEST], BEST))
+def test_the_gradients_are_those_of_the_operator(levers: dict[str, Any], tmp_path: Path) -> None:
+    assert wrong(SMALL, launch(tmp_path, **levers)) == set()
+
+
+BROKEN = {
+    "nothing waits for the queries": (r"Q_full\[[^;]*\.wait\([^;]*\);", ";"),
+    "nothing waits for the gradients of the output": (r"dO_full\[[^;]*\.wait\([^;]*\);", ";"),
+    "the other group's dS is not waited for": (
+        r"tl::fence_proxy_async\(\);\s*tl::__sync_thread_partial\(8, 256\);",
+        ";",
+    ),
+    "dS is overwritten too early": (r"tl::__sync_thread_partial\(1[23], 256\);", ";"),
+    "sums are overwritten before they are added": (r"tl::tma_store_wait<0, true>\(\);\s*tl::__sync", "tl::__sync"),
+    "a step of keys too few": (r"step(_\d+) < \(", r"1 + step\1 < ("),
+}
+
+
+@pytest.mark.parametrize("broken", few(BROKEN, "dS is overwritten too early"))
+def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path) -> None:
+    try:
+        found = wrong(SMALL, launch(tmp_path, BROKEN[broken], **BEST))
+    except Stopped as stopped:
+        found = {str(stopped)}
+    assert found
+
+
+@cache
+def cuda(key: str, **levers: Any) -> str:
+    """The main kernel's definition."""
+    source = generated(backward(parse_shape_key(key), **levers))
+    return source[source.rindex("main_kernel_1(") : source.rindex('extern "C" __global__')]
+
+
+@pytest.mark.parametrize("key", few([SMALL, HALF], HALF))
+def test_a_step_has_five_products_and_three_loads(key: str) -> None:
+    source = cuda(key)
+    assert set(re.findall(r"tma_load\((\w+)_desc", source)) == {"K", "Q", "V", "dO", "statistics"}
+    assert set(re.findall(r"tma_store\((\w+)_desc", source)) == {"dK", "dV"}
+    # Of each group: scores, dP, and dS of each group times K; dV and dK with the left side in registers.
+    assert len(re.findall(r"tl::wgmma_ss<", source)) == 2 * 4
+    assert len(re.findall(r"tl::wgmma_rs<", source)) == 2 * 2
+    assert "ptx_stmatrix" in source
+
+
+def test_sums_of_dq_leave_by_bulk_additions_or_atomics() -> None:
+    bulk, atomic = cuda(SMALL), cuda(SMALL, bulk_add=False)
+    assert bulk.count("tl::tma_store_add(") == 2
+    assert "add_sums<" not in bulk
+    assert atomic.count("add_sums<8>(") == 2
+    assert "tl::tma_store_add(" not in atomic
+
+
+def test_only_steps_at_the_diagonal_are_masked() -> None:
+    assert len(re.findall(r"if \(\w+ < 2\) \{", cuda(SMALL))) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "levers", "named"),
+    [
+        ("attention_bf16fp32_1x1x1x256x128x128", {}, "attentionbackward"),
+        ("attentionbackward_f32fp32_1x1x256x128", {}, "float32"),
+        ("attentionbackward_bf16fp32_1x1x256x64", {}, "heads of 64"),
+        ("attentionbackward_bf16fp32_1x1x192x128", {}, "192 tokens"),
+        (SMALL, {"num_stages": 0}, "num_stages=0"),
+        (SMALL, {"num_stages": 4}, "shared memory"),
+        (SMALL, {"heads_at_once": 2}, "heads_at_once=2"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(key: str, levers: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named) as refused:
+        backward(parse_shape_key(key), **levers)
+    assert "\n" not in str(refused.value)
