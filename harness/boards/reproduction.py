@@ -25,6 +25,7 @@ from harness.judge.facts.hashes import JUDGE, OPERATORS
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.statistics import PROCESS_HALF_WIDTH
 from harness.machine import files
+from harness.machine.git import git
 from harness.machine.repository import OWN, code, copy, take_over
 from harness.records.base import SCHEMA, BaseRecord, now
 from harness.records.environment import CONTENTS
@@ -287,11 +288,11 @@ def _hashes(root: Path, path: Path, record: Judged) -> tuple[str, str, str]:
 def _commit(tree: Tree, path: Path, record: Judged) -> str:
     """The newest commit with the record's iteration, families and judge, or else with the first two."""
     wanted = [tree.short(path), *DECIDING]
-    commits = revisions.git(tree.root, "log", "--format=%H", "--", *wanted).decode().split()
+    commits = git(tree.root, "log", "--format=%H", "--", *wanted).decode().split()
     close: str | None = None
     seen: set[bytes] = set()
     for commit in commits:
-        listed = revisions.git(tree.root, "ls-tree", "-r", commit, "--", *wanted)
+        listed = git(tree.root, "ls-tree", "-r", commit, "--", *wanted)
         if listed in seen or tree.short(path).encode() not in listed:
             continue
         seen.add(listed)

@@ -1,14 +1,14 @@
 """Records and sources of older revisions, from git or from files; the working tree does not change."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, UsageError, last_line
+from harness.errors import InfrastructureError, UsageError
 from harness.machine import files
+from harness.machine.git import git
 from harness.records.results import Record
 from harness.records.store import decode, read
 from harness.records.sustained import SustainedRecord
@@ -48,17 +48,6 @@ def resolve(root: Path, revision: str) -> str:
         raise UsageError(
             f"'{revision}' is neither {LAST} nor {PREVIOUS}, nor a file or folder of records, nor a git revision"
         ) from None
-
-
-def git(root: Path, *words: str) -> bytes:
-    """The output of git. Raises InfrastructureError with git's last line."""
-    try:
-        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
-    except FileNotFoundError:
-        raise InfrastructureError("git was not found, and history is in git: install git") from None
-    if done.returncode:
-        raise InfrastructureError(f"git {words[0]}: {last_line(done.stderr, 'failed')}")
-    return done.stdout
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The sustained regime over a notebook: which rows it measures, why it skips others, and the record of each."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,7 +27,8 @@ from harness.records.environment import describing
 from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
-from harness.runs.run import TURNS, Plan, alone, built_ahead, prepare
+from harness.runs.retrying import retrying
+from harness.runs.run import Plan, alone, built_ahead, prepare
 from harness.runs.within import TIME_OVER
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
@@ -90,23 +91,21 @@ def run(
     """
     environment = describing(plan.tree.root, plan.gpu, plan.device)
     records: list[SustainedRecord] = []
+
+    def judge(iterations: Sequence[Iteration]) -> Iterator[tuple[Iteration, SustainedRecord]]:
+        with built_ahead(plan, iterations, reporter, regime.budget_s) as built:
+            for candidate, rejection in built:
+                iteration = candidate.iteration
+                reporter.doing(f"sustained {iteration}")
+                outcome = rejection or outcome_of(candidate, waiting[iteration], regime)
+                yield iteration, record_of(candidate, outcome, environment(iteration.problem.operator))
+
     with alone(plan.tree, plan.gpu, plan.device):
         prepare(plan.gpu, plan.device, reporter)
-        for turn in range(TURNS):
-            retried: dict[Iteration, Measurement] = {}
-            with built_ahead(plan, list(waiting), reporter, regime.budget_s) as built:
-                for candidate, rejection in built:
-                    iteration = candidate.iteration
-                    reporter.doing(f"sustained {iteration}")
-                    outcome = rejection or outcome_of(candidate, waiting[iteration], regime)
-                    record = record_of(candidate, outcome, environment(iteration.problem.operator))
-                    keep(record)
-                    if fault_attribution.is_retried(record.cause, plan.gpu) and turn + 1 < TURNS:
-                        retried[iteration] = waiting[iteration]
-                    else:
-                        records.append(record)
-            if not (waiting := retried):
-                break
+        for _, record, counts in retrying(list(waiting), judge, plan.gpu):
+            keep(record)
+            if counts:
+                records.append(record)
     return records
 
 

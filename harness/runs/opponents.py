@@ -1,6 +1,6 @@
 """A run over the opponents of problems: reuse records, measure what is installed, and record each outcome."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,8 @@ from harness.records.results import Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 from harness.runs.result_line import result_line
-from harness.runs.run import TURNS, judging, record_of
+from harness.runs.retrying import retrying
+from harness.runs.run import judging, record_of
 from harness.runs.within import ENDLESS, TIME_OVER, Deadline
 
 USUAL_S: Final = 20.0  # for an outcome with what is compiled for it: 6 to 27 s on an H200
@@ -109,14 +110,15 @@ def in_turns(
     if not waiting or not plan.deadline.has_room(USUAL_S):
         return records
     with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
-        for each in plan.deadline.while_room(waiting, USUAL_S):
-            for turn in range(TURNS):
-                record = judge(each, referees)
-                append(path(record), record)
-                if turn + 1 == TURNS or not fault_attribution.is_retried(record.cause, plan.gpu):
-                    break
-            records.append(record)
-            reporter.finished(line(record))
+
+        def judge_all(rest: Iterable[T]) -> Iterator[tuple[T, J]]:
+            return ((each, judge(each, referees)) for each in plan.deadline.while_room(rest, USUAL_S))
+
+        for _, record, counts in retrying(waiting, judge_all, plan.gpu):
+            append(path(record), record)
+            if counts:
+                records.append(record)
+                reporter.finished(line(record))
     if left := len(found) - len(records):
         reporter.finished(f"skipped   {left} more: {TIME_OVER}", advance=False)
     return records

@@ -2,12 +2,12 @@
 
 import fcntl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Misplaced, Tree
@@ -30,9 +30,9 @@ from harness.runs import companion_files, copy_bandwidth
 from harness.runs.builders import Builders, builders
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
+from harness.runs.retrying import retrying
 from harness.runs.within import ENDLESS, Deadline
 
-TURNS: Final = 2  # the second is for outcomes that may be the machine's fault
 ROW_BUDGETS: Final = 2.0  # what a row usually takes on its device, in budgets of a measurement: 3 to 6 s on an H200
 
 Entry = tuple[Candidate, Rejection | None]
@@ -101,19 +101,15 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             rehearse(plan.tree, plan.gpu, [each.problem for each in waiting])
         planned = {each.key for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
-        for turn in range(TURNS):
-            retried: list[Iteration] = []
-            for iteration, made, reused in _carry_out(plan, ordered, environment, reporter):
-                keep(made)
-                if fault_attribution.is_retried(made.cause, plan.gpu) and turn + 1 < TURNS:
-                    retried.append(iteration)
-                    reporter.finished(f"{result_line(made, plan.gpu)}; once more at the end", advance=False)
-                    continue
-                results.records.append(made)
-                results.reused += reused
-                reporter.finished(result_line(made, plan.gpu, reused=reused), advance=made.key in planned)
-            if not (ordered := retried):
-                break
+        carry_out = partial(_carry_out, plan, environment, reporter)
+        for _, (made, reused), counts in retrying(ordered, carry_out, plan.gpu):
+            keep(made)
+            if not counts:
+                reporter.finished(f"{result_line(made, plan.gpu)}; once more at the end", advance=False)
+                continue
+            results.records.append(made)
+            results.reused += reused
+            reporter.finished(result_line(made, plan.gpu, reused=reused), advance=made.key in planned)
     results.left = len({*plan.iterations, *beside}) - len(results.records)
     return results
 
@@ -137,18 +133,18 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
 
 
 def _carry_out(
-    plan: Plan, iterations: list[Iteration], environment: Callable[[str], Environment], reporter: Reporter
-) -> Iterator[tuple[Iteration, Record, bool]]:
+    plan: Plan, environment: Callable[[str], Environment], reporter: Reporter, iterations: Sequence[Iteration]
+) -> Iterator[tuple[Iteration, "Finished"]]:
     with built_ahead(plan, iterations, reporter, ROW_BUDGETS * plan.settings.budget_s) as built:
         for candidate, rejection in built:
             judged_in = environment(candidate.iteration.problem.operator)
-            yield candidate.iteration, *finish(plan, candidate, rejection, judged_in, reporter)
+            yield candidate.iteration, finish(plan, candidate, rejection, judged_in, reporter)
             reporter.doing(_building(iterations))
 
 
 @contextmanager
 def built_ahead(
-    plan: Plan, iterations: list[Iteration], reporter: Reporter, usual_s: float
+    plan: Plan, iterations: Sequence[Iteration], reporter: Reporter, usual_s: float
 ) -> Iterator[Iterator[Entry]]:
     """Run stages without a device ahead on the CPU cores, while one pair of processes uses the device.
 
@@ -192,8 +188,19 @@ def built_ahead(
                 candidate.leave()
 
 
-def _building(iterations: list[Iteration]) -> str:
+def _building(iterations: Sequence[Iteration]) -> str:
     return f"building {len(iterations)} iterations"
+
+
+class Finished(NamedTuple):
+    """A record, and whether it only repeats a recorded build."""
+
+    record: Record
+    reused: bool
+
+    @property
+    def cause(self) -> Cause | None:
+        return self.record.cause
 
 
 def finish(
@@ -203,8 +210,8 @@ def finish(
     environment: Environment,
     reporter: Reporter,
     so_far: Callable[[Progress], None] = lambda progress: None,
-) -> tuple[Record, bool]:
-    """Run the stages on the device. Returns the record, and whether it only repeats a recorded build.
+) -> Finished:
+    """Run the stages on the device.
 
     ``so_far`` hears of the measurement while it goes on, as the reporter does.
     """
@@ -228,7 +235,7 @@ def finish(
         append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
         _keep_baseline(plan.tree, record)
         companion_files.write(plan.tree, iteration, record)
-    return record, reused
+    return Finished(record, reused)
 
 
 def figure(progress: Progress) -> str:

@@ -143,7 +143,6 @@ def heat_map(found: Sequence[RankedCandidate], levers: Levers, title: str) -> di
     dark = f"datum.figure {'<' if latency else '>'} {(min(figures) + max(figures)) / 2}"
     color = {"field": "figure", "type": "quantitative", "title": "latency in ms" if latency else "ratio"}
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "title": title,
         "data": {"values": rows},
         "width": {"step": 64},

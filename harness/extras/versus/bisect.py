@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError, UsageError, last_line, printable
+from harness.errors import UsageError, last_line, printable
 from harness.extras.versus.environment import FOLDER, PythonEnvironment, environment, releases, wheel_of
 from harness.machine.files import remove
+from harness.machine.git import git
 from harness.machine.progress import Reporter, announce
 
 CLONES: Final = FOLDER / "commits"
@@ -149,10 +150,4 @@ class Clone:
             self._git("worktree", "prune")
 
     def _git(self, *words: str) -> str:
-        try:
-            command = ["git", "-C", str(self.folder), *words]
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        except FileNotFoundError:
-            raise InfrastructureError("git is not installed; bisecting a clone needs it") from None
-        except subprocess.CalledProcessError as error:
-            raise UsageError(f"{self.folder}: {last_line(error.stderr, 'git failed')}") from None
+        return git(self.folder, *words, fault=UsageError).decode()

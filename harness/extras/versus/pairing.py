@@ -21,7 +21,8 @@ from harness.machine.table import bounded
 from harness.records.store import append, read
 from harness.records.versus import VersusRecord
 from harness.runs.builders import builders
-from harness.runs.run import TURNS, alone, prepare
+from harness.runs.retrying import retrying
+from harness.runs.run import alone, prepare
 
 LIBRARY: Final = "library"  # in the model's place, where the row is the library's own call
 _CALL: Final = Path(__file__).with_name("library_call.py")
@@ -157,20 +158,18 @@ def _outcomes(
 def _measured(
     match: Match, waiting: Sequence[Iteration], reporter: Reporter, *, swapped: bool
 ) -> Iterator[tuple[Iteration, VersusRecord]]:
-    """Measure each, and once more at the end what may be the machine's fault; every outcome is on the disk at once."""
-    plan = match.plan
-    for turn in range(TURNS):
-        retried = []
-        with _built_ahead(match, waiting, swapped=swapped) as duels:
+    """The outcome that counts of each; every outcome is on the disk at once."""
+
+    def judge(iterations: Sequence[Iteration]) -> Iterator[tuple[Iteration, VersusRecord]]:
+        with _built_ahead(match, iterations, swapped=swapped) as duels:
             for duel in duels:
                 reporter.doing(f"{duel.iteration}: {match.old.side.name} against {match.new.side.name}")
-                record = duel.finished()
-                append(plan.tree.versus(record.gpu, record.shape_key), record)
-                if turn + 1 < TURNS and fault_attribution.is_retried(record.cause, plan.gpu):
-                    retried.append(duel.iteration)
-                else:
-                    yield duel.iteration, record
-        waiting = retried
+                yield duel.iteration, duel.finished()
+
+    for iteration, record, counts in retrying(waiting, judge, match.plan.gpu):
+        append(match.plan.tree.versus(record.gpu, record.shape_key), record)
+        if counts:
+            yield iteration, record
 
 
 @contextmanager
