@@ -101,7 +101,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             rehearse(plan.tree, plan.gpu, [each.problem for each in waiting])
         planned = {each.key for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
-        carry_out = partial(_carry_out, plan, environment, reporter)
+        carry_out = partial(_carry_out, plan, environment=environment, reporter=reporter)
         for _, (made, reused), counts in retrying(ordered, carry_out, plan.gpu):
             keep(made)
             if not counts:
@@ -133,7 +133,7 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
 
 
 def _carry_out(
-    plan: Plan, environment: Callable[[str], Environment], reporter: Reporter, iterations: Sequence[Iteration]
+    plan: Plan, iterations: Sequence[Iteration], environment: Callable[[str], Environment], reporter: Reporter
 ) -> Iterator[tuple[Iteration, "Finished"]]:
     with built_ahead(plan, iterations, reporter, ROW_BUDGETS * plan.settings.budget_s) as built:
         for candidate, rejection in built:

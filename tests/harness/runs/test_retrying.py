@@ -14,7 +14,7 @@ Causes = dict[str, list[Cause | None]]
 
 
 def told(causes: Causes, gpu: str = "cpu") -> list[tuple[str, Cause | None, bool]]:
-    """What is said of items whose outcomes have these causes, one after another."""
+    """What is said of items, each with the causes of its outcomes in order."""
 
     def judge(work: Sequence[str]) -> Iterator[tuple[str, SimpleNamespace]]:
         for each in work:

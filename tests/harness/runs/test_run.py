@@ -61,7 +61,7 @@ def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: p
     plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.CONTRACT)
     iterations: Any = [Numbered(number, PROBLEM) for number in range(20_000)]
     done: Any = run._carry_out(plan, iterations, lambda operator: None, Quiet())  # type: ignore[arg-type,return-value]
-    assert [number for _, number, _ in done] == list(range(20_000))
+    assert [number for _, (number, _) in done] == list(range(20_000))
     assert furthest <= 2 * len(os.sched_getaffinity(0)) + 1  # the one that is being finished
 
 
@@ -94,8 +94,8 @@ def test_who_may_only_have_woken_late_is_measured_once_more(
     """Stopped processes of a GPU differ in waking up; a CPU's are measured several times as it is."""
     outcomes = [record(status=status_of(cause), cause=cause), record()]
 
-    def carry_out(plan: Any, iterations: list[Any], *rest: Any) -> Iterator[tuple[Any, Record, bool]]:
-        yield iterations[0], outcomes.pop(0), False
+    def carry_out(plan: Any, iterations: list[Any], **rest: Any) -> Iterator[tuple[Any, run.Finished]]:
+        yield iterations[0], run.Finished(outcomes.pop(0), reused=False)
 
     monkeypatch.setattr(run, "_carry_out", carry_out)
     monkeypatch.setattr(run, "reusable", lambda *rest: None)
