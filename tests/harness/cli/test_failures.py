@@ -10,6 +10,8 @@ from harness.evidence import toolchain
 from tests.harness.checkout import BASELINE, SAMPLES, SHAPE, Checkout
 from tests.harness.envelopes import answer
 
+pytestmark = pytest.mark.slow  # it builds every snippet
+
 HERE: Final = "# here"  # marks the line that must be named
 HEAD: Final = '''"""It is bad in its own way, {name}."""
 

@@ -353,6 +353,7 @@ def slow_ladder(checkout: Checkout) -> None:
     checkout.ladder((4, 8, 16, 32))
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_leaves_no_process_and_the_next_run_continues(checkout: Checkout) -> None:
     slow_ladder(checkout)
     path = checkout.tree.records("cpu", SHAPE, MODEL)

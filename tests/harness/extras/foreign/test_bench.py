@@ -26,6 +26,8 @@ from tests.harness import examples
 from tests.harness.checkout import NEITHER_CHILD_NOR_TORCH, SAMPLES, SHAPE, Checkout, one_line, until
 from tests.harness.envelopes import answer
 
+pytestmark = pytest.mark.slow  # it runs every form of a script
+
 MODEL = "somebody"
 FORMS = ("prim_func", "compiled", "lazy", "eager")
 NO_KERNEL = ("hidden", "several", "says_nothing", "admits")
