@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 from harness.errors import InfrastructureError
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.gpu import Gpu
-from harness.judge.processes import Contestant
+from harness.judge.processes import BaselineProcess, Contestant
 from harness.machine import nvml
 from harness.records.base import Cause
 
@@ -72,6 +72,8 @@ def _died(candidate: Candidate) -> str | None:
     contestant, baseline = candidate.contestant, candidate.baseline
     if any(side is not None and side.orphaned for side in (contestant, baseline)):
         return "the forkserver, which all processes of a run come from, was killed"
+    if isinstance(baseline, BaselineProcess) and (told := baseline.trouble()):
+        return f"the baseline failed: {told}"
     if baseline is not None and baseline.crashed:
         return f"the {baseline.role}'s process {baseline.fate()}"
     if contestant is not None and not contestant.scratch.is_dir():

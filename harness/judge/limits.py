@@ -1,6 +1,7 @@
 """The error limits of a right result, and the complaint about a wrong one; pure arithmetic without torch."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +53,11 @@ def sketch_limit(problem: Problem) -> float:
     if not problem.has_sketch:
         return 1.0
     return 8 / 1.5 * limits(problem).rel * OUTPUT_SCALE * math.sqrt(problem.output_shape[-1])
+
+
+def worst(trials: Sequence[Trial]) -> Trial:
+    """The trial with the largest absolute error, of at least one. An error that is not finite is the largest."""
+    return max(trials, key=lambda trial: math.inf if trial.max_abs_err is None else trial.max_abs_err)
 
 
 def complaint(trial: Trial) -> str | None:

@@ -10,13 +10,14 @@ import msgspec
 
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.device_rules import rules_of
+from harness.judge.limits import worst
 from harness.judge.messages import Measure, Measured, Pace, Paced
 from harness.judge.referee_client import ask, judge_trials
 from harness.judge.statistics import Estimate
 from harness.judge.stopping import NarrowOrSpent, Progress, StoppingRule
 from harness.machine.nvml import Monitor, Telemetry
 from harness.records.base import Cause
-from harness.records.results import BlockPair, Measurement, Trial, worst
+from harness.records.results import BlockPair, Measurement, Trial
 
 MAX_REPACED: Final = 4
 

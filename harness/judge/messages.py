@@ -231,9 +231,9 @@ class PhasePair(Message, frozen=True):
 
 
 class BaselineAlone(Message, frozen=True):
-    """The baseline's ms per launch: the median over rounds without a contestant."""
+    """The baseline's time without a contestant over that beside it: the median over rounds that were repeated."""
 
-    time_ms: float
+    share: float
 
 
 class Disqualified(Message, frozen=True):

@@ -242,7 +242,8 @@ def bench(candidate: Candidate) -> Candidate:
     if not candidate.gpu.is_cpu:  # a CPU's noise would hide it
         candidate.contestant.end()
         alone = ask(candidate, candidate.referees.seat(problem), Alone(ALONE_ROUNDS), BaselineAlone)
-        candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone.time_ms)
+        alone_ms = measurement.baseline_ms * alone.share
+        candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone_ms)
         _reject(Cause.SABOTAGE, plausibility.baseline(measurement))
     if candidate.hashes_now() != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")

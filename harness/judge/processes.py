@@ -29,9 +29,10 @@ from harness.judge.child.brief import OUTPUT_FILE, STACK_FILE, STACK_SIGNAL, Bri
 from harness.judge.child.entry import run_baseline, run_contestant, run_referee
 from harness.judge.child.preloading import Preloading
 from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import baseline_module
 from harness.judge.facts.problem import Problem
 from harness.judge.interpreters import PRELOAD, Interpreter, own_imports, server_pids, using
-from harness.judge.messages import VERSION, Confined, Meet, Message, Unanswered, receive, send
+from harness.judge.messages import VERSION, Confined, Meet, Message, Trouble, Unanswered, receive, send
 from harness.machine import cores, memory
 from harness.machine.files import make_scratch, remove, sweep
 from harness.machine.nvml import Device
@@ -334,7 +335,9 @@ class SideProcess(Worker):
 
     def _await_confinement(self, deadline_s: float) -> None:
         if self.confinement is None:
-            confined: Confined = super().hear(Confined, deadline_s)
+            confined: Confined | Trouble = super().hear(Confined | Trouble, deadline_s)
+            if isinstance(confined, Trouble):
+                raise Ended(Cause.LOAD, f"the {self.role} could not start: {confined.reason}")
             if confined.version != VERSION:
                 raise Ended(
                     Cause.LOAD,
@@ -362,7 +365,16 @@ class BaselineProcess(SideProcess):
     prepares = True
 
     def __init__(self, root: Path, problem: Problem, gpu: Gpu) -> None:
-        super().__init__(run_baseline, Brief(root, problem, gpu, measuring_core(gpu)), UNLIMITED_BYTES)
+        brief = Brief(root, problem, gpu, measuring_core(gpu), baseline_module(root, problem.operator) or Path())
+        super().__init__(run_baseline, brief, UNLIMITED_BYTES)
+
+    def trouble(self) -> str | None:
+        """Why it failed, in its own words; None if it has said nothing."""
+        try:
+            told: Trouble = self.hear(Trouble, POLL_S)
+        except Ended:
+            return None
+        return told.reason
 
 
 class Contestant(SideProcess):

@@ -10,12 +10,12 @@ from harness.judge import plausibility
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Pace, Paced, PhasePair, SidePhase, Sustain
+from harness.judge.power_meter import PowerMeter
 from harness.judge.referee_client import ask, judge_trials
 from harness.judge.statistics import Estimate, estimate_of_means
-from harness.machine.power_meter import PowerMeter, PowerReading
 from harness.records.base import Cause
 from harness.records.results import Measurement
-from harness.records.sustained import SustainedMeasurement, SustainedPhase, SustainedSide
+from harness.records.sustained import PowerReading, SustainedMeasurement, SustainedPhase, SustainedSide
 
 POWER_CAP: Final = "power cap"
 NEAR_LIMIT: Final = 0.06  # farther from it, a phase was held back by something else for most of its time

@@ -1,6 +1,5 @@
 """Records of results: the outcome of an iteration in one run, and the figures of a baseline."""
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -30,11 +29,6 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rel_err: float | None
     max_abs_limit: float | None
     rel_limit: float | None
-
-
-def worst(trials: Sequence[Trial]) -> Trial:
-    """The trial with the largest absolute error, of at least one. An error that is not finite is the largest."""
-    return max(trials, key=lambda trial: math.inf if trial.max_abs_err is None else trial.max_abs_err)
 
 
 def worst_error(trials: Sequence[Trial], name: str = "max_abs_err") -> float | None:

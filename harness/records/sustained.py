@@ -2,8 +2,21 @@
 
 import msgspec
 
-from harness.machine.power_meter import PowerReading
 from harness.records.base import Cause, Environment, IterationRecord, Status
+
+
+class PowerReading(msgspec.Struct, frozen=True):
+    """The chip during one phase.
+
+    ``power_w`` is energy over time between two steps of the energy counter. Without a counter it is the mean of the
+    sampled power, and ``counted`` is false.
+    """
+
+    sm_clock_mhz: float
+    power_w: float
+    counted: bool
+    temperature_c: float
+    throttle: tuple[str, ...]
 
 
 class SustainedPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -44,7 +44,6 @@ NOT_DECIDING: Final = {
     "harness.machine.files": "scratch folders",
     "harness.machine.memory": "how much memory there is",
     "harness.machine.nvml": "an instrument: what the driver says of the chip",
-    "harness.machine.power_meter": "an instrument: what the driver says of power and energy",
     "harness.machine.repository": "where modules lie",
     "harness.catalog.names": "names of iterations",
     "harness.catalog.opponents": "what a user could install; its files are hashed in each record of it",

@@ -19,11 +19,12 @@ from harness.extras.versus.history import Upgrade, upgrades
 from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.judge.limits import worst
 from harness.records.base import Environment, Regime, Status
 from harness.records.builds import Build, BuildRecord
 from harness.records.ceilings import CeilingRecord
 from harness.records.profiles import ProfileOutcome, ProfileRecord
-from harness.records.results import Measurement, Record, Trial, worst
+from harness.records.results import Measurement, Record, Trial
 from harness.records.store import read
 from harness.records.throughput import GFLOPS, TFLOPS, throughput
 from harness.records.versus import VersusRecord

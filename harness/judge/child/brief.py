@@ -17,7 +17,8 @@ STACK_SIGNAL: Final = signal.SIGUSR1
 class Brief:
     """The instructions of a child. ``core`` is where a CPU measures; a contestant is pinned there once it is built.
 
-    ``path`` and ``scratch`` are of a contestant or an opponent; ``opponent`` is the name of an opponent in that file.
+    ``path`` is the file that a side runs; the referee has none. ``scratch`` is of a contestant or an opponent.
+    ``opponent`` is the name of an opponent in that file.
     """
 
     root: Path

@@ -22,6 +22,7 @@ WHOLE_SETS: Final = 2  # where each costs a reference
 WINDOWS_A_SET: Final = 8
 MIN_WINDOWS: Final = 32
 PROBES: Final = 4  # elements of every launch's output; a skipped launch leaves all of them poison
+SEED_BITS: Final = 56
 MAX_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 
 
@@ -31,8 +32,11 @@ class Contents:
     Each input has a private pool of random values, at least a quarter longer than the input. On a GPU the pool is
     larger than the L2, so that no copy of it stays there. A set's input is a window of the pool. Choosing other windows
     changes every element of every set for the price of a device copy; drawing new values would take longer than the
-    block. Of a whole fill a window is a draw of its own. Each input has several times as many windows as sets, chosen
-    by itself, so two rarely meet again in one set.
+    block. Each input has several times as many windows as sets, chosen by itself, so two rarely meet again in one set.
+
+    Of a whole fill each draw stands for itself. Such an input often decides how much work a launch has, as lengths do.
+    So all sets of a refresh have one draw of it, and both sides' blocks can have the same. Where no input is filled
+    otherwise, one launch could copy another's result; then each set has a draw of its own.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class Contents:
         self._generator = generator
         self._whole = arena.tensor(span[0], (span[1] - span[0],), "uint8")
         self._problem = problem
+        drawn_whole = [position for position, fill in enumerate(problem.fills) if fill.whole]
+        self._shared = drawn_whole if len(drawn_whole) < len(problem.inputs) else []
         self._windows: list[list[torch.Tensor]] = []  # per input; the windows in use come first
         self._targets: list[list[torch.Tensor]] = []
         sets = len(self.sets)
@@ -57,6 +63,10 @@ class Contents:
         rules = CPU_RULES if arena.device.type == "cpu" else GPU_RULES
         windows = max(MIN_WINDOWS, min(WINDOWS_A_SET * sets, 2 * sets + MAX_SPARE))
         for position, shape in enumerate(problem.inputs):
+            self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
+            if position in self._shared:
+                self._windows.append([])  # a refresh draws it
+                continue
             size = math.prod(shape)
             width = DTYPE_BYTES[problem.tensors[position][1]]
             least = rules.least_pool_bytes // width if size * width >= LARGE_BYTES else 0
@@ -66,7 +76,6 @@ class Contents:
             pool = trials.random_pool(problem, position, size + steps * step, generator)
             starts = dice.sample(range(steps + 1), windows)
             self._windows.append([_words(pool[start * step : start * step + size]) for start in starts])
-            self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
 
         self._gaps = _gaps(self.sets, self._whole)
         outputs = [each for one in self.sets for each in one[self._inputs :]]
@@ -83,14 +92,18 @@ class Contents:
             for position in range(self._inputs, len(problem.tensors))
         ]
 
-    def refresh(self) -> None:
-        """New inputs in every set; all outputs, and all other bytes of the span, become poison."""
+    def refresh(self, seed: int | None = None) -> None:
+        """New inputs in every set; all outputs, and all other bytes of the span, become poison.
+
+        The inputs that all sets share depend on the ``seed`` alone; without one they are as new as the others.
+        """
+        self._draw_shared(self._dice.getrandbits(SEED_BITS) if seed is None else seed)
         for each in self._unread:
             each.fill_(GUARD)
         trials.poison(self._poisoned)
         for windows, targets in zip(self._windows, self._targets, strict=True):
             sets = len(targets)
-            rest = windows[sets:]  # not in use since the last refresh, and at least as many as the sets
+            rest = windows[sets:]  # not in use since the last refresh, and of one set's own inputs enough for all
             self._dice.shuffle(rest)
             windows[:] = rest + windows[:sets]
             pairs = list(zip(targets, windows[:sets], strict=True))
@@ -98,6 +111,13 @@ class Contents:
             torch._foreach_copy_([target for target, _ in pairs], [window for _, window in pairs])
         for one in self.sets:
             trials.hide_unread(self._problem, one[: self._inputs])
+
+    def _draw_shared(self, seed: int) -> None:
+        dice = torch.Generator(self._whole.device).manual_seed(seed)
+        for position in self._shared:
+            size = math.prod(self._problem.inputs[position])
+            drawn = _words(trials.random_pool(self._problem, position, size, dice))
+            self._windows[position] = [drawn] * len(self.sets)
 
     def guards_held(self) -> bool:
         """Whether every byte between the tensors is still what ``refresh`` wrote there."""

@@ -19,7 +19,7 @@ from harness.judge.child.arena import Arena, arena_bytes, create_arena, draw_spa
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.completion import Completion
-from harness.judge.child.contents import Contents, Look
+from harness.judge.child.contents import SEED_BITS, Contents, Look
 from harness.judge.child.launches import complaint_of_launches
 from harness.judge.child.side import Out, ServedSide, in_turns
 from harness.judge.facts.device_rules import rules_of
@@ -81,6 +81,7 @@ class _Bench:
         self.dice = random.Random(os.urandom(16))
         self.sides: dict[str, ServedSide] = {}
         self.opponent = ""  # in the library's place
+        self.baseline_rounds: list[tuple[int, float]] = []  # of a measurement: seed, and the baseline's ms per launch
         cpu = gpu.is_cpu
         self.granule = granule(problem, cpu=cpu)
         # Each timed launch of a block has its own set of inputs.
@@ -219,6 +220,7 @@ class _Bench:
         one launch in 28 longer showed a kernel 0.1% slower than itself.
         """
         baseline, contestant = self.sides["baseline"], self.sides["contestant"]
+        self.baseline_rounds = []
         contents = self._place(2)
         contents.refresh()
         for side in self.dice.sample((baseline, contestant), 2):
@@ -256,6 +258,8 @@ class _Bench:
         launches = contestant.launches
         if self._too_short(blocks):
             blocks = []
+        else:
+            self.baseline_rounds += [(each.seed, each.block.baseline_ms) for each in rounds]
         return Measured(
             blocks=tuple(blocks),
             trials=tuple(trial for each in rounds for trial in each.trials),
@@ -280,11 +284,12 @@ class _Bench:
         contents = self._draw()
         phases: dict[str, SidePhase] = {}
         looks: dict[str, Look] = {}
+        seed = self._seed()
         for side in self.dice.sample(list(self.sides.values()), 2):
-            self._refresh(side, contents)
+            self._refresh(side, contents, seed)
             phases[side.name] = self._phase(side, order)
             if self.problem.overwrites:  # by now each launch has changed its own inputs again and again
-                self._refresh(side, contents)
+                self._refresh(side, contents, seed)
                 self._run(side)
             one = self.dice.randint(1, side.launches)
             looks[side.name] = contents.look(side.launches, one)
@@ -309,28 +314,33 @@ class _Bench:
         return max(1, round(seconds * 1e3 / block_ms))
 
     def _alone(self, order: Alone) -> BaselineAlone:
-        """The baseline's time after the contestant's process ended, at the same rhythm of copies and blocks."""
+        """The baseline's time after the contestant's process ended, at the same rhythm of copies and blocks.
+
+        It repeats rounds of the measurement, since a draw of lengths may take half as long again as another.
+        """
         self.sides.pop("contestant").channel.close()
         side = self.sides["baseline"]
         contents = self._draw()
-        blocks_ms = []
-        for _ in range(2 * order.rounds):
-            self._refresh(side, contents)
-            blocks_ms.append(self._run(side))
+        shares = []
+        for seed, before_ms in self.dice.choices(self.baseline_rounds, k=2 * order.rounds):
+            self._refresh(side, contents, seed)
+            shares.append(self._run(side) / side.launches / before_ms)
             contents.look(side.launches, None)
-        return BaselineAlone(median(blocks_ms) / side.launches)
+        return BaselineAlone(median(shares))
 
     def _round(self, contents: Contents, placement: int, checked: int | None = None) -> "_Round":
         """One block of each side, in random order.
 
-        Before each block all inputs are new and all outputs NaN, so nothing can be replayed. Comparing waits until both
+        Before each block all inputs are new and all outputs NaN, so nothing can be replayed. What decides the work of a
+        launch, such as lengths, is new in each round, and the same for both sides. Comparing waits until both
         sides have run: work that heats the chip must not precede one side more often than the other.
         """
         taken_ms: dict[str, float] = {}
         looks: dict[str, Look] = {}
         late_ms: dict[str, tuple[float, float]] = {}
+        seed = self._seed()
         for side in self.dice.sample(list(self.sides.values()), 2):
-            self._refresh(side, contents)
+            self._refresh(side, contents, seed)
             completion = None if self.gpu.is_cpu else contents.completion(side.launches, side.launch_ms)
             elapsed_ms = self._run(side, completion=completion)
             looks[side.name] = contents.look(side.launches, None if checked is None else min(checked, side.launches))
@@ -342,10 +352,13 @@ class _Bench:
         _judge_sketch(look, self.problem)
         found = [] if checked is None else self._compare("timed", look)
         block = BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"])
-        return _Round(block, *in_turns(late_ms["baseline"], late_ms["contestant"]), found)
+        return _Round(block, seed, *in_turns(late_ms["baseline"], late_ms["contestant"]), found)
 
-    def _refresh(self, side: ServedSide, contents: Contents) -> None:
-        contents.refresh()
+    def _seed(self) -> int:
+        return self.dice.getrandbits(SEED_BITS)
+
+    def _refresh(self, side: ServedSide, contents: Contents, seed: int) -> None:
+        contents.refresh(seed)
         self._synchronize()
         side.renew()
 
@@ -399,6 +412,7 @@ class _Round:
     """``late_ms`` is how much longer the contestant's block took by the referee's clock than by its own, or NaN."""
 
     block: BlockPair
+    seed: int
     baseline_late_ms: float
     late_ms: float
     trials: list[Trial]

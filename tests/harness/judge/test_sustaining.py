@@ -7,8 +7,7 @@ from harness.judge import plausibility
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.messages import SidePhase
 from harness.judge.sustaining import SustainedSettings, finished, most_pairs, phase_of, side_of
-from harness.machine.power_meter import PowerReading
-from harness.records.sustained import SustainedPhase
+from harness.records.sustained import PowerReading, SustainedPhase
 from tests.harness.examples import measurement, sustained
 
 PROBLEM = parse_shape_key("matmul_bf16fp32_8192x8192x8192")

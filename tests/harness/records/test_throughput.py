@@ -5,7 +5,8 @@ import pytest
 
 from harness.catalog import gpus
 from harness.judge.facts.problem import parse_shape_key
-from harness.records.results import Trial, worst, worst_error
+from harness.judge.limits import worst
+from harness.records.results import Trial, worst_error
 from harness.records.throughput import throughput
 from harness.runs.result_line import result_line
 from tests.harness.examples import measurement, record

@@ -220,3 +220,46 @@ def test_guards_are_the_bytes_of_no_tensor() -> None:
             each.zero_()
     assert made.guards_held()
     assert not made._overwritten().isnan().any()
+
+
+OF_LENGTHS = "pageddecode_f32fp32_8x2x1x32x4x16"  # queries, keys and values that are random, a page table, lengths
+
+
+def shared(made: Contents) -> list[torch.Tensor]:
+    return [made.sets[0][position].clone() for position in made._shared]
+
+
+def test_all_sets_have_one_draw_of_what_decides_the_work() -> None:
+    made = contents(OF_LENGTHS)
+    made.refresh()
+    assert len(made._shared) == 2
+    for position in made._shared:
+        assert all(torch.equal(each[position], made.sets[0][position]) for each in made.sets)
+    others = set(range(made._inputs)) - set(made._shared)
+    assert all(not torch.equal(made.sets[1][position], made.sets[0][position]) for position in others)
+
+
+def test_the_work_depends_on_the_seed_alone() -> None:
+    one, other = contents(OF_LENGTHS, seed=1), contents(OF_LENGTHS, seed=2, sets=2)
+    drawn = []
+    for seed in (7, 8):
+        one.refresh(seed)
+        other.refresh(seed)
+        assert all(map(torch.equal, shared(one), shared(other)))
+        drawn.append(shared(one))
+    assert not any(map(torch.equal, *drawn))
+
+
+def test_without_a_seed_each_refresh_has_other_work() -> None:
+    made = contents(OF_LENGTHS)
+    made.refresh()
+    before = shared(made)
+    made.refresh()
+    assert not any(map(torch.equal, before, shared(made)))
+
+
+def test_the_referee_knows_what_the_shared_inputs_were() -> None:
+    made = contents(OF_LENGTHS)
+    made.refresh()
+    for position in made._shared:
+        assert torch.equal(made.originals(3)[position], made.sets[3][position])

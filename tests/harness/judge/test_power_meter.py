@@ -5,8 +5,8 @@ import time
 import pynvml
 import pytest
 
+from harness.judge.power_meter import PowerMeter, power_between
 from harness.machine.nvml import Device
-from harness.machine.power_meter import PowerMeter, power_between
 from tests.harness.checkout import until
 
 H200 = Device(0, "NVIDIA H200", "GPU-1", "580", 700.0)

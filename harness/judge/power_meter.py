@@ -7,27 +7,13 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Final
 
-import msgspec
 import pynvml
 
 from harness.machine.nvml import ChipSample, Sampler, throttle_reasons
+from harness.records.sustained import PowerReading
 
 POLL_S: Final = 0.002  # the energy counter steps every 100 ms: 2 ms place a step to 0.4% of half a second
 SAMPLE_S: Final = 0.02
-
-
-class PowerReading(msgspec.Struct, frozen=True):
-    """The chip during one phase.
-
-    ``power_w`` is energy over time between two steps of the energy counter. Without a counter it is the mean of the
-    sampled power, and ``counted`` is false.
-    """
-
-    sm_clock_mhz: float
-    power_w: float
-    counted: bool
-    temperature_c: float
-    throttle: tuple[str, ...]
 
 
 @dataclass
