@@ -358,6 +358,7 @@ class _Bench:
         return self.dice.getrandbits(SEED_BITS)
 
     def _refresh(self, side: ServedSide, contents: Contents, seed: int) -> None:
+        time.sleep(self.rules.rest_s(max(each.launches * each.launch_ms for each in self.sides.values())))
         contents.refresh(seed)
         self._synchronize()
         side.renew()

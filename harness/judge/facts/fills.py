@@ -80,7 +80,10 @@ class Integers(Fill):
 
 @dataclass(frozen=True, slots=True)
 class Lengths(Fill):
-    """Integers from ``least`` to ``most``, both included; two or more hold each of the two at least once."""
+    """Integers from ``least`` to ``most``, both included; two or more hold each of the two at least once.
+
+    Each of n comes from another nth of the range, in random order. So a draw has about as much work as another.
+    """
 
     most: Size
     least: Size = 1
@@ -92,11 +95,13 @@ class Lengths(Fill):
 
     def draw(self, shape: Shape, dtype: str, values: Values, dice: Any) -> Any:
         least, most = (evaluated(each, values) for each in (self.least, self.most))
-        drawn = _integers(least, most + 1, shape, dtype, dice)
-        ends = _shuffled(drawn.numel(), dice)[:2]
-        drawn.view(-1)[ends[-1]] = least
-        drawn.view(-1)[ends[0]] = most
-        return drawn
+        count = math.prod(shape)
+        parts = _shuffled(count, dice)
+        within = _empty((count,), "float64", dice).uniform_(generator=dice)
+        drawn = _as(least + (parts + within) / count * (most + 1 - least), dtype)
+        drawn[parts == 0] = least
+        drawn[parts == count - 1] = most
+        return drawn.view(shape)
 
 
 @dataclass(frozen=True, slots=True)

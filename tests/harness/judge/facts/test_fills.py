@@ -54,6 +54,11 @@ def test_lengths_hold_both_ends() -> None:
     assert draw_once(Lengths("N"), (1,)) == [64]
 
 
+def test_lengths_come_from_every_part_of_the_range() -> None:
+    for each in draws(Lengths("N", 1), (4, 2), "int32"):
+        assert ((each.flatten().sort().values - 1) // 8).tolist() == list(range(8))
+
+
 @pytest.mark.parametrize("most", [math.inf, 22, 21])
 @pytest.mark.parametrize("ends", [False, True])
 def test_offsets_are_sorted_and_sum_to_their_total(most: float, ends: bool) -> None:
