@@ -193,6 +193,6 @@ def report(
     path = output or tree.root / "tuning" / chosen.key / "report.html"
     size_bytes = page.write(gathered, path)
     drawn = tuple(map(str, draw(gathered, pictures) if pictures else ()))
-    data = ReportData(str(path), size_bytes, len(gathered.shapes), len(gathered.newest), drawn)
+    data = ReportData(str(path), size_bytes, len(gathered.best_first), len(gathered.newest), drawn)
     head = f"{tree.short(path)}, {size_bytes / 1e6:.1f} MB: {data.problems} problems, {data.iterations} iterations"
     return Reply(data, lambda: "\n".join((head, *drawn)), problems=reported(gathered.complaints))

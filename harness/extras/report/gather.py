@@ -28,7 +28,6 @@ from harness.records.results import Measurement, Record, Trial
 from harness.records.store import read
 from harness.records.throughput import GFLOPS, TFLOPS, throughput
 from harness.records.versus import VersusRecord
-from harness.runs import copy_bandwidth
 
 LONGEST_SOURCE_BYTES: Final = 100_000
 
@@ -141,8 +140,7 @@ class Shape:
     @property
     def competes(self) -> bool:
         """False for a lone copy, which only shows how fast memory is."""
-        lone = all(len(sheet.ladder) == 1 for sheet in self.sheets)
-        return self.best is not None and not (lone and self.problem.operator == copy_bandwidth.OPERATOR)
+        return any(sheet.board.competes for sheet in self.sheets)
 
     @cached_property
     def entries(self) -> tuple[ReportEntry, ...]:
@@ -220,8 +218,14 @@ class Report:
 
     @cached_property
     def best_first(self) -> tuple[Shape, ...]:
-        """Problems by the ratio of their best row; problems without one are last."""
-        return tuple(sorted(self.shapes, key=lambda shape: -((shape.best and shape.best.row.ratio) or 0)))
+        """Problems by the ratio of their best row, those without one last; no lone copy where others are."""
+        shown = [shape for shape in self.shapes if shape.competes] or self.shapes
+        return tuple(sorted(shown, key=lambda shape: -((shape.best and shape.best.row.ratio) or 0)))
+
+    @property
+    def copies(self) -> list[Shape]:
+        """The lone copies."""
+        return [shape for shape in self.shapes if shape not in self.best_first]
 
     @cached_property
     def operators(self) -> tuple[OperatorRatios, ...]:

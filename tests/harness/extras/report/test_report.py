@@ -298,6 +298,16 @@ def test_a_memory_bound_problem_shows_bandwidth_and_no_flops(tmp_path: Path) -> 
     assert re.search(r"<option value=.GB/s.>", text)
 
 
+def test_a_copy_that_only_shows_how_fast_memory_is_counts_as_no_problem(tmp_path: Path) -> None:
+    notebook = Notebook.create(tmp_path)
+    for key in ("contiguous_f32fp32_8192x8192", "copy_f32fp32_65536x1024"):
+        notebook.record(notebook.write(0, "torch_copy", key), measurement=measurement(1.0))
+    report = gather(notebook.tree, GPU, Selection())
+    assert [str(shape.problem) for shape in report.best_first] == ["contiguous_f32fp32_8192x8192"]
+    assert [str(shape.problem) for shape in report.copies] == ["copy_f32fp32_65536x1024"]
+    assert "1 problem, 2 iterations" in page.render(report)
+
+
 def test_an_error_that_is_not_finite_is_the_worst(tmp_path: Path) -> None:
     notebook = Notebook.create(tmp_path)
     trials = measured().verification
