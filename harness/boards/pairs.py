@@ -18,7 +18,7 @@ from harness.machine.table import bounded
 from harness.records.base import Status, identity
 from harness.records.pairs import PairRecord
 from harness.records.store import read
-from harness.runs.opponents import OpponentPlan, in_turns
+from harness.runs.opponents import OpponentPlan, one_by_one
 
 Pair = tuple[Iteration, OpponentEntry]
 
@@ -33,7 +33,7 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:
     def path(made: PairRecord) -> Path:
         return plan.tree.pairs(made.gpu, made.shape_key)
 
-    return in_turns(plan, pairs(plan), partial(reusable, plan), judge, path, line, reporter)
+    return one_by_one(plan, pairs(plan), partial(reusable, plan), judge, path, line, reporter)
 
 
 def pairs(plan: OpponentPlan) -> Iterator[Pair]:

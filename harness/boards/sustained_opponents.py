@@ -19,7 +19,7 @@ from harness.machine.progress import Reporter
 from harness.records.results import Measurement, Record
 from harness.records.store import read
 from harness.records.sustained import SustainedRecord
-from harness.runs.opponents import OpponentPlan, in_turns
+from harness.runs.opponents import OpponentPlan, one_by_one
 
 
 def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) -> list[SustainedRecord]:
@@ -42,7 +42,7 @@ def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) ->
 
     for work in (opponents_of, pairs_of):
         for problem in problems:
-            records += in_turns(plan, work(plan, problem), known, judge, path, line, reporter)
+            records += one_by_one(plan, work(plan, problem), known, judge, path, line, reporter)
     return records
 
 

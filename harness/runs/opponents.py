@@ -64,7 +64,7 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
         reporter.doing(f"opponent {work[1]}")
         return _measured(plan, *work, referees)
 
-    return in_turns(
+    return one_by_one(
         plan,
         [(opponent, entry) for opponent, entry in work if not opponent.missing],
         known=lambda work: reusable(plan, work[1]),
@@ -88,7 +88,7 @@ def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
     return fault_attribution.standing(same, plan.gpu)
 
 
-def in_turns(
+def one_by_one(
     plan: OpponentPlan,
     work: Iterable[T],
     known: Callable[[T], J | None],
