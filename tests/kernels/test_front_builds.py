@@ -58,12 +58,13 @@ def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.Monk
     assert kernel.signature == problem.tensors
     cuobjdump = toolchain.find().cuobjdump
     built = evidence.examine(kernel.compilation, problem, gpu, 0.0, cuobjdump.path if cuobjdump else None)
-    assert built.kernels is not None
-    (main,) = built.kernels
-    assert main.spill_store_bytes == 0
-    assert main.blocks_per_sm is not None and main.blocks_per_sm >= 1
-    if gpu.arch == "sm_90a" and main.instructions is not None:
-        assert any("GMMA" in name for name in main.instructions)
+    assert built.kernels
+    for each in built.kernels:  # several of attention's gradients
+        assert each.spill_store_bytes == 0
+        assert each.blocks_per_sm is not None and each.blocks_per_sm >= 1
+    told = [each.instructions for each in built.kernels if each.instructions is not None]
+    if gpu.arch == "sm_90a" and told:
+        assert any("GMMA" in name for instructions in told for name in instructions)
 
 
 @pytest.mark.slow
