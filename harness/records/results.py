@@ -52,8 +52,8 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``ratio_low`` and ``ratio_high`` bound its 95% interval. ``stable`` says whether the interval became narrow enough
     within the budget. Launches are per block. ``late_ms`` and ``baseline_late_ms`` say how much longer a block took by
     the referee's clock than by the side's own; a baseline that writes elsewhere has none on a GPU.
-    ``baseline_alone_ms`` is the baseline's time after the contestant's process had ended. ``baseline_alone_late_ms``,
-    its lateness then, is in older records only.
+    ``baseline_alone_ms`` is the baseline's time after the contestant's process had ended, in rounds that were repeated.
+    ``baseline_alone_late_ms``, its lateness then, is in older records only.
     """
 
     timer: str

@@ -58,7 +58,8 @@ def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.Monk
     assert kernel.signature == problem.tensors
     cuobjdump = toolchain.find().cuobjdump
     built = evidence.examine(kernel.compilation, problem, gpu, 0.0, cuobjdump.path if cuobjdump else None)
-    assert built.kernels
+    assert built.kernels is not None
+    assert len(built.kernels) == 1 or len(problem.outputs) > 1
     for each in built.kernels:  # several of attention's gradients
         assert each.spill_store_bytes == 0
         assert each.blocks_per_sm is not None and each.blocks_per_sm >= 1
