@@ -8,12 +8,13 @@ import ctypes
 import os
 import platform
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from harness.judge.child import devices
+from harness.judge.child.system_calls import allowed_ranges, number_of
 from harness.records.base import Confinement
 
 _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 22, 24, 38
@@ -31,47 +32,23 @@ _TCP: Final = 0b11  # bind, connect: version 4
 _SCOPES: Final = 0b11  # abstract sockets and signals stay within the process and its children: version 6
 TRUNCATION_REFUSED, SIGNALS_SCOPED = 3, 6
 
-# Calls that escape the process group, the core, the stop or the referee's clock, reach another process, or change its
-# priority: their (x86_64, aarch64) numbers. A timer or a message queue can send the SIGCONT that undoes a stop. A key
-# stays in the keyring of all processes of the run.
-_ESCAPES: Final = {
-    "setsid": (112, 157),
-    "setpgid": (109, 154),
-    "sched_setaffinity": (203, 122),
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "sched_setattr": (314, 274),
-    "setpriority": (141, 140),
-    "ioprio_set": (251, 30),
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "connect": (42, 203),
-    "timer_create": (222, 107),
-    "mq_notify": (244, 184),
-    "io_uring_setup": (425, 425),
-    "userfaultfd": (323, 282),
-    "perf_event_open": (298, 241),
-    "bpf": (321, 280),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-}
 # Calls that are refused by one argument, with its position and the refused values: F_SETSIG chooses the signal of
 # asynchronous I/O, PR_SET_PDEATHSIG that at a parent's death. F_SETLEASE and F_NOTIFY ask for one about a file, and a
 # lease makes others wait. AF_INET, AF_INET6 and AF_VSOCK send datagrams without a connect.
 _REFUSED_BY_ARGUMENT: Final = {
-    "fcntl": ((72, 25), 1, (10, 1024, 1026)),
-    "prctl": ((157, 167), 0, (1,)),
-    "socket": ((41, 198), 0, (2, 10, 40)),
+    "fcntl": (1, (10, 1024, 1026)),
+    "prctl": (0, (1,)),
+    "socket": (0, (2, 10, 40)),
 }
-_PRLIMIT: Final = (302, 261)  # refused for every process but the caller, which is 0
-_PROCESSES: Final = {"fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281)}
-_CLONE, _CLONE3 = (56, 220), (435, 435)
+_STARTS_A_PROCESS: Final = ("fork", "vfork", "execve", "execveat")
 _CLONE_THREAD: Final = 0x10000
+_CLONE_NAMESPACES: Final = 0x7E020000
 _AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _EPERM, _ENOSYS = 1, 38
+_NEW_CALLS: Final = 424  # from here on numbers are the same on every architecture, and libc can do without the calls
 _X32: Final = 0x40000000  # from here on x86-64 numbers its calls with 32-bit pointers
+_JUMP_IF, _JUMP_FROM, _JUMP_IF_SET = 0x15, 0x35, 0x45
+_ALLOW: Final = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -85,35 +62,21 @@ def confine(writable: tuple[Path, ...]) -> None:
     _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), struct.pack("=6I", *[0] * 6))
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _landlock((*writable, *devices.needed(), Path("/proc/self")))
-    machine = _machine()
-    if machine is not None:
-        _seccomp([*_denied(_ESCAPES), *_refused_by_argument(_column(machine))])
+    if machine := _machine():
+        _seccomp([*_refused_by_argument(machine), *_refused_but(allowed_ranges(machine))])
 
 
 def no_locks() -> None:
     """Allow no lock of a file from now on: to open it for reading is enough, and a stopped process keeps its locks."""
-    _seccomp(_denied({"flock": (73, 32)}))
+    if machine := _machine():
+        _seccomp(_refused(("flock",), machine))
 
 
 def no_more_processes() -> None:
     """Allow no new process from now on: the CPU clock of this process would not count it."""
-    machine = _machine()
-    if machine is None:
-        return
-    column = _column(machine)
-    clone, clone3 = _CLONE[column], _CLONE3[column]
-    _seccomp(
-        [
-            *_denied(_PROCESSES),
-            _jump_unless(clone3, 1),
-            _answer(_ENOSYS),  # libc then falls back to clone; a filter can see its flags
-            _jump_unless(clone, 4),
-            _load(16),  # the low word of the first argument: the flags
-            _instruction(0x45, _CLONE_THREAD, 1, 0),  # jset
-            _answer(_EPERM),
-            _load(0),
-        ]
-    )
+    if machine := _machine():
+        flags_of_clone = _instruction(_JUMP_IF_SET, _CLONE_THREAD, 1, 0), _answer(_EPERM)
+        _seccomp([*_refused(_STARTS_A_PROCESS, machine), *_looking_at("clone", machine, 0, flags_of_clone)])
 
 
 def level(*, namespaces: bool) -> Confinement:
@@ -166,22 +129,36 @@ def _landlock(writable: tuple[Path, ...]) -> None:
 # Seccomp: a filter of classic BPF over (number, architecture, instruction pointer, arguments) of each system call.
 
 
-def _denied(calls: Mapping[str, tuple[int, int | None]]) -> list[bytes]:
-    machine = _machine()
-    if machine is None:
-        return []
-    numbers = [each[_column(machine)] for each in calls.values()]
-    return [part for number in numbers if number is not None for part in (_jump_unless(number, 1), _answer(_EPERM))]
+def _refused(calls: Iterable[str], machine: str) -> list[bytes]:
+    numbers = [number for call in calls if (number := number_of(call, machine)) is not None]
+    return [part for number in numbers for part in (_jump_unless(number, 1), _answer(_EPERM))]
 
 
-def _refused_by_argument(column: int) -> list[bytes]:
-    """Instructions that look at the low word of one argument, then load the call's number again."""
+def _refused_but(ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+    """Instructions that allow these numbers. Of a new call libc hears that this Linux has none, and does without."""
     body = []
-    for numbers, position, values in _REFUSED_BY_ARGUMENT.values():
+    for start, end in ranges:
+        body += [_instruction(_JUMP_FROM, start, 0, 2), _instruction(_JUMP_FROM, end, 1, 0), _ALLOW]
+    return [*body, _instruction(_JUMP_FROM, _NEW_CALLS, 0, 1), _answer(_ENOSYS), _answer(_EPERM)]
+
+
+def _refused_by_argument(machine: str) -> list[bytes]:
+    """Instructions that refuse a call by a word of its arguments."""
+    body = []
+    for call, (position, values) in _REFUSED_BY_ARGUMENT.items():
         refuse = [part for value in values for part in (_jump_unless(value, 1), _answer(_EPERM))]
-        body += [_jump_unless(numbers[column], 2 + len(refuse)), _load(16 + 8 * position), *refuse, _load(0)]
-    pass_own = _instruction(0x15, 0, 1, 0)
-    return [*body, _jump_unless(_PRLIMIT[column], 4), _load(16), pass_own, _answer(_EPERM), _load(0)]
+        body += _looking_at(call, machine, position, refuse)
+    others = _instruction(_JUMP_IF, 0, 1, 0), _answer(_EPERM)  # 0 is the caller
+    new_namespaces = _instruction(_JUMP_IF_SET, _CLONE_NAMESPACES, 0, 1), _answer(_EPERM)
+    limits = _looking_at("prlimit64", machine, 0, others)
+    return [*body, *limits, *_looking_at("clone", machine, 0, new_namespaces)]
+
+
+def _looking_at(call: str, machine: str, position: int, body: Sequence[bytes]) -> list[bytes]:
+    """The body, for one call, with the low word of one argument; then the call's number is loaded again."""
+    number = number_of(call, machine)
+    assert number is not None, f"{machine} has no {call}"
+    return [_jump_unless(number, 2 + len(body)), _load(16 + 8 * position), *body, _load(0)]
 
 
 def _seccomp(body: list[bytes]) -> None:
@@ -190,12 +167,12 @@ def _seccomp(body: list[bytes]) -> None:
         return
     program = [
         _load(4),
-        _instruction(0x15, _AUDIT_ARCH[machine], 1, 0),  # jeq: another architecture's numbers mean other calls
+        _instruction(_JUMP_IF, _AUDIT_ARCH[machine], 1, 0),  # another architecture's numbers mean other calls
         _answer(_EPERM),  # as of int 0x80, which a 64-bit process may use too
         _load(0),
-        *([_instruction(0x35, _X32, 0, 1), _answer(_EPERM)] if machine == "x86_64" else []),  # jge
+        *([_instruction(_JUMP_FROM, _X32, 0, 1), _answer(_EPERM)] if machine == "x86_64" else []),
         *body,
-        _instruction(0x06, 0x7FFF0000, 0, 0),
+        _ALLOW,
     ]
     code = ctypes.create_string_buffer(b"".join(program))
     filter_ = struct.pack("@HP", len(program), ctypes.addressof(code))
@@ -207,10 +184,6 @@ def _machine() -> str | None:
     return machine if machine in _AUDIT_ARCH else None
 
 
-def _column(machine: str) -> int:
-    return ("x86_64", "aarch64").index(machine)
-
-
 def _instruction(code: int, value: int, when_true: int, when_false: int) -> bytes:
     return struct.pack("=HBBI", code, when_true, when_false, value)
 
@@ -220,7 +193,7 @@ def _load(offset: int) -> bytes:
 
 
 def _jump_unless(number: int, skip: int) -> bytes:
-    return _instruction(0x15, number, 0, skip)
+    return _instruction(_JUMP_IF, number, 0, skip)
 
 
 def _answer(error: int) -> bytes:

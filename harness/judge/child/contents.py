@@ -103,7 +103,7 @@ class Contents:
         trials.poison(self._poisoned)
         for windows, targets in zip(self._windows, self._targets, strict=True):
             sets = len(targets)
-            rest = windows[sets:]  # not in use since the last refresh, and of one set's own inputs enough for all
+            rest = windows[sets:]  # those that the last refresh did not use; none where all sets share a draw
             self._dice.shuffle(rest)
             windows[:] = rest + windows[:sets]
             pairs = list(zip(targets, windows[:sets], strict=True))

@@ -85,12 +85,19 @@ class _Bench:
         cpu = gpu.is_cpu
         self.granule = granule(problem, cpu=cpu)
         # Each timed launch of a block has its own set of inputs.
-        fitting = max(1, self.rules.arena_bytes // set_bytes(problem, self.granule) - 1)
+        fitting = max(1, self._room_bytes() // set_bytes(problem, self.granule) - 1)
         self.capacity = min(_most_launches(problem, gpu), fitting)
         self.arena: Arena = create_arena(arena_bytes(problem, self.capacity + 1, self.granule), cpu=cpu)
         self.idle_probe = torch.zeros(1, device=self.arena.device)
         self.generator = torch.Generator(self.arena.device)
         self.generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
+
+    def _room_bytes(self) -> int:
+        """For the sets of a block: a quarter of a GPU's memory at most."""
+        if self.gpu.is_cpu:
+            return self.rules.arena_bytes
+        _, total_bytes = torch.cuda.mem_get_info()
+        return min(self.rules.arena_bytes, total_bytes // 4)
 
     def meet(self, order: Meet, parent: Connection) -> None:
         channel = Connection(reduction.recv_handle(parent))

@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from harness.catalog import gpus
+from harness.judge.child import namespaces
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.processes import Contestant, start_forkserver
-from harness.records.base import Confinement
 from tests.harness.checkout import ROOT
 
 ORPHAN = """
@@ -77,7 +77,7 @@ def test_the_parent_knows_the_pid_that_the_contestant_itself_may_not_know(tmp_pa
         contestant._await_confinement(DEADLINE_S)
         process = psutil.Process(contestant.pid)
         assert os.getpgid(contestant.pid) == contestant.pid
-        apart = contestant.confinement is Confinement.NAMESPACES
+        apart = namespaces.offered()
         assert (process.pid != contestant.process.pid) == apart
         contestant.kill()
         process.wait(DEADLINE_S)

@@ -122,6 +122,30 @@ def test_it_reaches_no_socket_timer_limit_or_priority_of_others(tmp_path: Path) 
 
 
 @needs_seccomp
+def test_a_call_that_it_does_not_need_is_refused(tmp_path: Path) -> None:
+    said = confined(
+        tmp_path,
+        """
+        import ctypes, errno
+        from harness.judge.child.system_calls import MACHINES, number_of
+        libc = ctypes.CDLL(None, use_errno=True)
+        def told(number, *arguments):
+            failed = libc.syscall(number, *arguments) < 0
+            print(errno.errorcode[ctypes.get_errno()] if failed else "done")
+        own = MACHINES.index(os.uname().machine)
+        for numbers in ((272, 97), (29, 194), (308, 268)):  # unshare, shmget, setns
+            told(numbers[own], 0, 0, 0)
+        for number in (425, 435, 900):  # io_uring_setup, clone3, and one that Linux does not have yet
+            told(number, 0, 0)
+        new_user = 0x10000000
+        told(number_of("clone", MACHINES[own]), new_user | signal.SIGCHLD, 0, 0, 0, 0)
+        told(number_of("getpid", MACHINES[own]))
+        """,
+    )
+    assert said.split() == ["EPERM"] * 3 + ["ENOSYS"] * 3 + ["EPERM", "done"]
+
+
+@needs_seccomp
 def test_then_it_starts_no_more_processes_but_threads(tmp_path: Path) -> None:
     said = confined(
         tmp_path,
