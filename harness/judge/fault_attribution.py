@@ -16,6 +16,8 @@ from harness.records.base import Cause
 DOUBTFUL: Final = frozenset(
     {Cause.LOAD, Cause.COMPILE, Cause.RUNTIME, Cause.CRASH, Cause.TIMEOUT, Cause.OUT_OF_DISK, Cause.REFEREE}
 )
+# On a GPU one process may resume late after SIGCONT, and the referee may be held up while it looks at the outputs.
+RETRIED_ON_A_GPU: Final = (Cause.CLOCK, Cause.OVERLAP)
 MIN_FREE_BYTES: Final = 16 << 20
 CONTINUES: Final = "the same command measures it again"
 
@@ -33,22 +35,20 @@ Judged = TypeVar("Judged", bound=HasCause)
 def is_retried(cause: Cause | None, gpu: Gpu) -> bool:
     """Whether the machine may be at fault, so that a run judges the iteration once more.
 
-    A GPU's clock rejection is retried: rarely, one process resumes late after SIGCONT. A CPU's is not, because it has
-    been measured several times already.
+    A CPU's clock rejection is not retried, because it has been measured several times already.
     """
-    return cause is Cause.REFEREE or (cause is Cause.CLOCK and not gpu.is_cpu)
+    return cause is Cause.REFEREE or (cause in RETRIED_ON_A_GPU and not gpu.is_cpu)
 
 
 def standing(outcomes: Iterable[Judged], gpu: Gpu) -> Judged | None:
     """The outcome that another measurement would only repeat; ``outcomes`` are of one thing, newest first.
 
-    Faults of the machine are passed over. A GPU's clock rejection stands only when two came in a row.
+    Faults of the machine are passed over. What a GPU retries stands only when two such came in a row.
     """
     held = (each for each in outcomes if each.cause is not Cause.REFEREE)
     newest, before = next(held, None), next(held, None)
-    if newest is not None and is_retried(newest.cause, gpu) and (before is None or before.cause is not Cause.CLOCK):
-        return None
-    return newest
+    again = newest is not None and is_retried(newest.cause, gpu)
+    return None if again and (before is None or not is_retried(before.cause, gpu)) else newest
 
 
 def attribute(candidate: Candidate, rejection: Rejection) -> Rejection:

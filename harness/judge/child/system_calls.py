@@ -1,9 +1,10 @@
 """The system calls that a confined process has: an allow-list, so that a call which Linux gains later is refused.
 
-It holds what Python, torch, CUDA, TileLang and compilers call. Not in it are calls that leave the process group, the
-core, the stop or the referee's clock, reach another process, change its priority, or stay for others. Among them are
-`setsid`, `setpgid`, `sched_setaffinity`, `ptrace`, `connect`, `io_uring_setup`, `unshare` and `keyctl`. A timer or a
-message queue of POSIX can send the SIGCONT that undoes a stop. Shared memory of System V outlives its process.
+It holds what Python, torch, CUDA, TileLang and compilers call. Calls are not in it that leave the process group, the
+core, the stop or the referee's clock. Nor are those that reach another process, change its priority, or stay for
+others. Among them are `setsid`, `setpgid`, `sched_setaffinity`, `ptrace`, `connect`, `io_uring_setup`, `unshare` and
+`keyctl`. A timer or a message queue of POSIX can send the SIGCONT that undoes a stop. Shared memory of System V
+outlives its process.
 """
 
 from typing import Final

@@ -75,9 +75,9 @@ GPU_RULES: Final = DeviceRules(
     # Blocks of 12 ms, one after another, drew 670 W on an H200, and the clock moved between 1.4 and 1.97 GHz. With 40
     # ms before each, a product of 16416 cubed took 11.6 ms for 12.4, and its interval was 0.3% wide for 3%.
     rest=4.0,
-    # Of 102 honest rows on an H200 the medians were -0.025 to 0.029 ms, and once 0.044 in a block of 4.8 ms. Launches
-    # of 12 ms were no later than others.
-    lateness=LatenessAllowance(ms=0.03, of_block=0.005, of_launch=0.0),
+    # Of 367 honest measurements on two H200s the medians were -0.067 to 0.059 ms in blocks of up to 7 ms, nearly all
+    # under 0.03, and 0.076 ms in one of 11 ms.
+    lateness=LatenessAllowance(ms=0.05, of_block=0.005, of_launch=0.0),
 )
 
 

@@ -5,7 +5,9 @@ An unused family or operator is in no hash, so adding one makes nothing stale.
 
 import ast
 import hashlib
-from collections.abc import Iterator
+import io
+import tokenize
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
@@ -20,6 +22,7 @@ from harness.machine import repository
 
 FAMILIES: Final = "kernels"
 JUDGE: Final = "harness/judge"
+AMENDED: Final = f"{JUDGE}/amended.json"
 OPERATORS: Final = "harness/operators"
 BASELINES: Final = "baselines"
 
@@ -66,19 +69,39 @@ def _packages_of(root: Path, path: Path) -> tuple[str, ...]:
     return (BASELINES, OPERATORS) if opposes else (FAMILIES,)
 
 
+class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change of the judge that leaves passed rows as they are: it would pass them too, with the same figures.
+
+    ``same`` leads from a hash of the judge as it is to that of the judge at ``commit``, for each operator and GPU that
+    has rows. A later change has another hash, so the amendment does not speak for it.
+    """
+
+    commit: str
+    why: str
+    same: dict[str, str]
+
+
 @cache
 def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
     """Hash of all that decides a verdict or a figure of an operator's problems on one GPU key.
 
-    It covers the judge's folder, the GPU's row without the pattern of its name, the operator and its baseline.
+    It covers the code of the judge's folder, the GPU's row without the pattern of its name, the operator and its
+    baseline. An amended judge keeps the hash that it had before.
     """
+    own = judge_as_it_is(root, operator, gpu)
+    file = repository.code(root) / AMENDED
+    return msgspec.json.decode(file.read_bytes(), type=Amendment).same.get(own, own) if file.is_file() else own
+
+
+def judge_as_it_is(root: Path, operator: str, gpu: Gpu) -> str:
+    """The same hash, whatever was amended."""
     files = set((repository.code(root) / JUDGE).rglob("*.py"))
     named = [f"{path}.py" for path in repository.places(root, (*OPERATORS.split("/"), operator))]
     for module in (*map(Path, named), baseline_module(root, operator)):
         if module is not None and module.is_file():
             files |= {module, *_closure(root, module, OPERATORS), *_closure(root, module, BASELINES)}
     row = msgspec.json.encode(msgspec.structs.replace(gpu, name=None))
-    return hashlib.sha256(_digest(root, sorted(files)).encode() + row).hexdigest()
+    return hashlib.sha256(_digest(root, sorted(files), _code).encode() + row).hexdigest()
 
 
 def baseline_module(root: Path, operator: str) -> Path | None:
@@ -199,10 +222,32 @@ def _parse(source: bytes) -> ast.Module:
         return ast.Module([], [])
 
 
-def _digest(root: Path, files: list[Path]) -> str:
+def _digest(root: Path, files: list[Path], read: Callable[[Path], bytes] = Path.read_bytes) -> str:
     digest = hashlib.sha256()
     for file in files:
-        content = file.read_bytes()
+        content = read(file)
         digest.update(f"{repository.short(root, file)}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()
+
+
+def _code(path: Path) -> bytes:
+    """A module's text without comments, docstrings and empty lines, which decide nothing."""
+    return _without_prose(path.read_bytes())
+
+
+@lru_cache(maxsize=1024)
+def _without_prose(source: bytes) -> bytes:
+    try:
+        tree, tokens = ast.parse(source), list(tokenize.tokenize(io.BytesIO(source).readline))
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        return source
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    owners = [node for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node) is not None]
+    docstrings = {(node.body[0].lineno, node.body[0].col_offset) for node in owners}
+    lines = source.decode().splitlines()
+    for token in reversed(tokens):
+        (first, start), (last, end) = token.start, token.end
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.start in docstrings):
+            lines[first - 1 : last] = [lines[first - 1][:start] + lines[last - 1][end:]]
+    return "\n".join(line.rstrip() for line in lines if line.strip()).encode()

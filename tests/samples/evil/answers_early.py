@@ -22,7 +22,7 @@ def early(run):
             self.took_ms = run(self, repetitions)
             self.until_s = (time.perf_counter() - began_s) * 0.8
             return self.took_ms
-        self.lead_in()
+        self.lead_in.replay()
         self.graph.replay()
         while time.perf_counter() - began_s < self.until_s:
             pass

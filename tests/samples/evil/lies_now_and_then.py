@@ -8,7 +8,7 @@ from kernels.honest import program
 
 TRICK = 4
 RUNS_ON = ("cuda",)
-VERDICT = "clock"
+VERDICT = "clock worthless"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
 

@@ -8,7 +8,15 @@ import pytest
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
-from harness.judge.facts.hashes import families_sha256, judge_sha256, reading, source_sha256
+from harness.judge.facts.hashes import (
+    AMENDED,
+    Amendment,
+    families_sha256,
+    judge_as_it_is,
+    judge_sha256,
+    reading,
+    source_sha256,
+)
 from harness.operators import OPERATORS
 from tests.harness.checkout import ROOT
 
@@ -62,7 +70,7 @@ def iteration(root: Path, source: str = "from kernels.gemm import pipelined\n") 
 
 def changes(root: Path, path: Path, name: str) -> bool:
     before = families_sha256(root, path)
-    (root / name).write_text(FILES[name] + "# changed\n")
+    (root / name).write_text(FILES[name] + "changed = 1\n")
     return families_sha256(root, path) != before
 
 
@@ -155,7 +163,7 @@ JUDGING = [
 @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("kernels/")])
 def test_the_judges_hash_covers_what_decides_an_operators_verdicts_and_nothing_else(root: Path, name: str) -> None:
     before = judge_sha256(root, "matmul", H200)
-    (root / name).write_text(FILES[name] + "# changed\n")
+    (root / name).write_text(FILES[name] + "changed = 1\n")
     judge_sha256.cache_clear()
     assert (judge_sha256(root, "matmul", H200) != before) == (name in JUDGING)
 
@@ -171,3 +179,44 @@ def test_the_judges_hash_covers_the_gpus_row(root: Path, change: dict[str, Any],
 
 def test_each_operator_has_a_judge_of_its_own() -> None:
     assert len({judge_sha256(ROOT, operator, H200) for operator in OPERATORS}) == len(OPERATORS)
+
+
+WORDED = (
+    '"""What it is."""\n\n\ndef half(x):\n    """Half of it."""\n    # Why.\n    return f"{x}#" or x / 2  # quick\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "decides"),
+    [
+        (WORDED.replace("What it is", "It is,\nin two lines"), False),
+        (WORDED.replace("Half of it", "A half"), False),
+        (WORDED.replace("    # Why.\n", "").replace("  # quick", ""), False),
+        (WORDED.replace("\n\n\n", "\n"), False),
+        (WORDED.replace("x / 2", "x / 3"), True),
+        (WORDED.replace("}#", "}"), True),
+        (WORDED.replace("return", "'no docstring'; return"), True),
+    ],
+)
+def test_words_about_the_judges_code_are_not_in_its_hash(root: Path, text: str, decides: bool) -> None:
+    judge = root / "harness/judge/judge.py"
+    judge.write_text(WORDED)
+    before = judge_as_it_is(root, "matmul", H200)
+    judge.write_text(text)
+    assert (judge_as_it_is(root, "matmul", H200) != before) == decides
+
+
+def test_an_amended_judge_keeps_its_hash_until_it_changes_again(root: Path) -> None:
+    amendment = Amendment("1234", "wider limits", {judge_as_it_is(root, "matmul", H200): "what it was"})
+    (root / AMENDED).write_bytes(msgspec.json.encode(amendment))
+    assert judge_sha256.__wrapped__(root, "matmul", H200) == "what it was"
+    (root / "harness/judge/judge.py").write_text("x = 1\n")
+    assert judge_sha256.__wrapped__(root, "matmul", H200) == judge_as_it_is(root, "matmul", H200)
+
+
+def test_an_amendment_speaks_for_the_judge_as_it_is() -> None:
+    """One that a later change has voided is deleted, and the next is written by .ci/amend.py."""
+    if (ROOT / AMENDED).is_file():
+        amended = msgspec.json.decode((ROOT / AMENDED).read_bytes(), type=Amendment)
+        present = {judge_as_it_is(ROOT, name, gpus.find(key)) for name in OPERATORS for key in ("cpu", "h100", "h200")}
+        assert amended.same.keys() <= present

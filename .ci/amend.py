@@ -1,0 +1,53 @@
+"""Write harness/judge/amended.json: `amend.py COMMIT WHY`, from the root of a checkout.
+
+It says that the judge as it is would pass what the judge of COMMIT passed, with the same figures: rows of that judge
+stay fresh. Nothing checks that claim but a reviewer of the difference. A later change of the judge voids it.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+AMENDED = Path("harness/judge/amended.json")
+PARTS = ("harness", "baselines")  # all that a hash reads
+UNCHANGED = ("harness/operators", "baselines", "harness/catalog/gpus.toml")  # what else a hash covers
+HASHES = """
+import json, sys
+from pathlib import Path
+from harness.catalog import gpus
+from harness.judge.facts import hashes
+from harness.operators import OPERATORS
+
+hashed = getattr(hashes, sys.argv[1], hashes.judge_sha256)
+print(json.dumps({f"{key} {name}": hashed(Path(), name, gpus.find(key)) for key in sys.argv[2:] for name in OPERATORS}))
+"""
+
+
+def main() -> None:
+    commit, why = sys.argv[1:]
+    full = told("git", "rev-parse", "--verify", f"{commit}^{{commit}}").strip()
+    if changed := told("git", "diff", "--name-only", full, "--", *UNCHANGED).split():
+        sys.exit(f"amend.py: {changed[0]} has changed since {commit}, which is more than an amendment of the judge")
+    keys = sorted(path.name for path in Path("tuning").iterdir() if path.is_dir())
+    now = hashes(Path(), "judge_as_it_is", keys)
+    with tempfile.TemporaryDirectory() as folder:
+        parts = subprocess.run(["git", "archive", full, *PARTS], check=True, stdout=subprocess.PIPE).stdout
+        subprocess.run(["tar", "-C", folder, "-xf", "-"], input=parts, check=True)
+        before = hashes(Path(folder), "judge_sha256", keys)
+    same = {own: before[name] for name, own in now.items() if name in before}
+    AMENDED.write_text(json.dumps({"commit": full, "why": why, "same": dict(sorted(same.items()))}, indent=1) + "\n")
+
+
+def hashes(root: Path, function: str, keys: list[str]) -> dict[str, str]:
+    found: dict[str, str] = json.loads(told(sys.executable, "-c", HASHES, function, *keys, cwd=root))
+    return found
+
+
+def told(*command: str, cwd: Path = Path()) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=cwd).stdout
+
+
+if __name__ == "__main__":
+    main()
