@@ -23,9 +23,9 @@ from tilelang.engine.lower import extrac_params
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from harness.errors import described
+from harness.extras import stand_in
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.tape import Tape, TensorPlace, places_in
-from harness.extras.versus import stand_in
 
 _ASSERT_ALLCLOSE: Final = tilelang.profiler.Profiler.assert_allclose  # as TileLang has it
 # Opponents of some examples; a script that only imports them needs none.

@@ -32,6 +32,8 @@ from harness.runs.run import Plan, alone, prepare, run
 # Beside the judge, an outcome depends on these modules, which find the kernel.
 FINDER: Final = ("find.py", "calls.py", "reading.py", "guess.py", "scratch_tree.py", "self_report.py")
 NOT_FOUND: Final = "KernelNotFound: "
+# In the place of the scratch tree's loader where there is no GPU.
+_WITHOUT_GPU: Final = 'from harness.extras.foreign.without_gpu import program_of\n\n__all__ = ["program_of"]\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,11 @@ def bench(plan: ForeignPlan) -> ForeignOutcomes:
 
 
 def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
-    """Compile the kernels for the plan's GPU key on any machine; runs and records nothing."""
+    """Compile the kernels for the plan's GPU key on a machine without a GPU; launches and records nothing."""
     listed = [each for each in plan.scripts() if each.problem is not None]
     found: dict[str, Record] = {}
     with reporting(len(listed)) as reporter, foreign_tree(plan.tree) as scratch:
+        (scratch.root / "kernels" / "foreign.py").write_text(_WITHOUT_GPU)
         written = write(scratch, plan.root, plan.gpu, listed)
 
         def keep(record: Record) -> None:

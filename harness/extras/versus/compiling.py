@@ -309,5 +309,5 @@ def _disassembled(cubin: bytes) -> dict[str, sass.Code]:
 @cache
 def _own_sha256() -> str:
     """Hash of the code that makes a build: a kept one of other code is not taken."""
-    files = (Path(__file__), Path(worker.__file__), Path(worker.__file__).with_name("stand_in.py"))
+    files = (Path(__file__), Path(worker.__file__), Path(__file__).parent.with_name("stand_in.py"))
     return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()

@@ -198,7 +198,7 @@ def _kernels(order: dict[str, Any], tilelang: Any, tvm: Any, target: Any) -> lis
     """What an order's iteration compiles, or a function of another tree."""
     if "function" not in order:
         return [_compiled(tilelang, tvm, _function(order["path"]), order["shape_key"], target)]
-    from harness.extras.versus import stand_in
+    from harness.extras import stand_in
 
     return stand_in.call(Path(order["path"]), order["function"], Path(order["root"]), order["arch"], order["sms"])
 

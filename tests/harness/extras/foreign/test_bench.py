@@ -33,6 +33,35 @@ FORMS = ("prim_func", "compiled", "lazy", "eager")
 NO_KERNEL = ("hidden", "several", "says_nothing", "admits")
 ALL = (*FORMS, "lies", "wrong", "other_size", *NO_KERNEL, "hangs")
 SHORT = ("--gpu", "cpu", "--budget", "0.2", "--build-deadline", "25", "--script-deadline", "60")
+IN_ITS_MODULE = """
+import sys
+import tilelang
+import tilelang.autotuner
+import tilelang.language as T
+import torch
+
+N = 4096
+
+@tilelang.jit(out_idx=[-1])
+def add(N, threads=128):
+    @T.prim_func
+    def main(X: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32"), Z: T.Tensor((N,), "float32")):
+        with T.Kernel(N // 512, threads=threads) as block:
+            for i in T.Parallel(512):
+                Z[block * 512 + i] = X[block * 512 + i] + Y[block * 512 + i]
+    return main
+
+x = torch.randn(N, device="cuda")
+y = torch.randn(N).cuda()
+z = x + y
+"""
+# What such a script does besides, and the threads of the kernel that is found.
+BESIDES = {
+    "nothing": ("", 128),
+    "launches": ("kernel = add(N, threads=64)\nassert torch.allclose(kernel(x, y), z)\n", 64),
+    "calls_in_main": ("if __name__ == '__main__':\n    add(N, threads=256)(x, y)\n    sys.exit('it ran')\n", 256),
+    "tunes": ("kernel = tilelang.autotune(configs=[{'threads': 64}])(add)(N)\n", None),
+}
 CLAIMS = "iteration\ttime_ms\niter001_prim_func\t0.04\niter001_prim_func\t0.06\niter005_lies\t0.0001\n"
 
 
@@ -316,6 +345,23 @@ def test_without_a_gpu_the_kernels_are_compiled_for_one(benched: Foreign, tmp_pa
     assert row["registers"] > 32 and row["shared_bytes"] > 0
     assert (board["judged"], board["self_reported"]) == ([], [])
     assert not (made.checkout.tree.root / "tuning" / "h200" / "foreign").exists()
+
+
+@pytest.mark.skipif(toolchain.find().nvcc is None, reason="needs nvcc; make build installs it")
+@pytest.mark.skipif(gpus.detect() != "cpu", reason="this machine has a GPU, which judges")
+def test_without_a_gpu_a_script_may_use_one_in_its_module(benched: Foreign, tmp_path: Path) -> None:
+    """A stand-in takes the GPU's place. It does not tune, so what a tuner would choose is not found."""
+    made = beside(benched, tmp_path)
+    made.root.mkdir()
+    for name, (text, _) in BESIDES.items():
+        (made.root / f"{name}.py").write_text(IN_ITS_MODULE + text)
+    done = made.checkout.run("foreign", str(made.root), "--gpu", "h200", "--json")
+    (board,) = answer(done.stdout)
+    rows = {row["iteration"]: row for row in board["builds"]}
+    assert {name: rows[name]["threads"] for name in rows} == {name: threads for name, (_, threads) in BESIDES.items()}
+    reasons = {name: row["reason"] for name, row in rows.items() if row["status"] != Status.PASSED}
+    assert list(reasons) == ["tunes"]
+    assert "it runs a tuner of its own, which needs a GPU, at tunes.py:22: kernel = " in reasons["tunes"]
 
 
 def test_what_cannot_be_benched_is_one_line(tmp_path: Path) -> None:

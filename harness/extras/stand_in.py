@@ -1,4 +1,4 @@
-"""A GPU's stand-in: a foreign function runs as it is, on a machine without a GPU, and what it compiles is kept.
+"""A GPU's stand-in: code made elsewhere runs as it is, on a machine without a GPU, and what it compiles is kept.
 
 Its tensors lie on the CPU. Its kernels are compiled and not launched: a launch gives zeros in the shapes and dtypes of
 the outputs. So a benchmark comes to all kernels that it would time. What it verifies is not verified.
@@ -102,7 +102,36 @@ def _is_skipped(given: Any) -> bool:
     return any(each.name == "skip" for each in getattr(given, "marks", ()))
 
 
-def stand_in_for_kernels(kernels: list[Any]) -> None:
+def untuned(tuner: Any, *words: Any, **more: Any) -> Any:
+    """In the place of a tuner: the configuration that the caller gives, else the first of those that it would try."""
+    make, first, given = _called(tuner, words, more)
+    config = {name: given.get(name, value) for name, value in first.items()}
+    kernel = make(*words, **more, **{name: value for name, value in config.items() if name not in given})
+    if hasattr(kernel, "prim_func"):
+        kernel.config = config
+    return kernel
+
+
+def pinned(tuner: Any, *words: Any, **more: Any) -> Any:
+    """In the place of a tuner: a call that gives one of its parameters, which TileLang does not tune. Others raise."""
+    make, first, given = _called(tuner, words, more)
+    if first.keys().isdisjoint(given):
+        raise RuntimeError(_TUNES)
+    return make(*words, **more)
+
+
+def _called(tuner: Any, words: tuple[Any, ...], more: dict[str, Any]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Of a tuner's call: what makes its kernel, the first configuration that it would try, and the given arguments.
+
+    TileLang's own argument is taken out of ``more``.
+    """
+    make = tuner.jit_impl.compile if more.pop("__return_kernel", False) else tuner.jit_impl
+    configs = tuner.configs(*words, **more) if callable(tuner.configs) else tuner.configs
+    first = {name: value for name, value in dict(next(iter(configs))).items() if name != "pass_configs"}
+    return make, first, {**tuner.jit_impl.signature.bind_partial(*words).arguments, **more}
+
+
+def stand_in_for_kernels(kernels: list[Any], tuner: Callable[..., Any] = untuned) -> None:
     """Keep what is compiled, and replace launches, timers, tuners and comparisons."""
     import tilelang
     from tilelang import profiler
@@ -117,28 +146,15 @@ def stand_in_for_kernels(kernels: list[Any]) -> None:
 
     tilelang.JITKernel.__init__ = compiled
     tilelang.JITKernel.__call__ = launched
-    AutoTuneImpl.__call__ = untuned
+    AutoTuneImpl.__call__ = tuner
     AutoTuner.run = _raising(_TUNES)
     for name in ("tilelang.profiler", "tilelang.profiler.bench"):
         vars(importlib.import_module(name))["do_bench"] = timed
     for name, answer in {"do_bench": _TIMED_MS, "assert_allclose": None, "manual_assert_close": None}.items():
         setattr(profiler.Profiler, name, _answering(answer))
-    for module, name in ((torch.testing, "assert_close"), (tensor, "torch_assert_close")):
-        setattr(module, name, _answering(None))
-
-
-def untuned(tuner: Any, *words: Any, **more: Any) -> Any:
-    """In the place of a tuner: the configuration that the caller gives, else the first of those that it would try."""
-    only_compiled = more.pop("__return_kernel", False)
-    configs = tuner.configs(*words, **more) if callable(tuner.configs) else tuner.configs
-    first = {name: value for name, value in dict(next(iter(configs))).items() if name != "pass_configs"}
-    given = {**tuner.jit_impl.signature.bind_partial(*words).arguments, **more}
-    config = {name: given.get(name, value) for name, value in first.items()}
-    lacking = {name: value for name, value in config.items() if name not in given}
-    kernel = (tuner.jit_impl.compile if only_compiled else tuner.jit_impl)(*words, **more, **lacking)
-    if hasattr(kernel, "prim_func"):
-        kernel.config = config
-    return kernel
+    compared = (torch.testing, "assert_close", None), (tensor, "torch_assert_close", None), (torch, "allclose", True)
+    for module, name, verdict in compared:
+        setattr(module, name, _answering(verdict))
 
 
 def launched(kernel: Any, *tensors: Any, **_: Any) -> Any:
