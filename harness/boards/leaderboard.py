@@ -16,6 +16,7 @@ from harness.evidence.report import main_kernel
 from harness.judge import builds
 from harness.judge.facts.hashes import judge_sha256, reading, source_sha256
 from harness.judge.facts.problem import parse_shape_key
+from harness.judge.fault_attribution import is_retried
 from harness.records.base import Cause, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
@@ -111,18 +112,22 @@ def leading(tree: Tree, gpu: str, selection: Selection) -> list[Iteration]:
 def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
     """The newest outcome of each rank key, by the order in the file, since clocks jump.
 
-    A later verification or a fault of the machine does not hide a measurement of the same source.
+    A later verification or a fault of the machine does not hide a measurement of the same source. Nor does a single
+    rejection that the next run tries again.
     """
     found: dict[tuple[str, ...], Record] = {}
+    tried: set[tuple[str, ...]] = set()
     for record in records:
         key = record.environment.rank_key
         held = found.get(key)
         only_verified = record.status is Status.PASSED and record.stage is Stage.VERIFY
+        in_doubt = is_retried(record.cause, gpus.find(record.gpu)) and key not in tried
         repeats = (
             held is not None
             and record.source_sha256 == held.source_sha256
-            and (record.cause is Cause.REFEREE or (held.measurement is not None and only_verified))
+            and (record.cause is Cause.REFEREE or (held.measurement is not None and (only_verified or in_doubt)))
         )
+        (tried.add if in_doubt else tried.discard)(key)
         if not repeats:
             found[key] = record
     return found

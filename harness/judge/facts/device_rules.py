@@ -75,8 +75,8 @@ GPU_RULES: Final = DeviceRules(
     # Blocks of 12 ms, one after another, drew 670 W on an H200, and the clock moved between 1.4 and 1.97 GHz. With 40
     # ms before each, a product of 16416 cubed took 11.6 ms for 12.4, and its interval was 0.3% wide for 3%.
     rest=4.0,
-    # Of 367 honest measurements on two H200s the medians were -0.067 to 0.059 ms in blocks of up to 7 ms, nearly all
-    # under 0.03, and 0.076 ms in one of 11 ms.
+    # 367 honest measurements on two H200s had medians of -0.067 to 0.059 ms in blocks of up to 7 ms. Nearly all were
+    # under 0.03 ms. One of 11 ms had 0.076 ms.
     lateness=LatenessAllowance(ms=0.05, of_block=0.005, of_launch=0.0),
 )
 

@@ -72,8 +72,8 @@ def _packages_of(root: Path, path: Path) -> tuple[str, ...]:
 class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A change of the judge that leaves passed rows as they are: it would pass them too, with the same figures.
 
-    ``same`` leads from a hash of the judge as it is to that of the judge at ``commit``, for each operator and GPU that
-    has rows. A later change has another hash, so the amendment does not speak for it.
+    For each operator and GPU, ``same`` leads from the hash of the judge as it is to that of the judge at ``commit``. A
+    later change has another hash, so the amendment does not speak for it.
     """
 
     commit: str

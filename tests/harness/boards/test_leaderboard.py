@@ -268,6 +268,19 @@ def test_a_fault_of_the_machine_hides_no_measurement_of_the_same_source(ladder: 
     assert [(row.ratio_low, row.status) for row in ladder.rows()] == [(None, "failed")]
 
 
+def test_a_rejection_that_is_tried_again_hides_a_measurement_when_it_comes_twice(ladder: Ladder) -> None:
+    on_a_gpu = [
+        msgspec.structs.replace(each, gpu="h200")
+        for each in (
+            ladder.measured(1, 1.0, 1.1),
+            ladder.failed(1, cause=Cause.CLOCK, stage=Stage.BENCH),
+            ladder.failed(1, cause=Cause.OVERLAP, stage=Stage.BENCH),
+        )
+    ]
+    assert list(leaderboard.latest(on_a_gpu[:2]).values()) == on_a_gpu[:1]
+    assert list(leaderboard.latest(on_a_gpu).values()) == on_a_gpu[2:]
+
+
 def test_a_verification_hides_a_measurement_only_of_another_source(ladder: Ladder) -> None:
     ladder.measured(1, 1.0, 1.1)
     ladder.made(1, stage=Stage.VERIFY, measurement=None)
