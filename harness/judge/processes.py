@@ -51,8 +51,8 @@ SCRATCH_BYTES: Final = 2 << 30  # of one contestant, or half of the free space i
 SCRATCH_FILES: Final = 10_000
 
 _OWN_DESCRIPTORS: Final = Path("/proc/self/fd")
-# Killed children leak semaphores; this silences the warning of Python's resource tracker.
-LEFT_SEMAPHORES: Final = "ignore:resource_tracker:UserWarning"
+# Warnings without a meaning: killed children leak semaphores, and in namespaces torch counts GPUs without NVML.
+SILENCED: Final = ("ignore:resource_tracker:UserWarning", "ignore:Can't initialize NVML:UserWarning")
 Side = Literal["baseline", "contestant"]
 _starting: Final = threading.Lock()
 _ended: Final[dict[int, float]] = {}  # leaders of ended groups that are not known to be empty, and when they ended
@@ -73,9 +73,8 @@ def start_forkserver(gpu: Gpu, device: Device | None) -> None:
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.gettempdir()  # torch makes this folder even if unused
-    said = os.environ.get("PYTHONWARNINGS", "")
-    if LEFT_SEMAPHORES not in said:  # a tuning starts the forkserver before each rung
-        os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (said, LEFT_SEMAPHORES)))
+    said = filter(None, os.environ.get("PYTHONWARNINGS", "").split(","))
+    os.environ["PYTHONWARNINGS"] = ",".join(dict.fromkeys((*said, *SILENCED)))
     if gpu.is_cpu:
         os.environ["OMP_NUM_THREADS"] = "1"
     elif device is not None:
