@@ -23,7 +23,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.plausibility import MOST_SUSTAINED_GAIN
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
-from harness.machine.table import figure
+from harness.machine.table import counted, figure, footnotes
 from harness.machine.table import table as as_table
 from harness.records.base import Cause
 from harness.records.results import Measurement
@@ -32,6 +32,7 @@ from harness.records.sustained import SustainedMeasurement
 WORTHLESS: Final = "worthless"
 BOUNDED: Final = "bounded"
 PASSED: Final = "passed"
+LEAST_NAME, LEAST_REASON = 20, 40  # characters of a column
 # The verdicts on samples that answer with blocks; others crash, hang, or cannot be built.
 GAINFUL: Final = (Cause.WRONG_RESULT, Cause.INPUT_CHANGED, Cause.FOREIGN_KERNEL, Cause.NOT_PINNED)
 SETTINGS: Final = Settings(budget_s=1.0, launch_deadline_s=4.0, build_deadline_s=60.0)
@@ -141,25 +142,34 @@ def confront(
 
 def line(finding: AdversaryFinding) -> str:
     how = "" if finding.ratio is None else f", ratio {finding.ratio:.4f}"
-    how += "" if finding.ratio or finding.gain is None else f", believed {finding.gain:.2f}x as fast as the honest one"
+    how += "" if finding.ratio or finding.gain is None else f", believed {finding.gain:.3g}x as fast as the honest one"
     mark = "sound" if finding.sound else "UNSOUND"
     return f"{mark}  {finding.name}: {finding.verdict}{how}{': ' if finding.reason else ''}{finding.reason}"
 
 
 def table(findings: list[AdversaryFinding]) -> str:
-    return as_table(
+    """A row for each sample, below it what is unsound, and the count; the lines before it gave the reasons."""
+    shown = as_table(
         findings,
         {
             "trick": lambda each: each.trick or "control",
             "sample": lambda each: each.name,
             "verdict": lambda each: each.verdict,
             "true ratio": lambda each: figure(each.ratio, ".4f"),
-            "gain": lambda each: figure(each.gain, ".2f"),
+            "gain": lambda each: figure(each.gain, ".3g"),
             "contract": lambda each: "refused" if each.contract else "",
             "reason given": lambda each: each.reason,
-            "": lambda each: "" if each.sound else f"UNSOUND: must be {' or '.join(each.expected)}",
         },
+        right=("true ratio", "gain"),
+        optional=("reason given",),
+        wrap={"reason given": LEAST_REASON},
+        cut={"sample": LEAST_NAME},
     )
+    unsound = [each for each in findings if not each.sound]
+    notes = footnotes((each.name, [f"UNSOUND: must be {' or '.join(each.expected)}"]) for each in unsound)
+    tricks = counted(sum(each.trick > 0 for each in findings), "trick")
+    controls = counted(sum(not each.trick for each in findings), "control")
+    return "\n\n".join(filter(None, (shown, notes, f"{tricks} and {controls}: {len(unsound)} unsound")))
 
 
 def _accepted(sample: Sample, ratio: float, honest: float, gpu: Gpu) -> str:

@@ -83,7 +83,20 @@ def test_a_line_says_what_a_rejected_trick_would_have_gained() -> None:
     outcome = ("shortens_k", 22, "an idea", ("wrong_result",), "wrong_result", "why", None, None, None, None)
     assert adversaries.line(AdversaryFinding(*outcome, tree_changed=False)) == "sound  shortens_k: wrong_result: why"
     gainful = AdversaryFinding(*outcome, tree_changed=False, gain=1.5)
-    assert "wrong_result, believed 1.50x as fast as the honest one: why" in adversaries.line(gainful)
+    assert "wrong_result, believed 1.5x as fast as the honest one: why" in adversaries.line(gainful)
+
+
+def test_the_table_fits_80_columns_and_counts_what_is_unsound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    reason = "blocks said to take 5.05 ms took 3.37 ms longer by the referee's clock, at iter001_is_long.py:3"
+    outcomes = [
+        (name, 4, "an idea", ("clock",), verdict, reason, "a breach", 0.7205, 0.72, 0.721)
+        for name, verdict in (("shaves_a_tenth_off_every_block", "clock"), ("lies_now_and_then", "worthless"))
+    ]
+    shown = adversaries.table([AdversaryFinding(*each, tree_changed=False, gain=9e9) for each in outcomes])
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "lies_now_and_then: UNSOUND: must be clock" in shown
+    assert shown.endswith("2 tricks and 0 controls: 1 unsound")
 
 
 @pytest.mark.parametrize(("regime", "most"), [("sustained", 0.5 * (1 + MOST_SUSTAINED_GAIN)), ("paired", 1.03)])
