@@ -3,6 +3,7 @@
 import logging
 import os
 import secrets
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -137,7 +138,8 @@ def _connected(address: str, options: Mapping[str, Any]) -> Iterator[None]:
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         try:
-            _begin(address, options)
+            with warnings.catch_warnings(action="ignore"):  # the error says it
+                _begin(address, options)
         except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
             raise InfrastructureError(f"Ray at {address} does not answer: {described(error)}") from error
         finally:
