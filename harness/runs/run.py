@@ -20,7 +20,7 @@ from harness.judge.pipeline import advance
 from harness.judge.processes import end_forkserver, start_forkserver
 from harness.judge.stopping import Progress
 from harness.judge.verdicts import verdict
-from harness.machine.nvml import Device, compute_processes
+from harness.machine.nvml import Device
 from harness.machine.progress import Reporter, announce
 from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, exit_code_of, identity
 from harness.records.environment import describing
@@ -31,6 +31,7 @@ from harness.runs.builders import Builders, builders
 from harness.runs.rehearsal import rehearse
 from harness.runs.result_line import result_line
 from harness.runs.retrying import retrying
+from harness.runs.turn import own_turn, require_free
 from harness.runs.within import ENDLESS, Deadline
 
 ROW_BUDGETS: Final = 2.0  # what a row usually takes on its device, in budgets of a measurement: 3 to 6 s on an H200
@@ -149,7 +150,8 @@ def built_ahead(
     """Run stages without a device ahead on the CPU cores, while one pair of processes uses the device.
 
     Gives the candidates in order, each with its rejection if it has failed, until the plan's deadline; ``usual_s`` is
-    what one usually takes on the device. Their processes end with the context.
+    what one usually takes on the device. The first is given when the device is this run's. Their processes end with the
+    context.
     """
     # Checks of the contract only parse, one at a time; by two threads CPython's parser can fail with a SystemError.
     parses = nullcontext(Builders(jobs=1, window=2, first=2))
@@ -181,7 +183,8 @@ def built_ahead(
             left_s = partial(plan.deadline.left_s, besides_s=usual_s)
             with by.ahead(build, iterations, abort=abort, left_s=left_s) as built:
                 reporter.doing(f"importing torch and TileLang, then {_building(iterations)} on {by.jobs} cores")
-                yield plan.deadline.while_room(built, usual_s, costs=lambda entry: entry[1] is None)
+                ready = own_turn.before(built, plan.device) if plan.uses_device else built
+                yield plan.deadline.while_room(ready, usual_s, costs=lambda entry: entry[1] is None)
         finally:
             referees.leave()
             for candidate in entered:
@@ -303,10 +306,12 @@ def prepare(gpu: Gpu, device: Device | None, reporter: Reporter) -> None:
 
 @contextmanager
 def alone(tree: Tree, gpu: Gpu, device: Device | None) -> Iterator[None]:
-    """Hold the tree's lock. Raises InfrastructureError if another run holds it, or a process uses the device."""
-    if device is not None and (others := compute_processes(device)):
-        pids = ", ".join(map(str, others))
-        raise InfrastructureError(f"{device.name} is in use by process {pids}; wait until it ends, or end it")
+    """Hold the tree's lock. Raises InfrastructureError if another run holds it, or a process uses the device.
+
+    A run that began early looks at the device when its turn comes.
+    """
+    if own_turn.ahead is None:
+        require_free(device)
     folder = tree.folder(gpu.key)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -327,6 +332,7 @@ def judging(tree: Tree, gpu: Gpu, device: Device | None, reporter: Reporter) -> 
     """Hold the lock and start what the judge needs; the referees end with the context. Raises InfrastructureError."""
     with alone(tree, gpu, device):
         prepare(gpu, device, reporter)
+        own_turn.take(device)
         referees = Referees(tree.root, gpu)
         try:
             yield referees

@@ -46,16 +46,19 @@ def notebook_id(tree: Tree, gpu: Gpu) -> str:
     return hashlib.sha256(f"{socket.gethostname()}:{tree.root}:{gpu.key}".encode()).hexdigest()[:12]
 
 
+def shapes_of(gpu: Gpu, problem: Problem) -> set[str]:
+    """What is measured for a problem: itself, and where memory bounds it a copy, which other problems may share."""
+    beside = {copy_bandwidth.companion(problem).shape_key} if gpu.is_memory_bound(problem) else set()
+    return {problem.shape_key} | beside
+
+
 def files_of(tree: Tree, gpu: Gpu, problem: Problem) -> dict[str, bytes]:
     """The sources and records of a problem, and of the copy that is measured beside it where memory bounds it."""
-    shapes = [problem.shape_key]
-    if gpu.is_memory_bound(problem):
-        shapes.append(copy_bandwidth.companion(problem).shape_key)
     base = tree.root / "tuning" / gpu.key
     found = (
         path
         for part, form in PARTS.items()
-        for shape in dict.fromkeys(shapes)
+        for shape in sorted(shapes_of(gpu, problem))
         for path in sorted((base / part / shape).glob(form))
         if path.is_file()
     )

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from harness.catalog.gpus import key_of
 from harness.catalog.tree import Iteration
 from harness.errors import ExitCode, InfrastructureError, printable
 from harness.extras.fleet import cluster, pace, station, table
-from harness.extras.fleet.assignment import Assignment, files_of, new_key, notebook_id
+from harness.extras.fleet.assignment import Assignment, files_of, new_key, notebook_id, shapes_of
 from harness.extras.fleet.cluster import Caller, Node, SeatFailed, SeatLost
 from harness.extras.fleet.ladders import Environments, Ladder, choose, ladders
 from harness.extras.fleet.pace import ChipPace
@@ -43,6 +43,7 @@ PACE_S: Final = 180.0  # for a copy and a product, which import torch from a dis
 START_S: Final = 20.0  # of a ladder: with less time than that it would measure nothing
 MOST_TRIES: Final = 3  # of one ladder: after a loss it goes to another GPU, at most twice
 MOST_SEATS: Final = 3  # in one lane, of which the first two were lost
+LAST_ROWS: Final = 2  # of a ladder: the next one imports and builds beside them
 SUSTAINED: Final = "sustained.jsonl"
 OMP: Final = "OMP_NUM_THREADS"  # which Ray sets
 HARNESS: Final = ("-m", "harness")
@@ -84,18 +85,31 @@ class FleetResults:
 
 
 @dataclass(slots=True)
+class SentLadder:
+    """A ladder that a seat was asked to start, and the sizes of its files that the driver has."""
+
+    ladder: Ladder
+    key: str
+    have: dict[str, int]
+    began: bool = False
+    made: int = 0  # records
+    followed: bool = False  # another one was sent to begin early behind it
+
+
+@dataclass(slots=True)
 class Post:
-    """A seat in use, what it is asked, and the ladder that it runs."""
+    """A seat in use, what it is asked, the ladder that it measures, and the one that began early and waits for that."""
 
     caller: Caller
     station: Station
     row: FleetRow
-    ladder: Ladder | None = None
-    key: str = ""
-    have: dict[str, int] = field(default_factory=dict)
+    present: SentLadder | None = None
+    early: SentLadder | None = None
     asked: Any = None
-    began: bool = False  # the present ladder
-    made: int = 0  # records of it
+
+    @property
+    def sent(self) -> list[SentLadder]:
+        return [each for each in (self.early, self.present) if each is not None]
 
 
 def run(fleet: Fleet) -> FleetResults:
@@ -234,7 +248,7 @@ class Driver:
 
     def _gather_left(self, caller: Caller) -> None:
         """Take what earlier runs and lost seats left on a host."""
-        active = frozenset(post.key for post in self.posts if post.ladder)
+        active = frozenset(each.key for post in self.posts for each in post.sent)
         for news in cluster.answered(caller.ask("left", active)):
             if taken := self._take(news):
                 self.board.line(f"{caller.node.host}: {len(taken)} records of an earlier run gathered")
@@ -247,9 +261,9 @@ class Driver:
         while self._goes_on():
             heed()
             for post in self.posts:
-                if post.ladder is None:
+                if post.present is None:
                     self._assign(post)
-            busy = [post for post in self.posts if post.ladder]
+            busy = [post for post in self.posts if post.present]
             if not busy:
                 names = ", ".join(each.shape_key for each in self.waiting)
                 raise InfrastructureError(f"no GPU is left for {names}; what was measured is recorded")
@@ -266,24 +280,56 @@ class Driver:
             self.cut.clear()
         if not self.plan.deadline.has_room(START_S):
             self.waiting.clear()
-        return bool(self.waiting) or any(post.ladder for post in self.posts)
+        return bool(self.waiting) or any(post.present for post in self.posts)
 
     def _assign(self, post: Post) -> None:
-        ladder = choose(self.waiting, post.station.chip, {each.station.chip for each in self.posts})
-        if ladder is None:
-            return
+        ladder = self._choose(post, self.waiting)
+        if ladder is None and self.fleet.further and (other := self._with_early(post)) is not None:
+            self._queue(self._take_back(other))  # its present ladder may have opponents to measure
+            ladder = self._choose(post, self.waiting)
+        if ladder is not None:
+            self._send(post, ladder)
+
+    def _choose(self, post: Post, waiting: Iterable[Ladder]) -> Ladder | None:
+        return choose(waiting, post.station.chip, {each.station.chip for each in self.posts})
+
+    def _with_early(self, post: Post) -> Post | None:
+        """The post with the early ladder that a free one takes."""
+        early = [(each.early.ladder, each) for each in self.posts if each.early is not None and each.early.began]
+        chosen = self._choose(post, [ladder for ladder, _ in early])
+        return next((each for ladder, each in early if ladder is chosen), None)
+
+    def _next_early(self, post: Post, present: SentLadder) -> Ladder | None:
+        """The ladder that begins beside the last rows of the present one, if one may; it shares no copy with it."""
+        fleet, gpu = self.fleet, self.plan.gpu
+        never = fleet.errands is not None or fleet.image is not None or self.plan.deadline.is_set
+        if never or present.followed or post.row.left > LAST_ROWS:
+            return None
+        measured = shapes_of(gpu, present.ladder.problem)
+        return self._choose(post, [each for each in self.waiting if not measured & shapes_of(gpu, each.problem)])
+
+    def _send(self, post: Post, ladder: Ladder) -> None:
+        """Ask a seat to start a ladder, at once or early behind its present one."""
         share_s = self.plan.deadline.share_s(len(self.waiting), len(self.posts))
         self.waiting.remove(ladder)
-        self.tries[ladder.shape_key] += 1
         plan, shape_key = self.plan, ladder.shape_key
         sent = files_of(plan.tree, plan.gpu, ladder.problem)
         words = self.fleet.words_for(shape_key, share_s)
         assignment = Assignment(new_key(shape_key), plan.gpu.key, shape_key, words, sent, {OMP: os.environ.get(OMP)})
-        post.ladder, post.key, post.began, post.made = ladder, assignment.key, False, 0
-        post.have = {name: len(content) for name, content in sent.items()}
-        post.row.problem, post.row.done, post.row.last_line = shape_key, 0, ""
-        post.row.left = ladder.left(post.station.chip)
-        post.asked = post.caller.ask("start", assignment)
+        made = SentLadder(ladder, assignment.key, {name: len(content) for name, content in sent.items()})
+        after = post.present
+        if after is None:
+            self._become_present(post, made)
+        else:
+            after.followed, post.early = True, made
+        post.asked = post.caller.ask("start", assignment, after and after.key)
+
+    def _become_present(self, post: Post, sent: SentLadder) -> None:
+        """From now on it is a try of this ladder."""
+        post.present, post.early = sent, None
+        self.tries[sent.ladder.shape_key] += 1
+        post.row.problem, post.row.done, post.row.last_line = sent.ladder.shape_key, 0, ""
+        post.row.left = sent.ladder.left(post.station.chip)
 
     def _hear(self, post: Post) -> None:
         """Take a seat's answer, and ask again."""
@@ -295,23 +341,34 @@ class Driver:
         except SeatLost as error:
             self._lost(post, str(error))
             return
-        post.began = True
-        self._take_present(post, news)
-        if news is None or news.exit_code is None:
-            post.asked = post.caller.ask("news", post.key, post.have, TICK_S)
-        else:
+        for each in post.sent:
+            each.began = True
+        present = post.present
+        assert present is not None
+        if news is not None:
+            self._take_sent(post, present, news)
+        if news is not None and news.exit_code is not None:
             self._ended(post, news.exit_code)
+            if post.early is not None:
+                self._become_present(post, post.early)
+        self._go_on(post)
 
-    def _take_present(self, post: Post, news: News | None) -> None:
-        if news is None:
-            return
+    def _go_on(self, post: Post) -> None:
+        """Ask for news of the present ladder, or first for the start of the next one."""
+        present = post.present
+        if present is not None and (ladder := self._next_early(post, present)) is not None:
+            self._send(post, ladder)
+        elif present is not None:
+            post.asked = post.caller.ask("news", present.key, present.have, TICK_S)
+
+    def _take_sent(self, post: Post, sent: SentLadder, news: News) -> None:
         taken = self._take(news)
         made = len(taken) if self.fleet.errands is None else sum(map(_lines, news.grown.items()))
-        post.made += made
+        sent.made += made
         post.row.done += made
         post.row.left = max(0, post.row.left - made)
         for name, content in news.grown.items():
-            post.have[name] = post.have.get(name, 0) + len(content)
+            sent.have[name] = sent.have.get(name, 0) + len(content)
         said = [*map(printable, news.grown.get(SAID, b"").decode(errors="replace").split("\n"))]
         told = said if self.fleet.errands is not None else [result_line(record, self.plan.gpu) for record in taken]
         for line in filter(None, told):
@@ -343,9 +400,10 @@ class Driver:
 
     def _ended(self, post: Post, code: int) -> None:
         """A ladder's command line ended: it is done, or it goes to another GPU."""
-        last, ladder = post.row.last_line, self._free(post)
+        last, sent = post.row.last_line, self._free(post)
+        ladder = sent.ladder
         with suppress(SeatLost):  # then its next answer says so
-            cluster.answered(post.caller.ask("clear", post.key), ANSWER_S)
+            cluster.answered(post.caller.ask("clear", sent.key), ANSWER_S)
         logs = self.plan.tree.folder(self.plan.gpu.key) / "logs" / ladder.shape_key
         gathering.write_companions(self.plan.tree, self.plan.gpu.key, logs.glob("*/results.jsonl"))
         environment = self.environments[post.station.chip]
@@ -362,10 +420,10 @@ class Driver:
             return
         if self.plan.deadline.is_set and code in (ExitCode.PASSED, ExitCode.REJECTED):
             self.tries[ladder.shape_key] -= 1
-            self.cut += ladder.iterations if post.made else ()
+            self.cut += ladder.iterations if sent.made else ()
         elif code == ExitCode.USAGE:
             self._fail(why)
-        elif code == ExitCode.INFRASTRUCTURE and not post.made:
+        elif code == ExitCode.INFRASTRUCTURE and not sent.made:
             self._leave_out(post)
             self._again(ladder, f"{why}; this GPU is left out")
         else:
@@ -381,14 +439,21 @@ class Driver:
 
     def _failed(self, post: Post, reason: str) -> None:
         """A seat lives, and its host has no room or no right to begin: that is no try of the ladder."""
-        ladder = self._free(post)
+        if post.early is not None and not post.early.began:
+            self.board.line(f"{post.station.name}: {post.early.ladder.shape_key} cannot begin early: {reason}")
+            self._queue(self._take_back(post))
+            self._go_on(post)
+            return
+        sent = self._free(post)
         self._leave_out(post)
-        self.tries[ladder.shape_key] -= not post.began
+        ladder = sent.ladder
+        self.tries[ladder.shape_key] -= not sent.began
         self._again(ladder, f"{post.station.name}: {ladder.shape_key} failed there: {reason}; this GPU is left out")
 
     def _lost(self, post: Post, reason: str) -> None:
         """A seat died. A new one in its lane gathers what the old one left."""
-        ladder = self._free(post)
+        ladder, early = self._free(post).ladder, post.early
+        post.early = None
         self._leave_out(post)
         node, lane = post.caller.node, post.caller.lane
         if self.seats[node.id, lane] < MOST_SEATS and node.id in {each.id for each in self._nodes()}:
@@ -402,6 +467,7 @@ class Driver:
                     self.board.line(f"{found.name} is not used: {found.fault or 'it was not used before'}")
                     cluster.give_up(caller)
         self._again(ladder, f"{post.station.name} was lost with {ladder.shape_key} ({reason})")
+        self._queue(early.ladder.iterations if early else ())
 
     def _again(self, ladder: Ladder, why: str) -> None:
         if self.tries[ladder.shape_key] >= MOST_TRIES:
@@ -417,40 +483,57 @@ class Driver:
         self.board.line(why)
         self.failed.append(why)
 
-    def _free(self, post: Post) -> Ladder:
-        """Take a seat's ladder from it."""
-        ladder, post.ladder, post.asked = post.ladder, None, None
-        assert ladder is not None
+    def _free(self, post: Post) -> SentLadder:
+        """Take a seat's present ladder from it."""
+        sent, post.present, post.asked = post.present, None, None
+        assert sent is not None
         post.row.problem = post.row.last_line = ""
-        return ladder
+        return sent
 
     def _leave_out(self, post: Post) -> None:
         self.posts.remove(post)
+        back = self._take_back(post)
         cluster.give_up(post.caller)
+        self._queue(back)
+
+    def _take_back(self, post: Post) -> tuple[Iteration, ...]:
+        """End the ladder that began early, and take what it has measured if its turn came meanwhile.
+
+        Returns what to queue.
+        """
+        early, post.early = post.early, None
+        if early is None:
+            return ()
+        post.caller.ask("stop", early.key)
+        post.caller.ask("news", early.key, early.have, END_S)
+        post.caller.ask("end", early.key)
+        with suppress(SeatLost):
+            self._take_sent(post, early, cluster.answered(post.caller.ask("news", early.key, early.have), ANSWER_S))
+            cluster.answered(post.caller.ask("clear", early.key), ANSWER_S)
+        return early.ladder.iterations
 
     # End
 
     def leave(self) -> None:
         """Stop what still runs, take what it has measured, and give up all seats."""
-        stopped = [post for post in self.posts if post.ladder]
-        for post in stopped:
-            post.caller.ask("stop", post.key)
-        busy, last = list(stopped), []
+        busy = [(post, sent) for post in self.posts for sent in post.sent]
+        for post, sent in busy:
+            post.caller.ask("stop", sent.key)
+        last = []
         until = time.monotonic() + END_S
         while busy and (left := until - time.monotonic()) > 0:
-            for post in busy:
-                post.asked = post.caller.ask("news", post.key, post.have)
-            cluster.ready([post.asked for post in busy], left)
-            for post in list(busy):
+            asked = [post.caller.ask("news", sent.key, sent.have) for post, sent in busy]
+            cluster.ready(asked, left)
+            for (post, sent), answer in zip(list(busy), asked, strict=True):
                 with suppress(SeatLost):
-                    news = cluster.answered(post.asked, 0)
-                    self._take_present(post, news)
+                    news = cluster.answered(answer, 0)
+                    self._take_sent(post, sent, news)
                     if news.exit_code is None:
                         continue
-                    last.append(post.caller.ask("clear", post.key))
-                busy.remove(post)
+                    last.append(post.caller.ask("clear", sent.key))
+                busy.remove((post, sent))
             time.sleep(TICK_S / 5)
-        last += [post.caller.ask("end", post.key) for post in busy]
+        last += [post.caller.ask("end", sent.key) for post, sent in busy]
         cluster.ready(last, 1.0)
         for post in self.posts:
             cluster.give_up(post.caller)

@@ -29,6 +29,7 @@ from harness.machine.cores import slice_of
 from harness.machine.nvml import released
 from harness.machine.repository import copy, link, take_over
 from harness.runs.gathering import LOOSE
+from harness.runs.turn import AFTER, living
 
 SAID: Final = "said.txt"
 START: Final = "start.json"
@@ -115,11 +116,14 @@ class Seat:
         take_over(self._repository, root, link if self.image is None else copy)
         return tuning
 
-    def start(self, assignment: Assignment) -> None:
-        """Begin a ladder. Raises OSError where the host has no room."""
+    def start(self, assignment: Assignment, after: str | None = None) -> None:
+        """Begin a ladder, which waits with its device for the end of the one of the key ``after``.
+
+        Raises OSError where the host has no room.
+        """
         root = self._place / assignment.key
         try:
-            process = self._begin(root, assignment)
+            process = self._begin(root, assignment, self._present(after))
         except OSError:
             files.remove(root)
             raise
@@ -128,7 +132,12 @@ class Seat:
         created = psutil.Process(process.pid).create_time()
         files.put(root / START, msgspec.json.encode(Start(assignment.gpu, process.pid, created, have)))
 
-    def _begin(self, root: Path, assignment: Assignment) -> subprocess.Popen[bytes]:
+    def _present(self, key: str | None) -> str | None:
+        """The process of a ladder, if it still runs."""
+        process = self._running[key] if key is not None else None
+        return living(process.pid) if process is not None and process.poll() is None else None
+
+    def _begin(self, root: Path, assignment: Assignment, ahead: str | None) -> subprocess.Popen[bytes]:
         tuning = self._make_tree(root)
         for name, content in assignment.files.items():
             (tuning / name).parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +146,7 @@ class Seat:
             return subprocess.Popen(
                 self._command(*assignment.words),
                 cwd=root,
-                env=_environment(root, assignment.environment),
+                env=_environment(root, {**assignment.environment, AFTER: ahead}),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,

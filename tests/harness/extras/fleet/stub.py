@@ -18,6 +18,7 @@ from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.records.environment import describing
 from harness.records.store import append
 from harness.runs.run import Plan, reusable
+from harness.runs.turn import own_turn
 from tests.harness.examples import record
 
 
@@ -30,6 +31,7 @@ def main() -> None:
         Path(os.environ["LOOSE"]).write_bytes(b"no\nline")
     plan = Plan(tree, gpu, None, tuple(iterations), Settings.of(gpu))
     environment = describing(tree.root, gpu, None)
+    own_turn.take(None)
     made = 0
     for each in iterations:
         if reusable(plan, each, environment):
