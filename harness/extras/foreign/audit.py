@@ -79,7 +79,10 @@ def _duplicates(scripts: list[ParsedScript], figures: Figures) -> Iterator[Audit
             yield AuditFinding(Kind.DUPLICATE, script.path, 0, f"the same program as {first.path.name}")
     for first, *others in groups.values():
         numbers = [number for script in (first, *others) if (number := loose_number(script.path.name)) is not None]
-        yield from _disagreement(first.path, [each for number in numbers for each in figures.get(number, [])])
+        found = [each for number in numbers for each in figures.get(number, [])]
+        found = [each for each in found if each.judge] or found  # the tables beside records repeat them
+        for judge in dict.fromkeys(each.judge for each in found):  # another judge may measure in another way
+            yield from _disagreement(first.path, [each for each in found if each.judge == judge])
 
 
 def _disagreement(path: Path, found: list[ClaimedFigure]) -> Iterator[AuditFinding]:

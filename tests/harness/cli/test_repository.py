@@ -121,7 +121,7 @@ def test_another_repository_has_other_operators(root: Path) -> None:
 def test_the_judges_hash_covers_what_of_it_decides(root: Path, name: str) -> None:
     before = [judge_sha256.__wrapped__(root, operator, CPU) for operator in ("mirror", "copy")]
     assert before[1] == judge_sha256.__wrapped__(ROOT, "copy", CPU)
-    (root / name).write_text(OWN[name] + "# changed\n")
+    (root / name).write_text(OWN[name] + "changed = 1\n")
     after = [judge_sha256.__wrapped__(root, operator, CPU) for operator in ("mirror", "copy")]
     assert (after[0] != before[0], after[1] == before[1]) == (True, True)
 

@@ -149,6 +149,18 @@ def test_a_library_called_otherwise_is_no_other_figure_of_the_program(tree: Tree
     assert len(tree.found(Kind.DISAGREES)) == found
 
 
+@pytest.mark.parametrize(("judge", "found"), [("another", 0), ("the same", 1)])
+def test_records_by_another_judge_are_no_repeats(tree: Tree, judge: str, found: int) -> None:
+    made = [("the same", 1.0), (judge, 1.5)]
+    rows = [
+        {"iteration": "iter001_wide", "environment": {"judge_sha256": by}, "measurement": {"time_ms": time_ms}}
+        for by, time_ms in made
+    ]
+    tree.put("logs", "results.jsonl", "\n".join(map(json.dumps, rows)))
+    tree.put("logs", "results.tsv", "iteration\ttime_ms\niter001_wide\t1.0\niter001_wide\t1.5\n")
+    assert len(tree.found(Kind.DISAGREES)) == found
+
+
 def test_a_figure_without_a_script(tree: Tree) -> None:
     tree.put("logs", "results.tsv", "iteration\ttime_ms\niter001_wide\t1.0\niter007_gone\t0.5\n")
     (finding,) = tree.found(Kind.NO_SOURCE)
