@@ -10,9 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-AMENDED = Path("harness/judge/amended.json")
-PARTS = ("harness", "baselines")  # all that a hash reads
-UNCHANGED = ("harness/operators", "baselines", "harness/catalog/gpus.toml")  # what else a hash covers
+import msgspec
+
+from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment
+
+UNCHANGED = (OPERATORS, BASELINES, "harness/catalog/gpus.toml")  # what a hash covers besides the judge
 HASHES = """
 import json, sys
 from pathlib import Path
@@ -20,7 +22,7 @@ from harness.catalog import gpus
 from harness.judge.facts import hashes
 from harness.operators import OPERATORS
 
-hashed = getattr(hashes, sys.argv[1], hashes.judge_sha256)
+hashed = getattr(hashes, sys.argv[1])
 print(json.dumps({f"{key} {name}": hashed(Path(), name, gpus.find(key)) for key in sys.argv[2:] for name in OPERATORS}))
 """
 
@@ -33,11 +35,14 @@ def main() -> None:
     keys = sorted(path.name for path in Path("tuning").iterdir() if path.is_dir())
     now = hashes(Path(), "judge_as_it_is", keys)
     with tempfile.TemporaryDirectory() as folder:
-        parts = subprocess.run(["git", "archive", full, *PARTS], check=True, stdout=subprocess.PIPE).stdout
+        parts = subprocess.run(
+            ["git", "archive", full, "harness", BASELINES], check=True, stdout=subprocess.PIPE
+        ).stdout
         subprocess.run(["tar", "-C", folder, "-xf", "-"], input=parts, check=True)
         before = hashes(Path(folder), "judge_sha256", keys)
-    same = {own: before[name] for name, own in now.items() if name in before}
-    AMENDED.write_text(json.dumps({"commit": full, "why": why, "same": dict(sorted(same.items()))}, indent=1) + "\n")
+    amendment = Amendment(full, why, {own: before[name] for name, own in now.items()})
+    written = msgspec.json.encode(amendment, order="deterministic")
+    Path(AMENDED).write_bytes(msgspec.json.format(written, indent=1) + b"\n")
 
 
 def hashes(root: Path, function: str, keys: list[str]) -> dict[str, str]:

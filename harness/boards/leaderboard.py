@@ -121,13 +121,15 @@ def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
         key = record.environment.rank_key
         held = found.get(key)
         only_verified = record.status is Status.PASSED and record.stage is Stage.VERIFY
-        in_doubt = is_retried(record.cause, gpus.find(record.gpu)) and key not in tried
+        fault = record.cause is Cause.REFEREE
+        in_doubt = not fault and key not in tried and is_retried(record.cause, gpus.find(record.gpu))
         repeats = (
             held is not None
             and record.source_sha256 == held.source_sha256
-            and (record.cause is Cause.REFEREE or (held.measurement is not None and (only_verified or in_doubt)))
+            and (fault or (held.measurement is not None and (only_verified or in_doubt)))
         )
-        (tried.add if in_doubt else tried.discard)(key)
+        if not fault:  # as if it had not been tried
+            (tried.add if in_doubt else tried.discard)(key)
         if not repeats:
             found[key] = record
     return found

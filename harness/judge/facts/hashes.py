@@ -28,6 +28,7 @@ BASELINES: Final = "baselines"
 
 # Direct imports of a file -> the hash of all that they lead to; None where files may change.
 _followed: Final[ContextVar[dict[tuple[Path, frozenset[Path]], str] | None]] = ContextVar("followed", default=None)
+_STATEMENT_BEGINS: Final = (tokenize.ENCODING, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)  # after one of these
 _INERT: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
@@ -238,16 +239,23 @@ def _code(path: Path) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _without_prose(source: bytes) -> bytes:
+    """Cut from the text, since tokens are not the same in every Python."""
     try:
-        tree, tokens = ast.parse(source), list(tokenize.tokenize(io.BytesIO(source).readline))
+        tokens = list(tokenize.tokenize(io.BytesIO(source).readline))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return source
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    owners = [node for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node) is not None]
-    docstrings = {(node.body[0].lineno, node.body[0].col_offset) for node in owners}
-    lines = source.decode().splitlines()
+    told = [each for each in tokens if each.type not in (tokenize.COMMENT, tokenize.NL)]
+    docstrings = {
+        each
+        for before, each, after in zip(told, told[1:], told[2:], strict=False)
+        if each.type == tokenize.STRING and before.type in _STATEMENT_BEGINS and after.type == tokenize.NEWLINE
+    }
+    lines = source.decode("utf-8-sig").split("\n")
     for token in reversed(tokens):
         (first, start), (last, end) = token.start, token.end
-        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.start in docstrings):
-            lines[first - 1 : last] = [lines[first - 1][:start] + lines[last - 1][end:]]
-    return "\n".join(line.rstrip() for line in lines if line.strip()).encode()
+        if token.type == tokenize.COMMENT or token in docstrings:
+            rest = lines[first - 1][:start].rstrip() + lines[last - 1][end:]
+            lines[first - 1 : last] = [rest] if rest.strip() else []
+        elif token.type == tokenize.NL and not lines[first - 1].strip():
+            del lines[first - 1]
+    return "\n".join(lines).encode()

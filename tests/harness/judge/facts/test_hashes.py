@@ -183,6 +183,7 @@ def test_each_operator_has_a_judge_of_its_own() -> None:
 
 WORDED = (
     '"""What it is."""\n\n\ndef half(x):\n    """Half of it."""\n    # Why.\n    return f"{x}#" or x / 2  # quick\n'
+    'TEXT = """one\n\n# two\n"""\n'
 )
 
 
@@ -194,6 +195,8 @@ WORDED = (
         (WORDED.replace("    # Why.\n", "").replace("  # quick", ""), False),
         (WORDED.replace("\n\n\n", "\n"), False),
         (WORDED.replace("x / 2", "x / 3"), True),
+        (WORDED.replace("one\n\n", "one\n"), True),
+        (WORDED.replace("# two", "# three"), True),
         (WORDED.replace("}#", "}"), True),
         (WORDED.replace("return", "'no docstring'; return"), True),
     ],
