@@ -90,7 +90,7 @@ help: ## List the targets
 bench: $(RUNTIME) $(FLEET) ## Verify and time the iterations against the library; print the leaderboard
 	@$(RUN) bench $(CHOICE) $(MANY)
 
-opponents: $(RUNTIME) ## Add what is measured beside the library; opponents-quack, -fa3, -fa4, -cublaslt add one
+opponents: $(RUNTIME) ## Add what is measured beside the library; opponents-quack, -fa3, -fa4, -fla, -cublaslt add one
 	@$(OPPOSE)
 
 opponents-%: $(RUNTIME)
