@@ -14,7 +14,7 @@ import msgspec
 
 from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment
 
-UNCHANGED = (OPERATORS, BASELINES, "harness/catalog/gpus.toml")  # what a hash covers besides the judge
+UNCHANGED = (OPERATORS, BASELINES, f":!{BASELINES}/opponents", "harness/catalog/gpus.toml")  # what a hash covers too
 HASHES = """
 import json, sys
 from pathlib import Path

@@ -153,7 +153,10 @@ def prepare(candidate: Candidate) -> Candidate:
 def rival(candidate: Candidate, interpreter: Interpreter, side: Side) -> Built:
     """Start the candidate's iteration on one side under another interpreter, which compiles its kernel."""
     candidate.stage = Stage.BUILD
-    process = Rival(candidate.root, candidate.iteration, candidate.gpu, interpreter, side, candidate.builders)
+    try:
+        process = Rival(candidate.root, candidate.iteration, candidate.gpu, interpreter, side, candidate.builders)
+    except Ended as ended:
+        raise Rejection(ended.cause, ended.reason) from None
     if side == "baseline":
         candidate.against, candidate.baseline = candidate.iteration, process
     else:

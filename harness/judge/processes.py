@@ -184,8 +184,14 @@ class Worker:
         self._working_pid = 0  # of a process in namespaces, which the forkserver's child only waits for
         self.process = Process(target=body, args=(*args, theirs), daemon=True)
         with _hidden_main(), using(interpreter, Path(_choose_folder_of_sockets())):
-            _ensure_forkserver()
-            self.process.start()
+            try:
+                _ensure_forkserver()
+                self.process.start()
+            except (EOFError, OSError):
+                if interpreter is None:
+                    raise
+                seen_by = f"{interpreter.python} -c 'import torch, tilelang'"
+                raise Ended(Cause.LOAD, f"{interpreter.name} dies of its imports; `{seen_by}` shows why") from None
         theirs.close()
 
     @property
@@ -325,8 +331,12 @@ class SideProcess(Worker):
     ) -> None:
         ours, theirs = socket.socketpair()
         self._meeting = ours
-        with contextlib.closing(Connection(theirs.detach())) as channel:
-            super().__init__(self.side, body, (brief, channel), memory_bytes, interpreter)
+        try:
+            with contextlib.closing(Connection(theirs.detach())) as channel:
+                super().__init__(self.side, body, (brief, channel), memory_bytes, interpreter)
+        except BaseException:
+            ours.close()
+            raise
 
     def hear(self, kinds: Any, deadline_s: float, beside: Iterable[Worker] = ()) -> Any:
         self._await_confinement(deadline_s)

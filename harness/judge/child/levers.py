@@ -22,13 +22,14 @@ from tilelang import tvm
 from tilelang.jit import JITImpl
 from tilelang.language.eager import builder
 
+from harness.judge.child.capture import tensor_ir
 from harness.judge.contract import TUNING_NAME, levers, literals
 from harness.judge.facts.hashes import FAMILIES
 from harness.judge.facts.import_reader import imports
 from harness.judge.facts.program import Program
 from harness.judge.places import parsed
 
-_MADE = (Program, tvm.tirx.PrimFunc, tilelang.JITKernel, JITImpl)
+_MADE = (Program, tensor_ir().PrimFunc, tilelang.JITKernel, JITImpl)
 _FRONT = f"{FAMILIES}.front"
 # Functions that TileLang gives the generated source to before it is compiled; by default there are none.
 _REWRITING: Final = ("tilelang_callback_cuda_postproc", "tilelang_callback_c_host_postproc")

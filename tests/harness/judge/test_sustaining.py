@@ -1,6 +1,7 @@
 """The sustained regime: when it ends, what its figures are, and which of them cannot be true."""
 
 import pytest
+from msgspec.structs import replace
 
 from harness.catalog import gpus
 from harness.judge import plausibility
@@ -42,9 +43,25 @@ def test_energy_is_power_times_time_and_needs_a_counter() -> None:
     assert side_of(PROBLEM, [SustainedPhase(1.6, 370)]).sm_clock_mhz is None
 
 
-@pytest.mark.parametrize(("ratio", "believed"), [(0.9, True), (1.03, True), (1.11, True), (1.13, False), (2.1, False)])
-def test_a_sustained_ratio_is_explained_by_the_paired_one_and_saved_energy(ratio: float, believed: bool) -> None:
-    said = plausibility.sustained(sustained(ratio), measurement(1.045, 1.055))
+@pytest.mark.parametrize(
+    ("ratio", "clock_gain", "believed"),
+    [
+        (0.9, 1.0, True),
+        (1.11, 1.0, True),
+        (1.13, 1.0, False),
+        (2.1, 1.0, False),
+        (1.3, 1.25, True),
+        (1.42, 1.25, False),
+        (1.11, 0.9, True),
+    ],
+)
+def test_a_sustained_ratio_is_explained_by_the_paired_one_and_the_clocks(
+    ratio: float, clock_gain: float, believed: bool
+) -> None:
+    found = sustained(ratio)
+    assert found.library.sm_clock_mhz is not None
+    faster = replace(found.contestant, sm_clock_mhz=found.library.sm_clock_mhz * clock_gain)
+    said = plausibility.sustained(replace(found, contestant=faster), measurement(1.045, 1.055))
     assert (said is None) is believed
 
 

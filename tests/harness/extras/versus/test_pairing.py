@@ -171,9 +171,11 @@ def _slowed(source):
     return re.sub(head, r"\\1 for (volatile long waited = 0; waited < 3000000; ++waited);", source)
 """
 
+WRONG_ABI = "raise ImportError('libtvm.so: wrong ABI')\n"
 
-def layer(folder: Path, *, slowed: bool = False, broken: bool = False) -> Contender:
-    """A virtual environment over the running one; its TileLang is a copy that is slow or does not import."""
+
+def layer(folder: Path, *, slowed: bool = False, instead: str = "") -> Contender:
+    """A virtual environment over the running one; its TileLang is a copy that is slow, or this code ``instead``."""
     venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
     base, own = sysconfig.get_path("purelib"), Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     (own / "base.pth").write_text(base)
@@ -184,9 +186,9 @@ def layer(folder: Path, *, slowed: bool = False, broken: bool = False) -> Conten
         assert "_slowed" in text
         lower.unlink()
         lower.write_text(text + SLOWED)
-    if broken:
+    if instead:
         (own / "tilelang").mkdir()
-        (own / "tilelang/__init__.py").write_text("raise ImportError('libtvm.so: wrong ABI')\n")
+        (own / "tilelang/__init__.py").write_text(instead)
     side = MatchSide(folder.name, "3", "0", "2", folder.name)
     return Contender(side, Interpreter(folder.name, folder / "bin/python", folder / "caches"))
 
@@ -224,9 +226,20 @@ def test_a_slowed_and_a_broken_tilelang_are_found(tree: Tree, tmp_path: Path) ->
     assert read(tree.versus("cpu", SHAPE), VersusRecord)[0] == records
     (same,) = measure(Match(plan, plain, replace(plain, side=NEW)), [iteration], Quiet())
     assert same.identical and same.verdict is Shift.SAME
-    (broken,) = measure(Match(plan, plain, layer(tmp_path / "none", broken=True)), [iteration], Quiet())
+    (broken,) = measure(Match(plan, plain, layer(tmp_path / "none", instead=WRONG_ABI)), [iteration], Quiet())
     assert broken.verdict is Shift.BROKEN
     assert broken.reason == "torch or TileLang cannot be imported in none: ImportError: libtvm.so: wrong ABI"
+
+
+def test_an_interpreter_that_dies_of_its_imports_breaks_its_rows_alone(tree: Tree, tmp_path: Path) -> None:
+    gpu = gpus.find("cpu")
+    iteration = tree.parse(tree.source("cpu", SHAPE, "tester", "iter001_tiles_of_16"))
+    plan = OpponentPlan(tree, gpu, None, (), Settings.of(gpu, 0.1))
+    plain, dying = layer(tmp_path / "plain"), layer(tmp_path / "dying", instead="import os\nos._exit(127)\n")
+    (broken,) = measure(Match(plan, plain, dying), [iteration], Quiet())
+    assert broken.verdict is Shift.BROKEN
+    shown_by = f"{tmp_path}/dying/bin/python -c 'import torch, tilelang'"
+    assert broken.reason == f"dying dies of its imports; `{shown_by}` shows why"
 
 
 def test_the_library_call_of_each_problem_is_one_row(tree: Tree) -> None:
