@@ -12,6 +12,7 @@ from harness import __version__
 from harness.catalog.tree import Tree
 from harness.cli.reply import Reply, emit
 from harness.errors import ExitCode, UsageError
+from harness.machine import interruption
 from harness.machine.clock_lock import restore_left
 from harness.machine.guard import guarded, reader_left
 from harness.machine.progress import console
@@ -30,7 +31,9 @@ JSON: Final = frozenset({"--json", "--json=true"})
 
 def main() -> NoReturn:
     """Entry point of ``tilebench`` and of ``python -m harness``."""
-    sys.exit(int(carry_out(sys.argv[1:])))
+    code = carry_out(sys.argv[1:])
+    interruption.ignore()
+    sys.exit(int(code))
 
 
 def carry_out(words: Sequence[str]) -> ExitCode:

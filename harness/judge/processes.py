@@ -190,8 +190,10 @@ class Worker:
             except (EOFError, OSError):
                 if interpreter is None:
                     raise
-                seen_by = f"{interpreter.python} -c 'import torch, tilelang'"
-                raise Ended(Cause.LOAD, f"{interpreter.name} dies of its imports; `{seen_by}` shows why") from None
+                why = interpreter.imports.last_words() or "it said nothing"
+                raise Ended(
+                    Cause.LOAD, f"{interpreter.name} ended while it imported torch or TileLang: {why}"
+                ) from None
         theirs.close()
 
     @property

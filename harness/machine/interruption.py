@@ -16,6 +16,12 @@ def listen() -> None:
         signal.signal(number, _ask)
 
 
+def ignore() -> None:
+    """Let the program end: what Python does at its exit is not cut short by one more signal."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def heed() -> None:
     """Raise KeyboardInterrupt if a signal came: Python drops exceptions in finalizers and callbacks."""
     if _asked.is_set():

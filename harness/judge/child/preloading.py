@@ -1,8 +1,10 @@
 """A forkserver's imports, and the reason of a failed import for the parent."""
 
 import os
+import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,13 @@ class Preloading:
         os.environ[REASON_IN] = str(reason)
         self._proven.clear()
 
+    def last_words(self) -> str:
+        """The last line that the forkserver printed during its imports, by which it may have died; empty if none."""
+        with suppress(OSError):
+            lines = _heard_in(self._reason).read_text(errors="replace").splitlines()
+            return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return ""
+
     def proven(self) -> None:
         """A child has answered, so a later reason is not believed."""
         self._proven.set()
@@ -34,11 +43,30 @@ class Preloading:
         return None
 
 
+def _heard_in(reason: Path) -> Path:
+    return reason.with_suffix(".heard")
+
+
 def preload() -> None:
     """Import everything. multiprocessing ignores an ImportError, and then each child would fail by itself."""
     try:
-        import harness.judge.child.preload  # noqa: F401
+        with _unheard():
+            import harness.judge.child.preload  # noqa: F401
     except Exception as error:
         with suppress(OSError, KeyError):
             Path(os.environ[REASON_IN]).write_text(f"{type(error).__name__}: {error}", errors="backslashreplace")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the parent prints the reason once; no child prints its traceback
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Keep what imports print from the terminal: an old TVM warns in dozens of lines."""
+    kept = os.dup(2)
+    with suppress(OSError, KeyError), _heard_in(Path(os.environ[REASON_IN])).open("wb") as heard:
+        os.dup2(heard.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
