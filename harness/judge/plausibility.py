@@ -45,11 +45,16 @@ def time(measured: Measurement, gpu: Gpu) -> str | None:
 
 def sustained(measured: SustainedMeasurement, paired: Measurement) -> str | None:
     """The complaint if the sustained ratio is farther above the paired one than the clocks can explain."""
-    mhz, library_mhz = measured.contestant.sm_clock_mhz, measured.library.sm_clock_mhz
-    clocks = max(1.0, mhz / library_mhz) if mhz and library_mhz else 1.0
-    if measured.ratio <= paired.ratio_high * clocks * (1 + MOST_SUSTAINED_GAIN):
+    if measured.ratio <= most_sustained(measured, paired.ratio_high):
         return None
     return f"its ratio to the library is {measured.ratio:.3f} alone and {paired.ratio:.3f} in turns"
+
+
+def most_sustained(measured: SustainedMeasurement, paired_ratio: float) -> float:
+    """The largest sustained ratio that a paired one and the clocks explain."""
+    mhz, library_mhz = measured.contestant.sm_clock_mhz, measured.library.sm_clock_mhz
+    clocks = max(1.0, mhz / library_mhz) if mhz and library_mhz else 1.0
+    return paired_ratio * clocks * (1 + MOST_SUSTAINED_GAIN)
 
 
 def baseline(measured: Measurement) -> str | None:

@@ -40,6 +40,7 @@ from harness.records.base import Cause, Confinement
 
 POLL_S: Final = 0.2
 END_DEADLINE_S: Final = 10.0
+KILL_S: Final = 0.01
 LOG_TAIL_BYTES: Final = 2000
 STACK_BYTES: Final = 6000
 STACK_S: Final = 0.2  # how long a process may take to write its stack
@@ -277,11 +278,26 @@ class Worker:
         _ended[self.pid] = time.time()
 
     def end_children(self) -> None:
-        """Kill every process that this one started, orphans too: none can leave the group."""
-        for pid in psutil.pids():
-            with contextlib.suppress(OSError):
-                if pid != self.pid and os.getpgid(pid) == self.pid:
+        """Kill every process that this one started, orphans too: none can leave the group.
+
+        Again until none lives, since one may fork just before it dies.
+        """
+        until = time.monotonic() + END_DEADLINE_S
+        while (started := self._started()) and time.monotonic() < until:
+            for pid in started:
+                with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
+            time.sleep(KILL_S)
+
+    def _started(self) -> list[int]:
+        """The living processes of its group without itself."""
+        found = []
+        for pid in psutil.pids():
+            with contextlib.suppress(OSError, psutil.Error):
+                started = pid != self.pid and os.getpgid(pid) == self.pid
+                if started and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    found.append(pid)
+        return found
 
     def await_end(self) -> None:
         """Wait a little for an end that is under way."""

@@ -20,7 +20,7 @@ from harness.extras.selftest.scratch_tree import EVIL, HONEST, LIBRARY, SampleJu
 from harness.judge import contract
 from harness.judge.candidate import Rejection, Settings
 from harness.judge.facts.gpu import Gpu
-from harness.judge.plausibility import MOST_SUSTAINED_GAIN
+from harness.judge.plausibility import most_sustained
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.machine.table import counted, figure, footnotes
@@ -172,18 +172,18 @@ def table(findings: list[AdversaryFinding]) -> str:
     return "\n\n".join(filter(None, (shown, notes, f"{tricks} and {controls}: {len(unsound)} unsound")))
 
 
-def _accepted(sample: Sample, ratio: float, honest: float, gpu: Gpu) -> str:
+def _accepted(sample: Sample, measured: Measurement | SustainedMeasurement, honest: float, gpu: Gpu) -> str:
     """The verdict on a sample that was not rejected.
 
-    A gain in sustained phases is bounded by the paired ratio, and what calls the library by the library's speed.
+    A gain in sustained phases is bounded by the clocks, and what calls the library by the library's speed.
     """
     if sample.trick == 0:
         return PASSED
     grace = 1 + kind_of(gpu).adversary_grace
-    if ratio <= honest * grace:
+    if measured.ratio <= honest * grace:
         return WORTHLESS
-    most = honest * (1 + MOST_SUSTAINED_GAIN) if sample.regime == "sustained" else grace
-    return BOUNDED if BOUNDED in sample.expected and ratio <= most else "believed"
+    most = most_sustained(measured, honest) if isinstance(measured, SustainedMeasurement) else grace
+    return BOUNDED if BOUNDED in sample.expected and measured.ratio <= most else "believed"
 
 
 def _confront(sample: Sample, judge: SampleJudge, path: Path, honest: float) -> AdversaryFinding:
@@ -199,7 +199,7 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, honest: float) -> 
         outcome = judge.sustained(path, outcome)
         ratio = outcome.ratio if isinstance(outcome, SustainedMeasurement) else None
     if not isinstance(outcome, Rejection):
-        verdict, reason = _accepted(sample, outcome.ratio, honest, judge.gpu), ""
+        verdict, reason = _accepted(sample, outcome, honest, judge.gpu), ""
     else:
         verdict, reason = outcome.cause.value, outcome.reason
     return AdversaryFinding(

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +16,11 @@ from harness.extras.selftest.adversaries import AdversaryFinding, Sample, sample
 from harness.judge import plausibility
 from harness.judge.plausibility import MOST_SUSTAINED_GAIN
 from harness.machine.repository import described_at
+from harness.records.results import Measurement
+from harness.records.sustained import SustainedMeasurement
 from tests.harness.checkout import ROOT
 from tests.harness.envelopes import answer
-from tests.harness.examples import measurement
+from tests.harness.examples import measurement, sustained
 
 SAMPLES = samples(ROOT, cpu=True)
 TRICKS = {*range(1, 31), 35}
@@ -99,11 +101,23 @@ def test_the_table_fits_80_columns_and_counts_what_is_unsound(monkeypatch: pytes
     assert shown.endswith("2 tricks and 0 controls: 1 unsound")
 
 
-@pytest.mark.parametrize(("regime", "most"), [("sustained", 0.5 * (1 + MOST_SUSTAINED_GAIN)), ("paired", 1.03)])
-def test_a_gain_that_a_rule_limits_is_bounded_and_a_larger_one_is_believed(regime: str, most: float) -> None:
+def at_equal_clocks(ratio: float) -> Measurement:
+    return measurement(ratio, ratio)
+
+
+def at_a_higher_clock(ratio: float) -> SustainedMeasurement:
+    return sustained(ratio, mhz=1650, library_mhz=1500)
+
+
+@pytest.mark.parametrize(
+    ("measured", "most"), [(at_a_higher_clock, 0.5 * 1.1 * (1 + MOST_SUSTAINED_GAIN)), (at_equal_clocks, 1.03)]
+)
+def test_a_gain_that_a_rule_limits_is_bounded_and_a_larger_one_is_believed(
+    measured: Callable[[float], Measurement | SustainedMeasurement], most: float
+) -> None:
     def verdicts(expected: str) -> list[str]:
-        sample = Sample(ROOT, 35, (expected,), regime)
-        return [adversaries._accepted(sample, ratio, 0.5, gpus.find("h200")) for ratio in (0.5, most, most + 0.01)]
+        sample, h200 = Sample(ROOT, 35, (expected,)), gpus.find("h200")
+        return [adversaries._accepted(sample, measured(ratio), 0.5, h200) for ratio in (0.5, most - 0.001, most + 0.01)]
 
     assert verdicts("bounded") == ["worthless", "bounded", "believed"]
     assert verdicts("clock") == ["worthless", "believed", "believed"]
