@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -133,13 +133,20 @@ def await_ended() -> None:
 def _of_groups(leaders: dict[int, float]) -> list[int]:
     """The living processes of these groups that are older than the end of their leader, as PIDs come again."""
     found = []
-    for pid in psutil.pids() if leaders else ():
-        with contextlib.suppress(OSError, psutil.Error):
-            ended = leaders.get(os.getpgid(pid))
-            process = psutil.Process(pid)
-            if ended and process.create_time() < ended and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
+    for process, leader in _living(leaders):
+        with contextlib.suppress(psutil.Error):
+            if process.create_time() < leaders[leader]:
+                found.append(process.pid)
     return found
+
+
+def _living(groups: Collection[int]) -> Iterator[tuple[psutil.Process, int]]:
+    """The living processes of these groups, each with its group."""
+    for pid in psutil.pids() if groups else ():
+        with contextlib.suppress(OSError, psutil.Error):
+            group = os.getpgid(pid)
+            if group in groups and (process := psutil.Process(pid)).status() != psutil.STATUS_ZOMBIE:
+                yield process, group
 
 
 class _Popen(popen_forkserver.Popen):
@@ -283,21 +290,14 @@ class Worker:
         Again until none lives, since one may fork just before it dies.
         """
         until = time.monotonic() + END_DEADLINE_S
-        while (started := self._started()) and time.monotonic() < until:
+        while time.monotonic() < until:
+            started = [process.pid for process, _ in _living({self.pid}) if process.pid != self.pid]
+            if not started:
+                return
             for pid in started:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(KILL_S)
-
-    def _started(self) -> list[int]:
-        """The living processes of its group without itself."""
-        found = []
-        for pid in psutil.pids():
-            with contextlib.suppress(OSError, psutil.Error):
-                started = pid != self.pid and os.getpgid(pid) == self.pid
-                if started and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                    found.append(pid)
-        return found
 
     def await_end(self) -> None:
         """Wait a little for an end that is under way."""

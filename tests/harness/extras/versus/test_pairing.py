@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from harness.catalog import gpus
-from harness.catalog.tree import Tree
+from harness.catalog.tree import Iteration, Tree
 from harness.cli import versus as verbs
 from harness.cli.options import SelectionOptions
 from harness.cli.reply import Reply
@@ -208,11 +208,15 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
     end_forkserver()
 
 
-@pytest.mark.slow
-def test_a_slowed_and_a_broken_tilelang_are_found(tree: Tree, tmp_path: Path) -> None:
+def planned(tree: Tree) -> tuple[OpponentPlan, Iteration]:
     gpu = gpus.find("cpu")
     iteration = tree.parse(tree.source("cpu", SHAPE, "tester", "iter001_tiles_of_16"))
-    plan = OpponentPlan(tree, gpu, None, (), Settings.of(gpu, 0.1))
+    return OpponentPlan(tree, gpu, None, (), Settings.of(gpu, 0.1)), iteration
+
+
+@pytest.mark.slow
+def test_a_slowed_and_a_broken_tilelang_are_found(tree: Tree, tmp_path: Path) -> None:
+    plan, iteration = planned(tree)
     plain, slow = layer(tmp_path / "plain"), layer(tmp_path / "slow", slowed=True)
     (found,) = measure(Match(plan, plain, slow), [iteration], Quiet())
     assert found.verdict is Shift.SLOWER, found
@@ -234,9 +238,7 @@ def test_a_slowed_and_a_broken_tilelang_are_found(tree: Tree, tmp_path: Path) ->
 
 
 def test_an_interpreter_that_dies_of_its_imports_breaks_its_rows_alone(tree: Tree, tmp_path: Path) -> None:
-    gpu = gpus.find("cpu")
-    iteration = tree.parse(tree.source("cpu", SHAPE, "tester", "iter001_tiles_of_16"))
-    plan = OpponentPlan(tree, gpu, None, (), Settings.of(gpu, 0.1))
+    plan, iteration = planned(tree)
     plain, dying = layer(tmp_path / "plain"), layer(tmp_path / "dying", instead=DYING)
     (broken,) = measure(Match(plan, plain, dying), [iteration], Quiet())
     assert broken.verdict is Shift.BROKEN
