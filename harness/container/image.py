@@ -26,6 +26,7 @@ INHERITED: Final = (
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
 SAID_LINES: Final = 3  # of a failed step's output
+COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")  # the builder's around stderr; alone in a line it hid a line of text
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def build(client: DockerClient, recipe: Recipe, reporter: Reporter) -> Image:
         decode=True,
     )
     for event in stream:
-        for line in _text(event).splitlines():
+        for line in COLOUR.sub("", _text(event)).splitlines():
             if re.match(r"Step [0-9]+/[0-9]+ : ", line):
                 if step:
                     reporter.finished(step)
