@@ -278,7 +278,7 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
 
     def alone(row: BoardRow) -> BoardRow:
         record = newest(row, None)
-        if record is None or record.measurement is None:
+        if record is None or record.measurement is None or not record.measurement.counts:
             return row
         bound = Bound.POWER.value if record.measurement.at_limit else row.bound
         figures = sustained_figures(record.measurement)
@@ -292,7 +292,8 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
     def against(row: BoardRow) -> BoardRow:
         record = newest(row, best.iteration)
         measured = record.measurement if record is not None else None
-        return _beside(row, best.iteration, measured, "sustained_") if measured is not None else row
+        known = measured is not None and measured.counts
+        return _beside(row, best.iteration, measured, "sustained_") if known else row
 
     return board.each(against)
 

@@ -33,6 +33,7 @@ from harness.runs.within import TIME_OVER
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
 SLICED: Final = "this GPU is sliced by MIG, and its power limit and energy are of all slices together"
+BELOW_THE_LIMIT: Final = "below the power limit, which the library reaches: not on the board"
 MEMORY_BOUND: Final = "memory-bound, so the power limit does not set its speed"
 
 
@@ -222,5 +223,5 @@ def line(record: SustainedRecord) -> str:
     if side.sm_clock_mhz is None:
         parts.append("the driver tells neither clock nor power")
     elif not found.at_limit:
-        parts.append("below the power limit")
+        parts.append("below the power limit" if found.counts else BELOW_THE_LIMIT)
     return f"{record.status.value:<9} {name}  sustained {', '.join(parts)}"

@@ -15,9 +15,8 @@ from harness.judge.referee_client import ask, judge_trials
 from harness.judge.statistics import Estimate, estimate_of_means
 from harness.records.base import Cause
 from harness.records.results import Measurement
-from harness.records.sustained import PowerReading, SustainedMeasurement, SustainedPhase, SustainedSide
+from harness.records.sustained import POWER_CAP, PowerReading, SustainedMeasurement, SustainedPhase, SustainedSide
 
-POWER_CAP: Final = "power cap"
 NEAR_LIMIT: Final = 0.06  # farther from it, a phase was held back by something else for most of its time
 Pair = tuple[SustainedPhase, SustainedPhase]  # the library's, the contestant's
 
@@ -63,7 +62,7 @@ def sustain(candidate: Candidate, paired: Measurement | None, settings: Sustaine
             if found is not None:
                 break
     assert found is not None
-    measured = _measurement(candidate, found, pairs, paired, time.monotonic() - began, settings)
+    measured = _measurement(candidate, found, pairs, paired, limit_w, time.monotonic() - began, settings)
     for cause, complaint in (
         (Cause.ROOFLINE, plausibility.speed(measured.contestant.time_ms, candidate.iteration.problem, candidate.gpu)),
         (Cause.CLOCK, plausibility.sustained(measured, paired) if paired is not None else None),
@@ -109,12 +108,14 @@ def _measurement(
     found: Estimate,
     pairs: Sequence[Pair],
     paired: Measurement | None,
+    limit_w: float | None,
     seconds: float,
     settings: SustainedSettings,
 ) -> SustainedMeasurement:
     problem = candidate.iteration.problem
     chips = [phase.chip for pair in pairs for phase in pair if phase.chip is not None]
     reasons = tuple(dict.fromkeys(reason for chip in chips for reason in chip.throttle))
+    contestant = side_of(problem, [contestant for _, contestant in pairs])
     return SustainedMeasurement(
         baseline=candidate.baseline_name,
         timer=candidate.gpu.timer,
@@ -122,15 +123,20 @@ def _measurement(
         ratio_low=found.low,
         ratio_high=found.high,
         stable=found.half_width <= settings.target_half_width,
-        contestant=side_of(problem, [contestant for _, contestant in pairs]),
+        contestant=contestant,
         library=side_of(problem, [library for library, _ in pairs]),
-        at_limit=POWER_CAP in reasons,
+        at_limit=POWER_CAP in reasons and near_limit(contestant, limit_w),
         temperature_c=max((chip.temperature_c for chip in chips), default=None),
         throttle=reasons,
         paired_ratio=paired.ratio if paired is not None else None,
         seconds=round(seconds, 3),
         pairs=tuple(pairs),
     )
+
+
+def near_limit(side: SustainedSide, limit_w: float | None) -> bool:
+    """Whether a side draws what the limit allows. One that rests draws less, and gets a higher clock for it."""
+    return limit_w is None or side.power_w is None or side.power_w >= limit_w * (1 - NEAR_LIMIT)
 
 
 def side_of(problem: Problem, phases: Sequence[SustainedPhase]) -> SustainedSide:

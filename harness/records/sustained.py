@@ -1,8 +1,12 @@
 """Records of the sustained regime: a kernel alone on its chip for long, at the power limit."""
 
+from typing import Final
+
 import msgspec
 
 from harness.records.base import Cause, Environment, IterationRecord, Status
+
+POWER_CAP: Final = "power cap"
 
 
 class PowerReading(msgspec.Struct, frozen=True):
@@ -54,7 +58,7 @@ class SustainedMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
     ``ratio`` is the baseline's time over the contestant's, the geometric mean over pairs of phases. ``ratio_low`` and
     ``ratio_high`` bound its 95% interval. ``stable`` says whether the interval became narrow enough. ``at_limit`` says
-    whether the power limit lowered the clock. ``paired_ratio`` is the same iteration's ratio at equal clocks.
+    whether the power limit lowered the contestant's clock. ``paired_ratio`` is the same iteration's at equal clocks.
     """
 
     baseline: str
@@ -71,6 +75,14 @@ class SustainedMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     paired_ratio: float | None
     seconds: float
     pairs: tuple[tuple[SustainedPhase, SustainedPhase], ...]  # the library's, the contestant's
+
+    @property
+    def counts(self) -> bool:
+        """False where the limit held the library back and not the contestant.
+
+        Its ratio is then that of two clocks. A process that rests between its launches gets such a ratio too.
+        """
+        return self.at_limit or POWER_CAP not in self.throttle
 
 
 class SustainedRecord(IterationRecord, frozen=True):

@@ -9,13 +9,12 @@ from harness.extras.ceiling.tile import COLUMNS, ROW_BYTES, ROWS, STAGES, block_
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from harness.judge.power_meter import PowerMeter
-from harness.judge.sustaining import POWER_CAP
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import SCHEMA, now
 from harness.records.ceilings import CeilingRecord
 from harness.records.environment import describe
-from harness.records.sustained import PowerReading
+from harness.records.sustained import POWER_CAP, PowerReading
 from harness.runs.run import alone
 
 DTYPES: Final = ("bfloat16", "float16", "float8_e4m3fn")

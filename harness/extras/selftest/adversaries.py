@@ -175,12 +175,13 @@ def table(findings: list[AdversaryFinding]) -> str:
 def _accepted(sample: Sample, measured: Measurement | SustainedMeasurement, honest: float, gpu: Gpu) -> str:
     """The verdict on a sample that was not rejected.
 
-    A gain in sustained phases is bounded by the clocks, and what calls the library by the library's speed.
+    A gain in sustained phases is bounded by the clocks, and what calls the library by the library's speed. Below the
+    power limit a sustained ratio does not count.
     """
     if sample.trick == 0:
         return PASSED
     grace = 1 + kind_of(gpu).adversary_grace
-    if measured.ratio <= honest * grace:
+    if measured.ratio <= honest * grace or (isinstance(measured, SustainedMeasurement) and not measured.counts):
         return WORTHLESS
     most = most_sustained(measured, honest) if isinstance(measured, SustainedMeasurement) else grace
     return BOUNDED if BOUNDED in sample.expected and measured.ratio <= most else "believed"

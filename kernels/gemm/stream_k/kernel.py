@@ -103,7 +103,9 @@ class Split:
 
 @dataclass(frozen=True)
 class TailSplit(Split):
-    """Whole waves first; then the tiles of the last, partial wave alone, each cut into ``parts`` equal parts of K.
+    """Whole waves first; then the tiles of the last, partial wave alone, each cut into ``parts`` parts of K.
+
+    The parts are equal, but for the last one where the steps of K do not divide.
 
     All clusters with the same part read the same steps of K at the same time, so they share them in L2.
     """
@@ -114,7 +116,7 @@ class TailSplit(Split):
     def of_parts(cls, tiles: int, clusters: int, k_steps: int, parts: int) -> "TailSplit":
         whole_waves, rest = divmod(tiles, clusters)
         require(
-            0 < rest * parts <= clusters and k_steps % parts == 0,
+            0 < rest * parts <= clusters and ceildiv(k_steps, parts) * (parts - 1) < k_steps,
             f"tail_parts={parts}: {rest} tiles remain for {clusters} clusters, with {k_steps} steps of K",
         )
         return cls(clusters if whole_waves else rest * parts, whole_waves, rest, k_steps, parts)
@@ -134,12 +136,13 @@ class TailSplit(Split):
         return True
 
     def unit(self, index: Any, cluster: Any) -> tuple[Any, Any, Any]:
-        whole, share = index < self.whole_waves, self.k_steps // self.parts
+        whole, share = index < self.whole_waves, ceildiv(self.k_steps, self.parts)
         part = cluster // self.split_tiles
+        steps = T.min(share, self.k_steps - part * share) if self.k_steps % self.parts else share
         return (
             index * self.clusters + T.if_then_else(whole, cluster, cluster % self.split_tiles),
             T.if_then_else(whole, 0, part * share),
-            T.if_then_else(whole, self.k_steps, T.if_then_else(part < self.parts, share, 0)),
+            T.if_then_else(whole, self.k_steps, T.if_then_else(part < self.parts, steps, 0)),
         )
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.boards import tables
-from harness.boards.sustained import MEMORY_BOUND, ON_A_CPU, SLICED, chosen, leading, line, no_limit
+from harness.boards.sustained import BELOW_THE_LIMIT, MEMORY_BOUND, ON_A_CPU, SLICED, chosen, leading, line, no_limit
 from harness.boards.sustained_opponents import expected
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
@@ -51,6 +51,13 @@ def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:
     keep(ladder, ladder.measured(2, 1.039, 1.043), 1.042)
     (board,) = ladder.boards()
     assert board.sustained_leader is None
+
+
+def test_a_ratio_of_two_clocks_is_not_on_the_board(ladder: Ladder) -> None:
+    rests = msgspec.structs.replace(sustained(1.3), at_limit=False, throttle=("power cap",))
+    keep(ladder, ladder.measured(1, 1.055, 1.059), 1.3, measurement=rests)
+    (board,) = ladder.boards()
+    assert board.rows[0].sustained_ratio is None and not board.at_limit
 
 
 def test_a_leader_that_is_not_measured_there_is_said_to_be(ladder: Ladder) -> None:
@@ -123,6 +130,8 @@ def test_a_line_says_the_figures_or_why_there_are_none() -> None:
 
     uncounted = told(joules_per_launch=None, pj_per_flop=None)
     assert uncounted.endswith("700 W at 1500 MHz, energy not counted, below the power limit")
+    library_at_limit = msgspec.structs.replace(known, at_limit=False, throttle=("power cap",))
+    assert line(sustained_record(made, 1, measurement=library_at_limit)).endswith(BELOW_THE_LIMIT)
     silent = told(sm_clock_mhz=None, power_w=None, joules_per_launch=None, pj_per_flop=None)
     assert silent.endswith("680.0 TFLOPS, the driver tells neither clock nor power")
     failed = sustained_record(made, 1, status=Status.REJECTED, cause=Cause.CLOCK, reason="too good", measurement=None)

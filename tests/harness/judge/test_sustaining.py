@@ -7,7 +7,7 @@ from harness.catalog import gpus
 from harness.judge import plausibility
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.messages import SidePhase
-from harness.judge.sustaining import SustainedSettings, finished, most_pairs, phase_of, side_of
+from harness.judge.sustaining import SustainedSettings, finished, most_pairs, near_limit, phase_of, side_of
 from harness.records.sustained import PowerReading, SustainedPhase
 from tests.harness.examples import measurement, sustained
 
@@ -63,6 +63,13 @@ def test_a_sustained_ratio_is_explained_by_the_paired_one_and_the_clocks(
     faster = replace(found.contestant, sm_clock_mhz=found.library.sm_clock_mhz * clock_gain)
     said = plausibility.sustained(replace(found, contestant=faster), measurement(1.045, 1.055))
     assert (said is None) is believed
+
+
+def test_a_side_that_rests_draws_less_than_the_limit_allows() -> None:
+    assert near_limit(side_of(PROBLEM, [phase(1.6, watts=680)]), 700.0)
+    assert not near_limit(side_of(PROBLEM, [phase(1.6, watts=400)]), 700.0)
+    assert near_limit(side_of(PROBLEM, [phase(1.6, watts=400)]), None)
+    assert near_limit(side_of(PROBLEM, [SustainedPhase(1.6, 370)]), 700.0)
 
 
 def test_a_phase_above_the_limit_is_brought_to_it() -> None:
