@@ -81,6 +81,43 @@ if __name__ == "__main__":
 """
 
 
+ASKED_BY_ANOTHER = """
+import os, socket, subprocess, sys
+from multiprocessing import forkserver, reduction
+from harness.catalog import gpus
+from harness.judge import processes
+
+def ask(address):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(address)
+        (ours, theirs), nothing = os.pipe(), os.open(os.devnull, os.O_RDONLY)
+        reduction.sendfds(client, [nothing, theirs, nothing, nothing])
+        os.close(theirs)
+        print("asked:", os.read(ours, 8), flush=True)  # a PID, if a child was started
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        ask(sys.argv[1])
+    else:
+        processes.start_forkserver(gpus.find("cpu"), None)
+        address = forkserver._forkserver._forkserver_address.replace("self", str(os.getpid()))
+        subprocess.run([sys.executable, __file__, address], check=True)
+        process = processes.Process(target=sys.exit, args=(3,))
+        process.start()
+        process.join()
+        print("exit code", process.exitcode)
+"""
+
+
+def test_the_forkserver_serves_no_process_but_the_run(tmp_path: Path) -> None:
+    script = tmp_path / "asked.py"
+    script.write_text(ASKED_BY_ANOTHER)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("asked: b''\nexit code 3\n", "")
+
+
 def test_a_run_that_stops_while_it_starts_a_child_leaves_no_traceback(tmp_path: Path) -> None:
     script = tmp_path / "stopped.py"
     script.write_text(STOPPED_HALFWAY)
