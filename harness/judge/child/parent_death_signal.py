@@ -36,6 +36,7 @@ def receive_fds(sock: socket.socket, size: int) -> list[int]:
 
 def run_child(fd: int, parent_sentinel: int) -> int:
     """multiprocessing's; quiet where the run stopped before it had sent all that the child needs."""
+    reduction.recvfds = _receive_fds  # a child knows its run by another PID, or none
     try:
         return int(_run_child(fd, parent_sentinel))
     except (EOFError, pickle.UnpicklingError):
