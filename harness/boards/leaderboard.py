@@ -292,8 +292,9 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
     def against(row: BoardRow) -> BoardRow:
         record = newest(row, best.iteration)
         measured = record.measurement if record is not None else None
-        known = measured is not None and measured.counts
-        return _beside(row, best.iteration, measured, "sustained_") if known else row
+        if measured is None or not measured.counts:
+            return row
+        return _beside(row, best.iteration, measured, "sustained_")
 
     return board.each(against)
 

@@ -1,6 +1,7 @@
 """Pairs: the leader of each problem against its strongest opponent, which runs in the library's place."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +19,34 @@ from harness.machine.table import bounded
 from harness.records.base import Status, identity
 from harness.records.pairs import PairRecord
 from harness.records.store import read
-from harness.runs.opponents import OpponentPlan, one_by_one
+from harness.runs import opponents
+from harness.runs.opponents import USUAL_S, OpponentPlan, one_by_one
+from harness.runs.within import TIME_OVER
 
 Pair = tuple[Iteration, OpponentEntry]
+
+
+def oppose(plan: OpponentPlan, reporter: Reporter) -> None:
+    """Measure the opponents of each problem, and its leader against the strongest of them.
+
+    Problems whose leader has met none on any chip come first, so that a run of limited time adds to the board.
+    """
+    opponents.tell_missing(plan, reporter)
+    waiting = sorted(plan.problems, key=partial(_has_met, plan))
+    for number, problem in enumerate(waiting):
+        if not plan.deadline.has_room(USUAL_S):
+            left = len(waiting) - number
+            reporter.finished(f"skipped   opponents of {left} more: {TIME_OVER}", advance=False)
+            return
+        one = replace(plan, problems=(problem,))
+        opponents.measure(one, reporter)
+        measure(one, reporter)
+
+
+def _has_met(plan: OpponentPlan, problem: Problem) -> bool:
+    """Whether the board has a ratio of this problem's leader to an opponent."""
+    board = present(plan, problem)
+    return board is not None and board.leader is not None and board.leader.vs_best is not None
 
 
 def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:

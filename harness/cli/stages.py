@@ -44,7 +44,7 @@ from harness.records.base import Stage, Status, now
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
 from harness.runs import watch as watching
-from harness.runs.opponents import USUAL_S, OpponentPlan, measure
+from harness.runs.opponents import USUAL_S, OpponentPlan
 from harness.runs.run import Plan, Results, run
 from harness.runs.within import ENDLESS, TIME_OVER, Deadline, by_worth
 
@@ -243,9 +243,7 @@ def _oppose(bench: Plan) -> None:
     """Measure the opponents of the chosen problems, and each leader against the strongest, with progress on stderr."""
     plan = _opponent_plan(bench)
     with reporting(2 * len(plan.problems)) as reporter:
-        measure(plan, reporter)
-        if _has_room(plan.deadline, "leaders against opponents"):
-            pairs.measure(plan, reporter)
+        pairs.oppose(plan, reporter)
 
 
 def _opponent_plan(bench: Plan) -> OpponentPlan:

@@ -53,12 +53,17 @@ class OpponentPlan:
         return describe(self.tree.root, self.gpu, self.device, problem.operator)
 
 
+def tell_missing(plan: OpponentPlan, reporter: Reporter) -> None:
+    """A line for each opponent that a problem could have and this machine lacks."""
+    found = {each.name: each.missing for p in plan.problems for each in plan.opponents.serving(p, plan.gpu)}
+    for name, missing in found.items():
+        if missing:
+            reporter.finished(f"skipped   opponent {name}: {missing}", advance=False)
+
+
 def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
     """Measure each opponent that serves a problem, beside the library. One that fails has a line and a record."""
     work = [(each, each.entry(p, plan.gpu)) for p in plan.problems for each in plan.opponents.serving(p, plan.gpu)]
-    for opponent in dict.fromkeys(opponent.name for opponent, _ in work if opponent.missing):
-        missing = next(each.missing for each, _ in work if each.name == opponent)
-        reporter.finished(f"skipped   opponent {opponent}: {missing}", advance=False)
 
     def judge(work: Work, referees: Referees) -> Record:
         reporter.doing(f"opponent {work[1]}")
