@@ -23,11 +23,12 @@ from kernels.front.model import (
     FOLDER,
     KNOWN,
     LOSS,
-    PITCH_CLASSES,
+    MARGIN_CLASSES,
     SPLIT,
     UNKNOWN,
     LibraryTile,
     fill,
+    margin_class,
     pitch_class,
     terms,
 )
@@ -39,7 +40,11 @@ LEAST_RECORDS: Final = 15  # of a line
 ERROR_MAX: Final = 0.06  # of a line; one that knows less is left out
 RIDGE: Final = 1e-4
 MARGINS: Final = tuple(step / 20 for step in range(20, 161))  # one error at the least
-SPARE: Final = {KNOWN: 2.0, UNKNOWN: 3.0}  # errors; with these at most one in 200 own picks of layer folds was a loss
+# Errors; with these at most one in 200 own picks of layer folds was a loss, and none of the large ones.
+SPARE: Final = {
+    KNOWN: {"large": 1.0, "small": 2.0, "unaligned": 2.0},
+    UNKNOWN: {"large": 1.0, "small": 3.0, "unaligned": 3.0},
+}
 TILE_AREA_LEAST: Final = 20_000  # smaller ones are the library's for problems outside of the model
 
 Tiles = tuple[LibraryTile, ...]
@@ -63,7 +68,9 @@ def _tells(record: dict[str, Any]) -> bool:
     return "tile" in record and not any(SPLIT in each for each in record.get("kernels", ()))
 
 
-def _fit(sms: int, records: list[dict[str, Any]], tiles_of: Callable[[str], Tiles], spare: float) -> dict[str, Any]:
+def _fit(
+    sms: int, records: list[dict[str, Any]], tiles_of: Callable[[str], Tiles], spare: dict[str, float]
+) -> dict[str, Any]:
     samples: dict[str, list[tuple[Problem, tuple[float, ...], float]]] = defaultdict(list)
     for record in records:
         problem = parse_shape_key(record["key"])
@@ -82,9 +89,10 @@ def _fit(sms: int, records: list[dict[str, Any]], tiles_of: Callable[[str], Tile
             for problem, apart_of in apart:
                 left[problem].append(apart_of)
     margins = {
-        name: spare + _margin({p: f for p, f in left.items() if pitch_class(p) == name}) for name in PITCH_CLASSES
+        name: spare[name] + _margin({p: f for p, f in left.items() if margin_class(p) == name})
+        for name in MARGIN_CLASSES
     }
-    taken = [ratio for problem, found in left.items() if (ratio := _taken(found, margins[pitch_class(problem)]))]
+    taken = [ratio for problem, found in left.items() if (ratio := _taken(found, margins[margin_class(problem)]))]
     left_out = {
         "problems": len(left),
         "own": len(taken),

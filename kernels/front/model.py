@@ -28,6 +28,10 @@ LOSS: Final = 0.99  # a ratio below it, beyond its interval
 KNOWN, UNKNOWN = "known", "unknown"  # the library's tile
 SPLIT: Final = "splitK"  # in the name of a library's kernel; its tile does not tell its waves
 PITCH_CLASSES: Final = ("aligned", "unaligned")
+# Predictions of smaller products err farther, and more seldom: starts, ends and the library's choices weigh more.
+LARGE_ROWS: Final = 2048
+LARGE_K: Final = 1024
+MARGIN_CLASSES: Final = ("large", "small", "unaligned")
 INTENSITY: Final = 90.0  # a b / (a + b) of a tile a x b that is bound by the tensor cores
 INTENSITY_POWER: Final = 0.2
 
@@ -65,7 +69,7 @@ class RatioFit:
     """A margin is how many errors below the expectation a candidate must still be ahead."""
 
     lines: Mapping[str, RatioLine]  # by candidate and class of pitches, such as wide256/aligned
-    margins: Mapping[str, float]  # by class of pitches
+    margins: Mapping[str, float]  # by MARGIN_CLASSES
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,23 @@ class RatioModel:
             return None
         at = terms(name, problem, self.sms, tiles)
         expected = line.at(at)
-        return RatioEstimate(name, exp(expected), exp(expected - fit.margins[pitch_class(problem)] * line.error_at(at)))
+        return RatioEstimate(
+            name, exp(expected), exp(expected - fit.margins[margin_class(problem)] * line.error_at(at))
+        )
 
 
 def pitch_class(problem: Problem) -> str:
     size = DTYPE_BYTES[problem.input]
     whole = all(shape[-1] * size % ALIGNED_BYTES == 0 for shape, _ in problem.tensors)
     return PITCH_CLASSES[not whole]
+
+
+def margin_class(problem: Problem) -> str:
+    """Products whose predictions are about equally far off; whatever has unaligned pitches is one class."""
+    if pitch_class(problem) == "unaligned":
+        return "unaligned"
+    rows, _, depth = problem.dims
+    return "large" if rows >= LARGE_ROWS and depth >= LARGE_K else "small"
 
 
 def terms(name: str, problem: Problem, sms: int, library_tiles: tuple[LibraryTile, ...]) -> tuple[float, ...]:

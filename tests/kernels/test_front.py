@@ -368,7 +368,8 @@ def test_the_named_regime_picks_the_winner(monkeypatch: pytest.MonkeyPatch) -> N
         ("linear_bf16fp32_3212x4968x512", "kernels.gemm.warp_specialized", {"block_N": 256, "num_sms": 132}),
         ("matmul_fp16fp32_8192x8192x512", "kernels.gemm.ping_pong", {"block_N": 192, "num_sms": 132}),
         ("linear_bf16fp32_1536x32768x512", "kernels.gemm.ping_pong", {"block_N": 192}),
-        ("linear_bf16fp32_8192x9216x3072", None, {}),  # 1.05 is expected, and 0.93 is possible by the library's tile
+        ("linear_bf16fp32_8192x9216x3072", "kernels.gemm.ping_pong", {"block_N": 208}),  # 1.05 is expected
+        ("linear_bf16fp32_1108x12032x1792", None, {}),  # 1.05 too, but so few rows err farther: 0.92 is possible
         ("linear_bf16fp32_8192x3584x4096", None, {}),  # 1.03 is expected, but 0.99 not exceeded for sure
         ("matmul_bf16fp32_5000x5000x5000", None, {}),  # pitches of 10,000 bytes, and the library's tiles fit better
         ("linear_bf16fp32_3000x2560x9728", None, {}),  # 89% filled, where the library fills 98%
