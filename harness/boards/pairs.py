@@ -29,7 +29,7 @@ Pair = tuple[Iteration, OpponentEntry]
 def oppose(plan: OpponentPlan, reporter: Reporter) -> None:
     """Measure the opponents of each problem, and its leader against the strongest of them.
 
-    Problems whose leader has met none on any chip come first, so that a run of limited time adds to the board.
+    Problems without such a pair on the board come first, so that a run of limited time adds to it.
     """
     opponents.tell_missing(plan, reporter)
     waiting = sorted(plan.problems, key=partial(_has_met, plan))

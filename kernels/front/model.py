@@ -108,7 +108,7 @@ def pitch_class(problem: Problem) -> str:
 
 
 def margin_class(problem: Problem) -> str:
-    """Products whose predictions are about equally far off; whatever has unaligned pitches is one class."""
+    """The class of products with about equal errors; unaligned pitches are one class of all sizes."""
     if pitch_class(problem) == "unaligned":
         return "unaligned"
     rows, _, depth = problem.dims

@@ -1,4 +1,7 @@
-"""What the front takes on GPUs compiles for them, to kernels that fit and spill nothing; needs nvcc, and no GPU."""
+"""What the front takes on GPUs compiles for them, to kernels that fit and spill no more than what was measured.
+
+It needs nvcc, and no GPU. A default was not measured on its shape, so it spills nothing.
+"""
 
 import os
 import subprocess
@@ -8,14 +11,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from harness.boards.reproduction import find_record
 from harness.catalog import gpus
+from harness.catalog.tree import Tree
 from harness.evidence import evidence, toolchain
 from harness.judge.child.kernel import build_kernel
 from harness.judge.facts.problem import parse_shape_key
+from harness.records.results import Record
 from kernels.front import launches
 from kernels.front.defaults import UNMEASURED, default
 from kernels.front.pinned import publication
 from kernels.front.places import Place
+from tests.harness.checkout import ROOT
 from tests.lanes import few
 
 WINNERS = [(key, shape_key) for key in ("h200",) for shape_key in publication(key).winners]
@@ -46,6 +53,15 @@ def where(key: str) -> Place:
     return Place(torch.device("cuda", 0), key, gpu.arch, gpu.sms)
 
 
+def spilled(key: str, shape_key: str) -> int:
+    """Bytes that a thread of the published winner stored to local memory when it was measured; 0 for a default."""
+    if (key, shape_key) not in WINNERS:
+        return 0
+    record = find_record(Tree(ROOT), publication(key).winners[shape_key].record)
+    assert isinstance(record, Record) and record.build is not None
+    return max(each.spill_store_bytes or 0 for each in record.build.kernels or ())
+
+
 @pytest.mark.parametrize(("key", "shape_key"), few([*WINNERS, *DEFAULTS], *CHOSEN))
 def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(UNMEASURED, "1")
@@ -61,7 +77,7 @@ def test_it_compiles_and_fits(key: str, shape_key: str, monkeypatch: pytest.Monk
     assert built.kernels is not None
     assert len(built.kernels) == 1 or len(problem.outputs) > 1
     for each in built.kernels:  # several of attention's gradients
-        assert each.spill_store_bytes == 0
+        assert each.spill_store_bytes is not None and each.spill_store_bytes <= spilled(key, shape_key)
         assert each.blocks_per_sm is not None and each.blocks_per_sm >= 1
     told = [each.instructions for each in built.kernels if each.instructions is not None]
     if gpu.arch == "sm_90a" and told:
