@@ -274,11 +274,12 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
 
     def newest(row: BoardRow, opponent: str | None) -> SustainedRecord | None:
         held = found.get(row.key, ())
-        return next((each for each in held if each.opponent == opponent and _same_code(row, each)), None)
+        record = next((each for each in held if each.opponent == opponent and _same_code(row, each)), None)
+        return record if record is not None and record.measurement is not None and record.measurement.counts else None
 
     def alone(row: BoardRow) -> BoardRow:
         record = newest(row, None)
-        if record is None or record.measurement is None or not record.measurement.counts:
+        if record is None or record.measurement is None:
             return row
         bound = Bound.POWER.value if record.measurement.at_limit else row.bound
         figures = sustained_figures(record.measurement)
@@ -292,9 +293,7 @@ def _with_sustained(board: Board, found: SustainedRecords) -> Board:
     def against(row: BoardRow) -> BoardRow:
         record = newest(row, best.iteration)
         measured = record.measurement if record is not None else None
-        if measured is None or not measured.counts:
-            return row
-        return _beside(row, best.iteration, measured, "sustained_")
+        return _beside(row, best.iteration, measured, "sustained_") if measured is not None else row
 
     return board.each(against)
 

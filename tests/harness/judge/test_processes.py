@@ -13,6 +13,18 @@ from harness.judge import processes
 from harness.judge.processes import Contestant, await_ended
 from tests.harness.checkout import ROOT
 
+
+def printed(script: str, folder: Path) -> tuple[str, str]:
+    """What a script says on stdout and stderr, run by itself over this checkout."""
+    path = folder / "script.py"
+    path.write_text(script)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(path)], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout, done.stderr
+
+
 KILLED_WITH_A_LOCK = """
 import multiprocessing
 from harness.catalog import gpus
@@ -110,31 +122,16 @@ if __name__ == "__main__":
 
 
 def test_the_forkserver_serves_no_process_but_the_run(tmp_path: Path) -> None:
-    script = tmp_path / "asked.py"
-    script.write_text(ASKED_BY_ANOTHER)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("asked: b''\nexit code 3\n", "")
+    assert printed(ASKED_BY_ANOTHER, tmp_path) == ("asked: b''\nexit code 3\n", "")
 
 
 def test_a_run_that_stops_while_it_starts_a_child_leaves_no_traceback(tmp_path: Path) -> None:
-    script = tmp_path / "stopped.py"
-    script.write_text(STOPPED_HALFWAY)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("1\n1\n3\n", "")
+    assert printed(STOPPED_HALFWAY, tmp_path) == ("1\n1\n3\n", "")
 
 
 @pytest.mark.slow
 def test_threads_that_watch_one_process_all_learn_how_it_ended(tmp_path: Path) -> None:
-    script = tmp_path / "watched.py"
-    script.write_text(WATCHED_BY_MANY)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("{3}\n", "")
+    assert printed(WATCHED_BY_MANY, tmp_path) == ("{3}\n", "")
 
 
 UNREACHABLE = """
@@ -161,23 +158,12 @@ if __name__ == "__main__":
 
 
 def test_no_name_leads_to_the_forkserver_nor_to_the_one_after_it(tmp_path: Path) -> None:
-    script = tmp_path / "unreachable.py"
-    script.write_text(UNREACHABLE)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("1 False True\n1 False True\n", "")
+    assert printed(UNREACHABLE, tmp_path) == ("1 False True\n1 False True\n", "")
 
 
 @pytest.mark.slow
 def test_a_killed_process_leaves_no_warning_of_what_its_libraries_held(tmp_path: Path) -> None:
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED_WITH_A_LOCK)
-    command = [sys.executable, str(script)]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
-    )
-    assert (done.stdout, done.stderr) == ("-9\n", "")
+    assert printed(KILLED_WITH_A_LOCK, tmp_path) == ("-9\n", "")
 
 
 def test_a_reader_that_leaves_is_told_nothing() -> None:
