@@ -162,6 +162,7 @@ def stream_k(
     epilogue_buffers: int = 2,
     registers: tuple[int, int] | None = None,
     tail_parts: int = 0,
+    eviction: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> Program:
     """``warp_specialized``, persistent, with the tiles of the last partial wave cut along K over all SMs.
 
@@ -172,8 +173,8 @@ def stream_k(
     Levers: those of ``warp_specialized``; ``cluster_M`` (1 or 2). It pays when the last wave is nearly empty and K is
     large: 8192x8192x8192 with 128x256 tiles is 15.5 waves of 66 clusters. Where the tiles fit one wave, the exchange
     costs more than the idle SMs (2048x2048x2048: 0.72, 1024x1024x1024: 0.22). With ``tail_parts``
-    whole waves come first, and only the tiles of the partial wave are cut, into so many equal parts. Parts with the
-    same steps of K run at the same time, so they share them in L2.
+    whole waves come first, and only the tiles of the partial wave are cut, into so many parts. Parts with the
+    same steps of K run at the same time, so they share them in L2. Their lengths differ by one step at most.
 
     Limits: those of ``warp_specialized``. Every block must be resident at once, so num_sms may not exceed the GPU's
     SMs. It needs a workspace of num_sms tiles in float32, and flags, zero at first, which every launch leaves zero.
@@ -197,6 +198,7 @@ def stream_k(
         epilogue_buffers=epilogue_buffers,
         wgmma_in_flight=wgmma_in_flight,
         registers=registers,
+        eviction=eviction,
     )
     require(num_sms >= cluster_M, f"num_sms={num_sms} does not hold a cluster of {cluster_M} blocks")
     raster = Raster(*roles.cluster_tiles, group_M)
