@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
+file=tuning/h200/tilelang/srcs/matmul_fp16fp32_16416x16416x16416/tilebench/iter017_stores_leave_first.py
+mkdir -p tuning/h200/tilelang/perf/matmul_fp16fp32_16416x16416x16416/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/matmul_fp16fp32_16416x16416x16416/tilebench/timing_iter017.txt
