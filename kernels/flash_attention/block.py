@@ -173,6 +173,7 @@ class Consumer:
     partial_sums: bool
     by_row: bool = False
     late_wait: bool = False
+    growth: float = 0.0
 
     @property
     def awaits_loads(self) -> bool:

@@ -1,7 +1,7 @@
 """Attention forward with hand-made warp specialization: softmax of one block of keys under the products of the next."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import tilelang.language as T
 
@@ -10,6 +10,7 @@ from kernels.flash_attention.block import ROWS, Block, Consumer, Shared, allocat
 from kernels.flash_attention.steps import (
     FUNCTIONS,
     FUNCTIONS_BY_ROW,
+    FUNCTIONS_OF_GROWTH,
     FUNCTIONS_OF_ONE_TEXT,
     await_loads,
     await_queries,
@@ -32,6 +33,8 @@ from kernels.flash_attention.steps import (
 from kernels.flash_attention.tiles import Tiles
 from kernels.hopper import GROUP, NUM_SMS, run_consumers, wait_for_kernel_before
 from kernels.operands import require
+
+GROWTH_MAX: Final = 15.0  # powers of two that float16 holds
 
 
 def forward(
@@ -57,6 +60,7 @@ def forward(
     cluster: int = 1,
     by_row: bool = False,
     late_wait: bool = False,
+    growth: float = 0.0,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -94,6 +98,8 @@ def forward(
     - ``by_row``: a thread's two rows one after the other, as in FlashAttention-3. The powers of the first run beside
       the maxima of the second. The factor of the output comes first, so that its scaling runs beside the powers too.
     - ``late_wait``: the wait for P V stands after the powers of the first row, where ptxas would have most after it.
+    - ``growth``: a maximum counts as grown only from so many powers of two on. Until then the one before stays, and a
+      warp leaves its output unscaled, as in FlashAttention-4, which takes 8. The powers are then at most 2^growth.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -108,6 +114,7 @@ def forward(
     require(by_row or not late_wait, "late_wait needs by_row")
     require(not (late_wait and early_wait), "late_wait and early_wait exclude each other")
     require(cluster == 1 or keys_ahead, "cluster needs keys_ahead")
+    require(0 <= growth <= GROWTH_MAX, f"growth={growth} is not from 0 to {GROWTH_MAX:g}, where 16-bit powers end")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
     block = Block.of(
         problem,
@@ -290,7 +297,7 @@ def forward(
         Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, rank: Any, group: Any
     ) -> None:
         own = registers[0 if one_text else group]
-        c = Consumer(block, shared, own, thread, group, ping_pong, partial_sums, by_row, late_wait)
+        c = Consumer(block, shared, own, thread, group, ping_pong, partial_sums, by_row, late_wait, growth)
         index = T.alloc_var("int32")
         after = T.alloc_var("int32")
         row = T.alloc_var("int32")
@@ -334,7 +341,7 @@ def forward(
         end_stores(c)
 
     prelude = FUNCTIONS + (FUNCTIONS_OF_ONE_TEXT if one_text else "")
-    prelude += (FUNCTIONS_BY_ROW if by_row else "") + tiles.prelude
+    prelude += (FUNCTIONS_BY_ROW if by_row else "") + (FUNCTIONS_OF_GROWTH if growth > 0 else "") + tiles.prelude
     launch = partial(T.ClusterKernel, cluster_dims=(cluster, 1, 1)) if cluster > 1 else T.Kernel
     threads = (GROUP, groups + 1) if one_text else block.threads
     q_shape, k_shape, v_shape = problem.inputs

@@ -94,6 +94,26 @@ static __device__ __forceinline__ void exponentiate_rows(
 }
 """
 
+FUNCTIONS_OF_GROWTH = r"""
+// A maximum that grew little stays as it was: the powers are then at most 2^limit, and no sum has a factor.
+static __device__ __forceinline__ void keep_maxima(
+    const float *before, float *maxima, float *scale, float to_log2, float limit) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float growth = (maxima[row] - before[row]) * to_log2;
+    if (growth <= limit) maxima[row] = before[row];
+    scale[row] = growth <= limit ? 1.f : exp2f(-growth);
+  }
+}
+template <int columns>
+static __device__ __forceinline__ void rescale_grown(float *out, const float *scale) {
+  if (__any_sync(~0u, scale[0] != 1.f || scale[1] != 1.f)) {
+#pragma unroll
+    for (int i = 0; i < columns / 2; ++i) out[i] *= scale[i / 2 % 2];
+  }
+}
+"""
+
 
 @T.macro
 def signal(thread: Any, barriers: Any, index: Any) -> None:
@@ -210,6 +230,8 @@ def mask(c: Consumer, m0: Any, n0: Any) -> None:
 def find_maxima(c: Consumer, first: bool) -> None:
     """The maximum of each row so far; ``scale`` is the factor for sums made with the maximum before."""
     r = c.registers
+    if c.growth > 0 and not first:
+        T.copy(r.maximum, r.before)
     if c.by_row:
         if first:
             T.fill(r.scale, 1.0)
@@ -225,6 +247,9 @@ def find_maxima(c: Consumer, first: bool) -> None:
         T.reduce_max(r.S, r.maximum, dim=1, clear=False)
         for i in T.Parallel(ROWS):
             r.scale[i] = T.exp2((r.before[i] - r.maximum[i]) * c.block.to_log2)
+    if c.growth > 0 and not first:
+        numbers = T.float32(c.block.to_log2), T.float32(c.growth)
+        T.call_extern("handle", "keep_maxima", r.before.data, r.maximum.data, r.scale.data, *numbers)
 
 
 @T.macro
@@ -269,8 +294,11 @@ def tie(c: Consumer) -> None:
 @T.macro
 def rescale(c: Consumer) -> None:
     r = c.registers
-    for i, j in T.Parallel(ROWS, c.block.width):
-        r.out[i, j] *= r.scale[i]
+    if c.growth > 0:
+        T.call_extern("handle", f"rescale_grown<{c.block.width}>", r.out.data, r.scale.data)
+    else:
+        for i, j in T.Parallel(ROWS, c.block.width):
+            r.out[i, j] *= r.scale[i]
 
 
 @T.macro
