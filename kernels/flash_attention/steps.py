@@ -236,6 +236,8 @@ def find_maxima(c: Consumer, first: bool) -> None:
         if first:
             T.fill(r.scale, 1.0)
         else:
+            if c.growth > 0:
+                T.copy(r.total, r.scale)  # its layout, which the scaling of the output gives otherwise
             T.copy(r.maximum, r.scale)  # which gives the maxima their layout too
         rows = f"find_row_maxima<{c.block.block_N}, {str(first).lower()}>"
         T.call_extern("handle", rows, r.S.data, r.maximum.data, r.scale.data, T.float32(c.block.to_log2))
