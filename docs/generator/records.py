@@ -16,6 +16,7 @@ from harness.records.pairs import PairRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
+from harness.records.same_code import SameCode
 from harness.records.sustained import SustainedRecord
 from harness.records.versus import VersusRecord
 
@@ -26,6 +27,7 @@ FILES: Final = {
     "tilelang/logs/<shape_key>/<model>/sustained.jsonl": (SustainedRecord, "one outcome at the power limit"),
     "tilelang/logs/<shape_key>/<model>/builds.jsonl": (BuildRecord, "one build, with what the compilers said"),
     "tilelang/logs/<shape_key>/<model>/rebuilds.jsonl": (BuildRecord, "one build of code that builds.jsonl holds"),
+    "tilelang/logs/<shape_key>/<model>/same_code.jsonl": (SameCode, "one change of a family that left a kernel's code"),
     "tilelang/logs/<shape_key>/<model>/profiles.jsonl": (ProfileRecord, "one profile, with its bound and its ideas"),
     "tilelang/logs/<shape_key>/<model>/tuning.jsonl": (TuningTrial, "one candidate of a search, on one rung"),
     "tilelang/logs/<shape_key>/<model>/picks.jsonl": (Pick, "one winner of a search"),

@@ -16,7 +16,8 @@ from harness.runs import copy_bandwidth
 NOT_MEASURED: Final = "not measured"
 KEEP: Final = "KEEP"
 DISCARD: Final = "DISCARD"
-CHANGES: Final = ("source", "family", "judge")  # what may change after a measurement, and makes its row stale
+FAMILY: Final = "family"
+CHANGES: Final = ("source", FAMILY, "judge")  # what may change after a measurement, and makes its row stale
 
 
 class BoardRow(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from harness.boards.board import CHANGES, DISCARD, KEEP, NOT_MEASURED, Board, BoardRow
+from harness.boards.board import CHANGES, DISCARD, FAMILY, KEEP, NOT_MEASURED, Board, BoardRow
 from harness.boards.ranking import decided_by, ranked, ranked_at_limit
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponent, Opponents
@@ -25,6 +25,7 @@ from harness.records.playoffs import PlayOff
 from harness.records.profiles import Bound, ProfileRecord
 from harness.records.profiles import newest as newest_profile
 from harness.records.results import Measurement, Record, worst_error
+from harness.records.same_code import SameCode
 from harness.records.store import read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.records.throughput import bandwidth_gbs, throughput
@@ -391,4 +392,13 @@ def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     judge = judge_sha256(tree.root, iteration.problem.operator, gpus.find(iteration.gpu))
     now = (*tree.hashes(iteration), judge)
     then = (record.source_sha256, record.families_sha256, record.environment.judge_sha256)
-    return tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
+    changed = tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
+    kept = FAMILY in changed and _keeps_code(tree, iteration, record, now[1])
+    return tuple(name for name in changed if name != FAMILY or not kept)
+
+
+def _keeps_code(tree: Tree, iteration: Iteration, record: Record, families: str) -> bool:
+    """Whether these families give the kernel that the record's gave, by what ``freshen`` found."""
+    found, _ = read(tree.same_code(iteration.gpu, iteration.shape_key, iteration.model), SameCode)
+    wanted = record.source_sha256, record.families_sha256, families, record.environment.tilelang
+    return any((each.source_sha256, each.before_sha256, each.after_sha256, each.tilelang) == wanted for each in found)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from harness.boards.board import NOT_MEASURED, Board, BoardRow, newest
+from harness.boards.board import FAMILY, NOT_MEASURED, Board, BoardRow, newest
 from harness.boards.comparison import Change, Comparison
 from harness.boards.power import drawn
 from harness.boards.rivals import rivalry
@@ -215,7 +215,8 @@ def _summary(boards: Sequence[Board]) -> str:
     said += [f"Another iteration leads at the power limit in {others}"] if others else []
     if stale := [row.stale for row in led if row.stale]:
         changed = " or the ".join(sorted({each for row in stale for each in row}))
-        said.append(f"{len(stale)} stale: the {changed} has changed since")
+        hint = ", and tilebench freshen finds the rows that keep their code" if (FAMILY,) in stale else ""
+        said.append(f"{len(stale)} stale: the {changed} has changed since{hint}")
     return f"{'. '.join(said)}. --shape KEY shows one ladder, --all every one."
 
 

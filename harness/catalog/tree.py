@@ -236,6 +236,9 @@ class Tree:
         """Builds that gave code which ``builds`` already holds; git ignores them."""
         return self.builds(gpu, shape_key, model).with_name("rebuilds.jsonl")
 
+    def same_code(self, gpu: str, shape_key: str, model: str) -> Path:
+        return self.records(gpu, shape_key, model).with_name("same_code.jsonl")
+
     def sustained(self, gpu: str, shape_key: str, model: str) -> Path:
         return self.records(gpu, shape_key, model).with_name("sustained.jsonl")
 

@@ -15,6 +15,7 @@ GROUPS: Final = {
         "watch": "stages:watch",
         "play-off": "compare:play",
         "reproduce": "compare:reproduce",
+        "freshen": "versus:freshen",
         "foreign": "foreign:foreign",
     },
     "Write and tune": {

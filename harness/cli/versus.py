@@ -1,5 +1,6 @@
 """Verbs for upgrades: versus holds two environments against each other, bisect finds the release that differs."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions, check_duration
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.extras.freshen import FreshenedRow, Freshener, stale_rows
 from harness.extras.versus import show, show_pairs
 from harness.extras.versus.bisect import Clone
 from harness.extras.versus.bisect import between as releases_between
@@ -150,6 +152,29 @@ def _named(side: str, environment: str | None, image: str | None, otherwise: str
     if found is None or (environment and image):
         raise UsageError(f"name the {side} environment by --{side} or by --{side}-image")
     return found
+
+
+def freshen(
+    chosen: SelectionOptions = SelectionOptions(),
+    *,
+    build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
+) -> Reply[tuple[FreshenedRow, ...]]:
+    """Count stale rows as fresh again where a change of their families left their code as it was; needs no GPU."""
+    check_duration("build-deadline", build_deadline)
+    tree, gpu = Tree.here(), gpu_of(chosen, "freshen")
+    running = environment(tree, RUNNING)
+    waiting = stale_rows(tree, gpu, chosen.selection, running.tilelang)
+    console.print(f"{counted(len(waiting), 'row')} of {gpu.key} stale by their families alone", markup=False)
+    with reporting(0) as reporter:
+        found = tuple(Freshener(tree, gpu, running, build_deadline, reporter).freshen(waiting))
+    return Reply(found, lambda: _freshened(found))
+
+
+def _freshened(rows: tuple[FreshenedRow, ...]) -> str:
+    counts = Counter(each.outcome.value for each in rows)
+    lines = [f"{each.problem} {each.model} {each.iteration}: {each.reason}" for each in rows if each.reason]
+    summary = ", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "nothing to do"
+    return "\n".join(map(paragraph, (*lines, summary)))
 
 
 class BisectData(msgspec.Struct, frozen=True):

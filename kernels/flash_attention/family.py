@@ -7,6 +7,7 @@ from harness.iteration import Problem
 
 NAME: Final = "kernels.flash_attention.forward"
 SHORT_TOKENS: Final = 1024
+GROWTH: Final = 8.0  # as in FlashAttention-4
 # block_N, ahead, epilogue_buffers; the kernel refuses those that do not fit the width of the heads.
 BLOCKS: Final = (
     (176, False, 1),
@@ -23,7 +24,8 @@ BLOCKS: Final = (
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
     """Wide blocks of keys, or narrower ones with a second buffer of Q; as many epilogue buffers as fit; orders.
 
-    Short sequences also with a dependent launch, which saves a hundredth of their time.
+    Short sequences also with a dependent launch, which saves a hundredth of their time. They and causal ones also with
+    maxima that must grow before the output is scaled; where blocks are wide that loses.
     """
     batches, heads, kv_heads, tokens, *_ = problem.dims
     shared = heads // kv_heads
@@ -37,12 +39,14 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
             "early_wait": early_wait,
             "heads_at_once": heads_at_once,
             "dependent_launch": dependent_launch,
+            "growth": growth,
         }
         for block_N, ahead, epilogue_buffers in BLOCKS
         for rescale_first in (True, False)
         for early_wait in (True, False)
         for heads_at_once in sorted(at_once)
         for dependent_launch in ((False, True) if tokens <= SHORT_TOKENS else (False,))
+        for growth in ((0.0, GROWTH) if problem.operator == "causalattention" or tokens <= SHORT_TOKENS else (0.0,))
         if batches * heads % heads_at_once == 0
     ]
 

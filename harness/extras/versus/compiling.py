@@ -56,19 +56,25 @@ class KernelCode(msgspec.Struct, frozen=True):
 
 
 class DeviceModule(msgspec.Struct, frozen=True):
-    """What one call of nvcc made: the cubin in hexadecimal, ptxas's words, and dynamic shared memory in bytes."""
+    """What one call of nvcc made: the cubin in hexadecimal, ptxas's words, and dynamic shared memory in bytes.
+
+    ``launch`` says the grid, the block and the parameters, ``flags`` what nvcc was told besides.
+    """
 
     source: str
     cubin: str
     log: str
     shared: dict[str, int]
+    launch: str
+    flags: str
 
 
 class VersusBuild(msgspec.Struct, frozen=True):
     """What an environment made of an iteration; ``error`` is the first line of why it made nothing.
 
     ``code_sha256`` is of the machine code with its constants, without names of files and lines. The kernel with the
-    most instructions is first. ``headers`` is the hash of TileLang's.
+    most instructions is first. ``headers`` is the hash of TileLang's. ``launch`` says grids, blocks and parameters, and
+    ``flags`` those of nvcc.
     """
 
     seconds: float = 0.0
@@ -77,6 +83,8 @@ class VersusBuild(msgspec.Struct, frozen=True):
     code_sha256: str | None = None
     kernels: tuple[KernelCode, ...] = ()
     headers: str = ""
+    launch: str = ""
+    flags: str = ""
 
     @property
     def source_sha256(self) -> str:
@@ -251,6 +259,8 @@ def _read(answer: dict[str, object]) -> VersusBuild:
         code_sha256=codes[0] if len(codes) == 1 else hashlib.sha256(repr(codes).encode()).hexdigest(),
         kernels=tuple(sorted(kernels, key=lambda each: -(each.instructions or 0))),
         headers=str(answer["headers"]),
+        launch="\n".join(each.launch for each in made),
+        flags="\n".join(each.flags for each in made),
     )
 
 

@@ -31,6 +31,7 @@ HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
 ADDR_NO_RANDOMIZE: Final = 0x0040000  # personality(2)
 QUERY: Final = 0xFFFFFFFF  # changes nothing
 STACK_BYTES: Final = 256 << 20
+LAUNCH: Final = ("thread_extent", "cluster_dims", "dyn_shared_memory_buf")
 
 
 class HeardCompiler(subprocess.Popen):  # type: ignore[type-arg]
@@ -178,7 +179,8 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
         listed = [options] if isinstance(options, str) else list(options or [])
         binary = original(code, target_format, arch, [*listed, "--ptxas-options=--verbose"], **more)
         said = (line for line in HeardCompiler.said.splitlines() if line.startswith("ptxas") or "bytes stack" in line)
-        made.append({"source": code, "cubin": bytes(binary).hex(), "log": "\n".join(said)})
+        flags = repr([str(each) for each in listed])
+        made.append({"source": code, "cubin": bytes(binary).hex(), "log": "\n".join(said), "flags": flags})
         return binary
 
     nvcc.compile_cuda = compile_cuda
@@ -190,7 +192,10 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
             "build() gives no kernel that nvcc has compiled: it compiles when it is called, or calls torch"
         )
     last = made[-len(kernels) :]
-    modules = [{**each, "shared": _shared(kernel)} for each, kernel in zip(last, kernels, strict=True)]
+    modules = [
+        {**each, "shared": _shared(kernel), "launch": _launch(kernel)}
+        for each, kernel in zip(last, kernels, strict=True)
+    ]
     return {"modules": modules, "headers": HeardCompiler.headers}
 
 
@@ -256,6 +261,18 @@ def _shared(kernel: Any) -> dict[str, int]:
             size = int(attributes["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in attributes else 0
             found[str(attributes["global_symbol"])] = size
     return found
+
+
+def _launch(kernel: Any) -> str:
+    """How the device functions are launched and what they take, as far as this TileLang says."""
+    artifact, found = getattr(kernel, "artifact", None), []
+    device = getattr(artifact, "device_mod", None)
+    for function in device.functions.values() if device is not None else ():
+        with suppress(KeyError, TypeError, AttributeError):
+            attributes = function.attrs
+            said = {name: str(attributes[name]) for name in LAUNCH if name in attributes}
+            found.append((str(attributes["global_symbol"]), sorted(said.items())))
+    return repr((sorted(found), [str(each) for each in getattr(artifact, "params", ())]))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from harness.catalog import gpus
 from harness.catalog.opponents import FOLDER
 from harness.catalog.tree import Selection, Tree
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
-from harness.records.base import Cause, Environment, Regime, RowKind, Stage, Status
+from harness.records.base import Cause, Environment, Regime, RowKind, Stage, Status, identity
 from harness.records.pairs import PairRecord
 from harness.records.results import Record
+from harness.records.same_code import SameCode
 from harness.records.store import append
 from tests.harness.checkout import ROOT
 from tests.harness.examples import ENVIRONMENT, measurement, record
@@ -209,6 +210,37 @@ def test_a_row_is_stale_once_what_it_stands_on_changes(ladder: Ladder, stale: st
     assert row.stale == (stale,)
     assert row.rank == 1
     assert f"stale: {stale}" in table(ladder.boards()[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "stale"),
+    [
+        ({}, ()),
+        ({"before_sha256": "other"}, ("family",)),
+        ({"after_sha256": "other"}, ("family",)),
+        ({"source_sha256": "other"}, ("family",)),
+        ({"tilelang": "0.1.14"}, ("family",)),
+    ],
+)
+def test_a_change_of_the_family_that_left_the_code_as_it_was_makes_nothing_stale(
+    ladder: Ladder, changes: dict[str, str], stale: tuple[str, ...]
+) -> None:
+    measured = ladder.measured(1, 1.0, 1.1)
+    (ladder.tree.root / "kernels/family.py").write_text("CHANGED = True\n")
+    (path,) = (ladder.tree.folder("cpu") / "srcs" / SHAPE / "me").iterdir()
+    known = SameCode(
+        **identity(ladder.tree.parse(path)),
+        source_sha256=measured.source_sha256,
+        before_sha256=measured.families_sha256,
+        after_sha256=families_sha256(ladder.tree.root, path),
+        code_sha256="code",
+        commit="commit",
+        arch="c",
+        nvcc="",
+        tilelang=measured.environment.tilelang,
+    )
+    append(ladder.tree.same_code("cpu", SHAPE, "me"), msgspec.structs.replace(known, **changes))
+    assert ladder.rows()[0].stale == stale
 
 
 def test_rows_of_an_earlier_judge_follow_those_of_a_later_one(ladder: Ladder) -> None:

@@ -10,6 +10,7 @@ from harness.records.builds import BuildRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
+from harness.records.same_code import SameCode
 from harness.records.store import read
 
 TUNING = Path(__file__).resolve().parents[3] / "tuning"
@@ -17,6 +18,7 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "logs/*/*/results.jsonl": Record,
     "logs/*/*/builds.jsonl": BuildRecord,
     "logs/*/*/profiles.jsonl": ProfileRecord,
+    "logs/*/*/same_code.jsonl": SameCode,
     "logs/*/play_offs.jsonl": PlayOff,
     "baseline/*/results.jsonl": BaselineRecord,
 }

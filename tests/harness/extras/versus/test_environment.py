@@ -58,6 +58,17 @@ def test_a_layer_changes_what_was_named_and_nothing_else(layer_tree: Tree, layer
     assert (layer.tilelang, layer.torch) == (metadata.version("tilelang"), metadata.version("torch"))
 
 
+def test_an_environment_holds_what_its_builds_will_find(
+    layer_tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its children have a PYTHONPATH of their own, so this one says nothing of them."""
+    found = tmp_path / "tabulate-9.9.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: tabulate\nVersion: 9.9\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert environment(layer_tree, ".").versions["tabulate"] == metadata.version("tabulate")
+
+
 def test_a_layer_has_the_running_z3_beside_it(layer: PythonEnvironment) -> None:
     code = "import pathlib, tabulate, z3; print(z3.__file__, pathlib.Path(tabulate.__file__).parents[1] / 'z3')"
     done = subprocess.run([layer.python, "-c", code], capture_output=True, text=True, check=True)

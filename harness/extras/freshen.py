@@ -1,0 +1,197 @@
+"""Freshen: rows that are stale because a family changed, although their kernels did not.
+
+A row's iteration is compiled with its families as they were, from git's history, and as they are. Where machine code,
+launch and parameters are the same, a record says so, and the row is stale no longer. It needs no GPU.
+"""
+
+import hashlib
+import io
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from harness.boards import leaderboard
+from harness.boards.board import FAMILY, BoardRow
+from harness.catalog.tree import Iteration, Selection, Tree
+from harness.evidence import toolchain
+from harness.extras.scratch_tree import linked_tree
+from harness.extras.versus.compiling import BuildCompiler, BuildOrder, VersusBuild
+from harness.extras.versus.environment import FOLDER, PythonEnvironment
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import FAMILIES, families_sha256, source_sha256
+from harness.machine.git import git
+from harness.machine.progress import Reporter
+from harness.machine.repository import link
+from harness.records.base import Status, identity
+from harness.records.same_code import SameCode
+from harness.records.store import append
+
+STALE: Final = (FAMILY,)  # what freshen can mend; a row that its judge left behind is measured again in any case
+SAMPLES: Final = 2  # builds of each side
+_PLACED: Final = re.compile(
+    r"^ *void\* (?P<name>\w+) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n", re.MULTILINE
+)
+
+
+class Freshness(StrEnum):
+    SAME = "same"
+    DIFFERENT = "different"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+class FreshenedRow(msgspec.Struct, frozen=True):
+    """A row that was stale. ``reason`` says why it stays so."""
+
+    problem: str
+    model: str
+    iteration: str
+    outcome: Freshness
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class StaleRow:
+    """A measured row, its iteration, and the hash of the families that it was measured with."""
+
+    iteration: Iteration
+    before_sha256: str
+    tilelang: str
+
+
+@dataclass(frozen=True)
+class Freshener:
+    tree: Tree
+    gpu: Gpu
+    environment: PythonEnvironment
+    deadline_s: float
+    reporter: Reporter
+
+    def freshen(self, waiting: list[StaleRow]) -> Iterator[FreshenedRow]:
+        """Compile each row with both families, and record where nothing differs."""
+        for commit in self._commits():
+            if not waiting:
+                return
+            with self._as_of(commit) as then:
+                held = [each for each in waiting if _families(then, self.tree, each) == each.before_sha256]
+                yield from self._compared([*held], then, commit)
+            waiting = [each for each in waiting if each not in held]
+        for each in waiting:
+            yield _row(each, Freshness.LOST, "no commit has the families that it was measured with")
+
+    def _compared(self, rows: list[StaleRow], then: Tree, commit: str) -> Iterator[FreshenedRow]:
+        """Compile rows with both families; what differs is compiled again, since two builds may differ by chance."""
+        codes = {each.iteration.key: (set[str](), set[str]()) for each in rows}
+        for sample in range(1, SAMPLES + 1):
+            old = self._built(then, [_within(then, self.tree, each.iteration) for each in rows], sample)
+            new = self._built(self.tree, [each.iteration for each in rows], sample)
+            for each in tuple(rows):
+                key = each.iteration.key
+                built = old[key], new[key]
+                if failed := next((made for made in built if made.error), None):
+                    when = "of then" if failed is built[0] else "of now"
+                    yield _row(each, Freshness.FAILED, f"it does not build with the families {when}: {failed.error}")
+                else:
+                    for known, made in zip(codes[key], built, strict=True):
+                        known |= _codes(made)
+                    if not (common := set.intersection(*codes[key])):
+                        continue
+                    self._record(each, min(common), commit)
+                    yield _row(each, Freshness.SAME)
+                rows.remove(each)
+        for each in rows:
+            reason = f"in {SAMPLES} builds its code is not that of the families at {commit[:8]}"
+            yield _row(each, Freshness.DIFFERENT, reason)
+
+    def _built(
+        self, tree: Tree, iterations: Iterable[Iteration], sample: int
+    ) -> dict[tuple[str, str, str], VersusBuild]:
+        orders = [BuildOrder(each, self.environment, sample) for each in iterations]
+        compiler = BuildCompiler(tree, self.gpu, self.deadline_s, self.reporter)
+        compiler.build(orders)
+        return {each.iteration.key: compiler.made[each] for each in orders if isinstance(each.iteration, Iteration)}
+
+    def _record(self, row: StaleRow, code_sha256: str, commit: str) -> None:
+        nvcc = toolchain.find().nvcc
+        record = SameCode(
+            **identity(row.iteration),
+            source_sha256=source_sha256(row.iteration.path),
+            before_sha256=row.before_sha256,
+            after_sha256=families_sha256(self.tree.root, row.iteration.path),
+            code_sha256=code_sha256,
+            commit=commit,
+            arch=self.gpu.arch,
+            nvcc=nvcc.version if nvcc else "",
+            tilelang=self.environment.tilelang,
+        )
+        append(self.tree.same_code(row.iteration.gpu, row.iteration.shape_key, row.iteration.model), record)
+
+    def _commits(self) -> Iterator[str]:
+        """The commits that changed a family, the newest first."""
+        yield from git(self.tree.root, "log", "--format=%H", "--", FAMILIES).decode().split()
+
+    @contextmanager
+    def _as_of(self, commit: str) -> Iterator[Tree]:
+        """This tree with the families of a commit."""
+        with linked_tree(self.tree, "freshen", without=FAMILIES) as then:
+            for part in ("tuning", FOLDER.parts[0]):
+                (self.tree.root / part).mkdir(exist_ok=True)
+                link(self.tree.root / part, then.root / part)
+            packed = git(self.tree.root, "archive", commit, FAMILIES)
+            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                archive.extractall(then.root, filter="data")
+            yield then
+
+
+def stale_rows(tree: Tree, gpu: Gpu, selection: Selection, tilelang: str) -> list[StaleRow]:
+    """The passed rows that only a change of their families made stale, and that this TileLang compiled."""
+    boards, _ = leaderboard.boards(tree, gpu.key, selection)
+    rows = (row for board in boards for row in board.rows if row.stale == STALE and row.status == Status.PASSED)
+    return [found for row in rows if (found := _stale(tree, row)).tilelang == tilelang]
+
+
+def _stale(tree: Tree, row: BoardRow) -> StaleRow:
+    assert row.families_sha256 is not None and row.environment is not None
+    path = tree.source(row.gpu, row.problem, row.model, row.iteration)
+    return StaleRow(tree.parse(path), row.families_sha256, row.environment.tilelang)
+
+
+def _within(then: Tree, tree: Tree, iteration: Iteration) -> Iteration:
+    return then.parse(then.root / iteration.path.relative_to(tree.root))
+
+
+def _families(then: Tree, tree: Tree, row: StaleRow) -> str:
+    return families_sha256(then.root, then.root / row.iteration.path.relative_to(tree.root))
+
+
+def _codes(build: VersusBuild) -> set[str]:
+    """Hashes of the machine code and of the generated source, each with the launch.
+
+    Equal sources have equal machine code but for the places of buffers in shared memory.
+    """
+    told = (build.code_sha256, build.launch), (without_places(build.source), build.flags, build.headers, build.launch)
+    return {hashlib.sha256(repr(each).encode()).hexdigest() for each in told}
+
+
+def without_places(source: str) -> str:
+    """A generated source with its shared buffers named in the order of their use.
+
+    TileLang gives buffers without a name their places by their addresses, so one kernel has several texts.
+    """
+    places = {each["name"]: int(each["place"]) for each in _PLACED.finditer(source)}
+    body = _PLACED.sub("", source)
+    used = (word for word in re.findall(r"\w+", body) if word in places)
+    names = {name: f"shared{number}" for number, name in enumerate(dict.fromkeys(used))}
+    renamed = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), body)
+    return f"{sorted(places.values())}\n{renamed}"
+
+
+def _row(row: StaleRow, outcome: Freshness, reason: str | None = None) -> FreshenedRow:
+    each = row.iteration
+    return FreshenedRow(each.shape_key, each.model, each.name, outcome, reason)
