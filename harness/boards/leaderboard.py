@@ -9,6 +9,7 @@ import msgspec
 
 from harness.boards.board import CHANGES, DISCARD, FAMILY, KEEP, NOT_MEASURED, Board, BoardRow
 from harness.boards.ranking import decided_by, ranked, ranked_at_limit
+from harness.boards.same_code import alike
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
@@ -25,7 +26,6 @@ from harness.records.playoffs import PlayOff
 from harness.records.profiles import Bound, ProfileRecord
 from harness.records.profiles import newest as newest_profile
 from harness.records.results import Measurement, Record, worst_error
-from harness.records.same_code import SameCode
 from harness.records.store import read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.records.throughput import bandwidth_gbs, throughput
@@ -71,7 +71,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         blank = unmeasured.get(shape_key, [])
         for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank):
             opposed = _with_opponents(tree, _with_bounds(board, bounds), members, complaints)
-            ordered = decided_by(_of_ceiling(_with_sustained(opposed, alone), ceilings), play_offs)
+            ordered = decided_by(_of_ceiling(_with_sustained(tree, opposed, alone), ceilings), play_offs)
             result.append(_narrowed(_kept(ranked_at_limit(ordered, play_offs)), names))
     return [board for board in result if board.rows], complaints
 
@@ -270,12 +270,12 @@ def _add_sustained(
             found.setdefault((shape_key, model, record.iteration), []).append(record)
 
 
-def _with_sustained(board: Board, found: SustainedRecords) -> Board:
+def _with_sustained(tree: Tree, board: Board, found: SustainedRecords) -> Board:
     """Add the newest figures at the power limit that have the code, the judge and the environment of a row."""
 
     def newest(row: BoardRow, opponent: str | None) -> SustainedRecord | None:
         held = found.get(row.key, ())
-        record = next((each for each in held if each.opponent == opponent and _same_code(row, each)), None)
+        record = next((each for each in held if each.opponent == opponent and _same_code(tree, row, each)), None)
         return record if record is not None and record.measurement is not None and record.measurement.counts else None
 
     def alone(row: BoardRow) -> BoardRow:
@@ -314,14 +314,19 @@ def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
     return board.each(share)
 
 
-def _same_code(row: BoardRow, record: SustainedRecord) -> bool:
+def _same_code(tree: Tree, row: BoardRow, record: SustainedRecord) -> bool:
     if row.environment is None:
         return False
     ours, theirs = (
-        (each.source_sha256, each.families_sha256, where.rank_key, where.judge_sha256)
+        (each.source_sha256, where.rank_key, where.judge_sha256)
         for each, where in ((row, row.environment), (record, record.environment))
     )
-    return ours == theirs
+    if ours != theirs or record.families_sha256 == row.families_sha256:
+        return ours == theirs
+    key = row.gpu, row.problem, row.model
+    return row.families_sha256 in alike(
+        tree, key, record.source_sha256, record.families_sha256, record.environment.tilelang
+    )
 
 
 def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:
@@ -393,12 +398,8 @@ def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     now = (*tree.hashes(iteration), judge)
     then = (record.source_sha256, record.families_sha256, record.environment.judge_sha256)
     changed = tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
-    kept = FAMILY in changed and _keeps_code(tree, iteration, record, now[1])
-    return tuple(name for name in changed if name != FAMILY or not kept)
-
-
-def _keeps_code(tree: Tree, iteration: Iteration, record: Record, families: str) -> bool:
-    """Whether these families give the kernel that the record's gave, by what ``freshen`` found."""
-    found, _ = read(tree.same_code(iteration.gpu, iteration.shape_key, iteration.model), SameCode)
-    wanted = record.source_sha256, record.families_sha256, families, record.environment.tilelang
-    return any((each.source_sha256, each.before_sha256, each.after_sha256, each.tilelang) == wanted for each in found)
+    if FAMILY not in changed:
+        return changed
+    key = iteration.gpu, iteration.shape_key, iteration.model
+    code = alike(tree, key, record.source_sha256, record.families_sha256, record.environment.tilelang)
+    return tuple(name for name in changed if name != FAMILY or now[1] not in code)

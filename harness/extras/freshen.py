@@ -18,6 +18,7 @@ import msgspec
 
 from harness.boards import leaderboard
 from harness.boards.board import FAMILY, BoardRow
+from harness.boards.same_code import alike
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence import toolchain
 from harness.extras.scratch_tree import linked_tree
@@ -30,9 +31,9 @@ from harness.machine.progress import Reporter
 from harness.machine.repository import link
 from harness.records.base import Status, identity
 from harness.records.same_code import SameCode
-from harness.records.store import append
+from harness.records.store import append, read
+from harness.records.sustained import SustainedRecord
 
-STALE: Final = (FAMILY,)  # what freshen can mend; a row that its judge left behind is measured again in any case
 SAMPLES: Final = 2  # builds of each side
 _PLACED: Final = re.compile(
     r"^ *void\* (?P<name>\w+) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n", re.MULTILINE
@@ -62,7 +63,6 @@ class StaleRow:
 
     iteration: Iteration
     before_sha256: str
-    tilelang: str
 
 
 @dataclass(frozen=True)
@@ -150,16 +150,32 @@ class Freshener:
 
 
 def stale_rows(tree: Tree, gpu: Gpu, selection: Selection, tilelang: str) -> list[StaleRow]:
-    """The passed rows that only a change of their families made stale, and that this TileLang compiled."""
+    """The passed rows that only a change of their families left behind, and that this TileLang compiled.
+
+    A row may be fresh while its figures at the power limit are of older families: they are here too.
+    """
     boards, _ = leaderboard.boards(tree, gpu.key, selection)
-    rows = (row for board in boards for row in board.rows if row.stale == STALE and row.status == Status.PASSED)
-    return [found for row in rows if (found := _stale(tree, row)).tilelang == tilelang]
+    rows = (row for board in boards for row in board.rows if row.status == Status.PASSED)
+    return [each for row in rows if set(row.stale) <= {FAMILY} for each in _left_behind(tree, row, tilelang)]
 
 
-def _stale(tree: Tree, row: BoardRow) -> StaleRow:
+def _left_behind(tree: Tree, row: BoardRow, tilelang: str) -> Iterator[StaleRow]:
     assert row.families_sha256 is not None and row.environment is not None
-    path = tree.source(row.gpu, row.problem, row.model, row.iteration)
-    return StaleRow(tree.parse(path), row.families_sha256, row.environment.tilelang)
+    if row.environment.tilelang != tilelang:
+        return
+    iteration = tree.parse(tree.source(row.gpu, row.problem, row.model, row.iteration))
+    held, _ = read(tree.sustained(row.gpu, row.problem, row.model), SustainedRecord)
+    ours = row.iteration, row.source_sha256, row.environment.judge_sha256, tilelang
+    measured = [
+        each.families_sha256
+        for each in held
+        if (each.iteration, each.source_sha256, each.environment.judge_sha256, each.environment.tilelang) == ours
+    ]
+    now = families_sha256(tree.root, iteration.path)
+    known = alike(tree, (row.gpu, row.problem, row.model), row.source_sha256, now, tilelang)
+    for before in dict.fromkeys((row.families_sha256, *measured)):
+        if before not in known:
+            yield StaleRow(iteration, before)
 
 
 def _within(then: Tree, tree: Tree, iteration: Iteration) -> Iteration:

@@ -78,6 +78,22 @@ class Ladder:
     def measured(self, number: int, low: float, high: float, model: str = "me", **changes: Any) -> Record:
         return self.made(number, model, measurement=measurement(low, high), **changes)
 
+    def keeps_code(self, made: Record, **changes: str) -> None:
+        """Record that the families of now give the record's iteration the code that those of then gave."""
+        path = self.tree.folder("cpu") / "srcs" / SHAPE / made.model / f"{made.iteration}.py"
+        found = SameCode(
+            **identity(self.tree.parse(path)),
+            source_sha256=made.source_sha256,
+            before_sha256=made.families_sha256,
+            after_sha256=families_sha256(self.tree.root, path),
+            code_sha256="code",
+            commit="commit",
+            arch="c",
+            nvcc="",
+            tilelang=made.environment.tilelang,
+        )
+        append(self.tree.same_code("cpu", SHAPE, made.model), msgspec.structs.replace(found, **changes))
+
     def failed(self, number: int, **changes: Any) -> Record:
         fields = {
             "status": Status.FAILED,
@@ -227,19 +243,7 @@ def test_a_change_of_the_family_that_left_the_code_as_it_was_makes_nothing_stale
 ) -> None:
     measured = ladder.measured(1, 1.0, 1.1)
     (ladder.tree.root / "kernels/family.py").write_text("CHANGED = True\n")
-    (path,) = (ladder.tree.folder("cpu") / "srcs" / SHAPE / "me").iterdir()
-    known = SameCode(
-        **identity(ladder.tree.parse(path)),
-        source_sha256=measured.source_sha256,
-        before_sha256=measured.families_sha256,
-        after_sha256=families_sha256(ladder.tree.root, path),
-        code_sha256="code",
-        commit="commit",
-        arch="c",
-        nvcc="",
-        tilelang=measured.environment.tilelang,
-    )
-    append(ladder.tree.same_code("cpu", SHAPE, "me"), msgspec.structs.replace(known, **changes))
+    ladder.keeps_code(measured, **changes)
     assert ladder.rows()[0].stale == stale
 
 

@@ -84,6 +84,16 @@ def test_figures_of_other_code_another_judge_or_a_rejection_are_not_shown(ladder
     assert "sustained" not in tables.leaders(ladder.boards())
 
 
+def test_figures_of_other_families_count_where_the_code_is_the_same(ladder: Ladder) -> None:
+    before = ladder.measured(1, 1.055, 1.059)
+    keep(ladder, before, 1.1)
+    (ladder.tree.root / "kernels/family.py").write_text("CHANGED = True\n")
+    ladder.measured(1, 1.056, 1.060)
+    assert ladder.rows()[0].sustained_ratio is None
+    ladder.keeps_code(before)
+    assert ladder.rows()[0].sustained_ratio == 1.1
+
+
 def test_the_leader_and_its_ties_take_part_and_a_cpu_or_memory_has_no_limit(ladder: Ladder) -> None:
     ladder.measured(0, 0.99, 1.01)
     ladder.measured(1, 1.05, 1.06)
