@@ -9,7 +9,6 @@ import msgspec
 
 from harness.boards.board import CHANGES, DISCARD, FAMILY, KEEP, NOT_MEASURED, Board, BoardRow
 from harness.boards.ranking import decided_by, ranked, ranked_at_limit
-from harness.boards.same_code import alike
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
@@ -26,6 +25,7 @@ from harness.records.playoffs import PlayOff
 from harness.records.profiles import Bound, ProfileRecord
 from harness.records.profiles import newest as newest_profile
 from harness.records.results import Measurement, Record, worst_error
+from harness.records.same_code import alike
 from harness.records.store import read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.records.throughput import bandwidth_gbs, throughput
@@ -323,10 +323,8 @@ def _same_code(tree: Tree, row: BoardRow, record: SustainedRecord) -> bool:
     )
     if ours != theirs or record.families_sha256 == row.families_sha256:
         return ours == theirs
-    key = row.gpu, row.problem, row.model
-    return row.families_sha256 in alike(
-        tree, key, record.source_sha256, record.families_sha256, record.environment.tilelang
-    )
+    path = tree.same_code(row.gpu, row.problem, row.model)
+    return row.families_sha256 in alike(path, record.source_sha256, record.families_sha256, record.environment.tilelang)
 
 
 def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:
@@ -400,6 +398,6 @@ def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     changed = tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
     if FAMILY not in changed:
         return changed
-    key = iteration.gpu, iteration.shape_key, iteration.model
-    code = alike(tree, key, record.source_sha256, record.families_sha256, record.environment.tilelang)
+    path = tree.same_code(iteration.gpu, iteration.shape_key, iteration.model)
+    code = alike(path, record.source_sha256, record.families_sha256, record.environment.tilelang)
     return tuple(name for name in changed if name != FAMILY or now[1] not in code)

@@ -25,6 +25,7 @@ from harness.machine.table import bounded
 from harness.records.base import Environment, exit_code_of, identity
 from harness.records.environment import describing
 from harness.records.results import Measurement, Record
+from harness.records.same_code import alike
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
 from harness.runs.retrying import retrying
@@ -161,14 +162,16 @@ def recorded(
     tree: Tree, iteration: Iteration, environment: Environment, against: OpponentEntry | None = None
 ) -> SustainedRecord | None:
     """The newest record of the same code and environment, if another measurement would repeat it."""
-    path = tree.sustained(iteration.gpu, iteration.shape_key, iteration.model)
-    hashes = tree.hashes(iteration)
+    ladder = iteration.gpu, iteration.shape_key, iteration.model
+    source, families = tree.hashes(iteration)
+    code = alike(tree.same_code(*ladder), source, families, environment.tilelang)
     opposed = opponent_fields(tree, against)
     same = (
         record
-        for record in reversed(read(path, SustainedRecord)[0])
+        for record in reversed(read(tree.sustained(*ladder), SustainedRecord)[0])
         if record.iteration == iteration.name
-        and (record.source_sha256, record.families_sha256) == hashes
+        and record.source_sha256 == source
+        and record.families_sha256 in code
         and (record.opponent, record.opponent_sha256, record.opponent_imports_sha256) == tuple(opposed.values())
         and record.environment.described == environment
     )

@@ -18,7 +18,6 @@ import msgspec
 
 from harness.boards import leaderboard
 from harness.boards.board import FAMILY, BoardRow
-from harness.boards.same_code import alike
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence import toolchain
 from harness.extras.scratch_tree import linked_tree
@@ -30,7 +29,7 @@ from harness.machine.git import git
 from harness.machine.progress import Reporter
 from harness.machine.repository import link
 from harness.records.base import Status, identity
-from harness.records.same_code import SameCode
+from harness.records.same_code import SameCode, alike
 from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 
@@ -172,7 +171,7 @@ def _left_behind(tree: Tree, row: BoardRow, tilelang: str) -> Iterator[StaleRow]
         if (each.iteration, each.source_sha256, each.environment.judge_sha256, each.environment.tilelang) == ours
     ]
     now = families_sha256(tree.root, iteration.path)
-    known = alike(tree, (row.gpu, row.problem, row.model), row.source_sha256, now, tilelang)
+    known = alike(tree.same_code(row.gpu, row.problem, row.model), row.source_sha256, now, tilelang)
     for before in dict.fromkeys((row.families_sha256, *measured)):
         if before not in known:
             yield StaleRow(iteration, before)

@@ -25,6 +25,7 @@ from harness.machine.progress import Reporter, announce
 from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, exit_code_of, identity
 from harness.records.environment import describing
 from harness.records.results import BaselineRecord, Record
+from harness.records.same_code import alike
 from harness.records.store import append, read
 from harness.runs import companion_files, copy_bandwidth
 from harness.runs.builders import Builders, builders
@@ -116,17 +117,20 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
 
 
 def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:
-    """The record that another run of the same source would only repeat."""
+    """The record that another run of the same code would only repeat."""
     if plan.again or not plan.uses_device:
         return None
-    path = plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model)
-    hashes = plan.tree.hashes(iteration)
+    ladder = iteration.gpu, iteration.shape_key, iteration.model
+    here = environment(iteration.problem.operator)
+    source, families = plan.tree.hashes(iteration)
+    code = alike(plan.tree.same_code(*ladder), source, families, here.tilelang)
     same = (
         record
-        for record in reversed(read(path, Record)[0])
+        for record in reversed(read(plan.tree.records(*ladder), Record)[0])
         if record.iteration == iteration.name
-        and (record.source_sha256, record.families_sha256) == hashes
-        and record.environment.described == environment(iteration.problem.operator)
+        and record.source_sha256 == source
+        and record.families_sha256 in code
+        and record.environment.described == here
         and record.answers(plan.upto)
         and record.cause is not Cause.ATTEMPTS
     )

@@ -6,7 +6,17 @@ import msgspec
 import pytest
 
 from harness.boards import tables
-from harness.boards.sustained import BELOW_THE_LIMIT, MEMORY_BOUND, ON_A_CPU, SLICED, chosen, leading, line, no_limit
+from harness.boards.sustained import (
+    BELOW_THE_LIMIT,
+    MEMORY_BOUND,
+    ON_A_CPU,
+    SLICED,
+    chosen,
+    leading,
+    line,
+    no_limit,
+    recorded,
+)
 from harness.boards.sustained_opponents import expected
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
@@ -17,7 +27,7 @@ from harness.machine.nvml import Device
 from harness.records.base import Cause, RowKind, Status
 from harness.records.results import Record
 from harness.records.store import append
-from harness.runs.run import Plan
+from harness.runs.run import Plan, reusable
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import Checkout
 from tests.harness.examples import measurement, record, sustained, sustained_record
@@ -92,6 +102,24 @@ def test_figures_of_other_families_count_where_the_code_is_the_same(ladder: Ladd
     assert ladder.rows()[0].sustained_ratio is None
     ladder.keeps_code(before)
     assert ladder.rows()[0].sustained_ratio == 1.1
+
+
+def test_what_is_recorded_of_the_same_code_is_not_measured_again(ladder: Ladder) -> None:
+    before = ladder.measured(1, 1.055, 1.059)
+    keep(ladder, before, 1.1)
+    (iteration,), _ = ladder.tree.scan("cpu", Selection())
+    plan = Plan(ladder.tree, gpus.find("cpu"), None, (iteration,), Settings(1.0))
+
+    def known() -> list[float]:
+        paired = reusable(plan, iteration, lambda _: before.environment.described)
+        limited = recorded(ladder.tree, iteration, before.environment.described)
+        return [each.measurement.ratio for each in (paired, limited) if each and each.measurement]
+
+    assert known() == [1.057, 1.1]
+    (ladder.tree.root / "kernels/family.py").write_text("CHANGED = True\n")
+    assert known() == []
+    ladder.keeps_code(before)
+    assert known() == [1.057, 1.1]
 
 
 def test_the_leader_and_its_ties_take_part_and_a_cpu_or_memory_has_no_limit(ladder: Ladder) -> None:
