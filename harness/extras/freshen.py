@@ -74,9 +74,8 @@ class Freshener:
 
     def freshen(self, waiting: list[StaleRow]) -> Iterator[FreshenedRow]:
         """Compile each row with both families, and record where nothing differs."""
-        for commit in self._commits():
-            if not waiting:
-                return
+        commits = self._commits()
+        while waiting and (commit := next(commits, None)):
             with self._as_of(commit) as then:
                 held = [each for each in waiting if _families(then, self.tree, each) == each.before_sha256]
                 yield from self._compared([*held], then, commit)
