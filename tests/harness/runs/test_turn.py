@@ -131,7 +131,14 @@ def test_no_child_gets_the_variable() -> None:
 
 def stopped(checkout: Checkout) -> list[psutil.Process]:
     """Contestants that are built, and stand still until they are measured."""
-    return [each for each in checkout.processes() if each.status() == psutil.STATUS_STOPPED]
+    return [each for each in checkout.processes() if stands_still(each)]
+
+
+def stands_still(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:  # it has ended since it was listed
+        return False
 
 
 @pytest.mark.slow
