@@ -321,10 +321,12 @@ def _same_code(tree: Tree, row: BoardRow, record: SustainedRecord) -> bool:
         (each.source_sha256, where.rank_key, where.judge_sha256)
         for each, where in ((row, row.environment), (record, record.environment))
     )
-    if ours != theirs or record.families_sha256 == row.families_sha256:
-        return ours == theirs
-    path = tree.same_code(row.gpu, row.problem, row.model)
-    return row.families_sha256 in alike(path, record.source_sha256, record.families_sha256, record.environment.tilelang)
+    if ours != theirs:
+        return False
+    path, families = tree.same_code(row.gpu, row.problem, row.model), record.families_sha256
+    return row.families_sha256 == families or row.families_sha256 in alike(
+        path, record.source_sha256, families, record.environment.tilelang
+    )
 
 
 def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:

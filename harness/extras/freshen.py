@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -77,7 +78,11 @@ class Freshener:
         commits = self._commits()
         while waiting and (commit := next(commits, None)):
             with self._as_of(commit) as then:
-                held = [each for each in waiting if _families(then, self.tree, each) == each.before_sha256]
+                held = [
+                    each
+                    for each in waiting
+                    if families_sha256(then.root, self._path(then, each.iteration)) == each.before_sha256
+                ]
                 yield from self._compared([*held], then, commit)
             waiting = [each for each in waiting if each not in held]
         for each in waiting:
@@ -87,7 +92,7 @@ class Freshener:
         """Compile rows with both families; what differs is compiled again, since two builds may differ by chance."""
         codes = {each.iteration.key: (set[str](), set[str]()) for each in rows}
         for sample in range(1, SAMPLES + 1):
-            old = self._built(then, [_within(then, self.tree, each.iteration) for each in rows], sample)
+            old = self._built(then, [then.parse(self._path(then, each.iteration)) for each in rows], sample)
             new = self._built(self.tree, [each.iteration for each in rows], sample)
             for each in tuple(rows):
                 key = each.iteration.key
@@ -130,6 +135,10 @@ class Freshener:
         )
         append(self.tree.same_code(row.iteration.gpu, row.iteration.shape_key, row.iteration.model), record)
 
+    def _path(self, then: Tree, iteration: Iteration) -> Path:
+        """Where an iteration of this tree lies in another."""
+        return then.root / iteration.path.relative_to(self.tree.root)
+
     def _commits(self) -> Iterator[str]:
         """The commits that changed a family, the newest first."""
         yield from git(self.tree.root, "log", "--format=%H", "--", FAMILIES).decode().split()
@@ -154,7 +163,8 @@ def stale_rows(tree: Tree, gpu: Gpu, selection: Selection, tilelang: str) -> lis
     """
     boards, _ = leaderboard.boards(tree, gpu.key, selection)
     rows = (row for board in boards for row in board.rows if row.status == Status.PASSED)
-    return [each for row in rows if set(row.stale) <= {FAMILY} for each in _left_behind(tree, row, tilelang)]
+    found = (each for row in rows if set(row.stale) <= {FAMILY} for each in _left_behind(tree, row, tilelang))
+    return list(dict.fromkeys(found))  # boards of several environments may have the same row
 
 
 def _left_behind(tree: Tree, row: BoardRow, tilelang: str) -> Iterator[StaleRow]:
@@ -174,14 +184,6 @@ def _left_behind(tree: Tree, row: BoardRow, tilelang: str) -> Iterator[StaleRow]
     for before in dict.fromkeys((row.families_sha256, *measured)):
         if before not in known:
             yield StaleRow(iteration, before)
-
-
-def _within(then: Tree, tree: Tree, iteration: Iteration) -> Iteration:
-    return then.parse(then.root / iteration.path.relative_to(tree.root))
-
-
-def _families(then: Tree, tree: Tree, row: StaleRow) -> str:
-    return families_sha256(then.root, then.root / row.iteration.path.relative_to(tree.root))
 
 
 def _codes(build: VersusBuild) -> set[str]:

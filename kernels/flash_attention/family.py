@@ -29,7 +29,9 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
     """
     batches, heads, kv_heads, tokens, *_ = problem.dims
     shared = heads // kv_heads
-    at_once = {count * shared for count in (1, 2, 4, 8, 16)} if problem.operator == "causalattention" else {shared}
+    causal, short = problem.operator == "causalattention", tokens <= SHORT_TOKENS
+    at_once = {count * shared for count in (1, 2, 4, 8, 16)} if causal else {shared}
+    growths = (0.0, GROWTH) if causal or short else (0.0,)
     return [
         {
             "block_N": block_N,
@@ -45,8 +47,8 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
         for rescale_first in (True, False)
         for early_wait in (True, False)
         for heads_at_once in sorted(at_once)
-        for dependent_launch in ((False, True) if tokens <= SHORT_TOKENS else (False,))
-        for growth in ((0.0, GROWTH) if problem.operator == "causalattention" or tokens <= SHORT_TOKENS else (0.0,))
+        for dependent_launch in ((False, True) if short else (False,))
+        for growth in growths
         if batches * heads % heads_at_once == 0
     ]
 

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
+import pytest
 
 from harness.catalog.tree import Tree
+from harness.evidence import toolchain
 from harness.records.results import Record
 from harness.records.store import read
 from tests.harness.envelopes import answer
@@ -30,6 +32,9 @@ SHAPE: Final = "matmul_f32fp32_32x32x32"
 MODEL: Final = "tester"
 MARK: Final = "TILEBENCH_TEST_MARK"
 BUDGET: Final = ("--budget", "0.2")
+NEEDS_NVCC: Final = pytest.mark.skipif(
+    toolchain.find().nvcc is None, reason="there is no nvcc on this machine; make build installs it"
+)
 
 # In the copied code the second clock rejects nothing and blocks may differ: a busy machine delays honest kernels too.
 # A measurement has fewer placements, since what is tested is what becomes of it. The judge's own tests and the

@@ -254,9 +254,8 @@ def _compiled(tilelang: Any, tvm: Any, build: Any, shape_key: str, target: Any) 
 
 def _shared(kernel: Any) -> dict[str, int]:
     """Dynamic shared memory in bytes by device function; a size that is known at the launch only is left out."""
-    device, found = getattr(getattr(kernel, "artifact", None), "device_mod", None), {}
-    for function in device.functions.values() if device is not None else ():
-        attributes = function.attrs
+    found = {}
+    for attributes in _device_functions(kernel):
         with suppress(KeyError, TypeError, ValueError):
             size = int(attributes["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in attributes else 0
             found[str(attributes["global_symbol"])] = size
@@ -265,14 +264,19 @@ def _shared(kernel: Any) -> dict[str, int]:
 
 def _launch(kernel: Any) -> str:
     """How the device functions are launched and what they take, as far as this TileLang says."""
-    artifact, found = getattr(kernel, "artifact", None), []
-    device = getattr(artifact, "device_mod", None)
-    for function in device.functions.values() if device is not None else ():
+    found = []
+    for attributes in _device_functions(kernel):
         with suppress(KeyError, TypeError, AttributeError):
-            attributes = function.attrs
             said = {name: str(attributes[name]) for name in LAUNCH if name in attributes}
             found.append((str(attributes["global_symbol"]), sorted(said.items())))
-    return repr((sorted(found), [str(each) for each in getattr(artifact, "params", ())]))
+    parameters = getattr(getattr(kernel, "artifact", None), "params", ())
+    return repr((sorted(found), list(map(str, parameters))))
+
+
+def _device_functions(kernel: Any) -> list[Any]:
+    """What TileLang's lowering says of each device function, by the attribute's name."""
+    device = getattr(getattr(kernel, "artifact", None), "device_mod", None)
+    return [function.attrs for function in device.functions.values()] if device is not None else []
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from harness.evidence import toolchain
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.builds import BuildRecord
 from harness.records.store import read
-from tests.harness.checkout import MODEL, SAMPLES, Checkout, one_line
+from tests.harness.checkout import MODEL, NEEDS_NVCC, SAMPLES, Checkout, one_line
 from tests.harness.envelopes import answer
 
 SHAPE = "matmul_bf16fp32_1024x1024x1024"
@@ -34,9 +34,7 @@ WARNED = {
 }
 
 pytestmark = [
-    pytest.mark.skipif(
-        toolchain.find().nvcc is None, reason="there is no nvcc on this machine; make build installs it"
-    ),
+    NEEDS_NVCC,
 ]
 needs_disassembler = pytest.mark.skipif(toolchain.find().cuobjdump is None, reason="there is no cuobjdump here")
 

@@ -1,6 +1,5 @@
 """freshen on real CUDA builds, without a GPU: a family that changes a kernel's text, and one that changes its code."""
 
-import subprocess
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -9,12 +8,12 @@ import msgspec
 import pytest
 
 from harness.catalog import gpus
-from harness.evidence import toolchain
 from harness.extras.freshen import without_places
 from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.machine.git import git
 from harness.records.same_code import SameCode
 from harness.records.store import append, read
-from tests.harness.checkout import MODEL, SAMPLES, Checkout
+from tests.harness.checkout import MODEL, NEEDS_NVCC, SAMPLES, Checkout
 from tests.harness.examples import ENVIRONMENT, measurement, record
 
 SHAPE = "matmul_bf16fp32_1024x1024x1024"
@@ -31,9 +30,6 @@ def build(problem):
     return stock(problem, **CONFIG)
 '''
 
-needs_nvcc = pytest.mark.skipif(
-    toolchain.find().nvcc is None, reason="there is no nvcc on this machine; make build installs it"
-)
 GENERATED = """
   extern __shared__ __align__(1024) uchar buf_dyn_shmem[];
   void* buffer = ((void*)((char*)buf_dyn_shmem + 0));
@@ -41,10 +37,6 @@ GENERATED = """
   store(buffer, 64);
   store(buffer_1, 128);
 """
-
-
-def git(root: Path, *words: str) -> None:
-    subprocess.run(["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
 
 
 @pytest.fixture
@@ -55,7 +47,7 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
     family(made).write_text(f"import tilelang.language as T\n\n\n{stock[stock.index('def stock') :]}")
     git(made.root, "init", "--quiet")
     git(made.root, "add", "kernels")
-    git(made.root, "commit", "--quiet", "--message", "A family")
+    git(made.root, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "--quiet", "-m", "A family")
     made.write("iter000_torch_matmul", (SAMPLES / "good/torch_matmul.py").read_text(), SHAPE, gpu=GPU)
     measured(made, made.write("iter001_stock", ITERATION, SHAPE, gpu=GPU))
     yield made
@@ -103,7 +95,7 @@ def stale(checkout: Checkout) -> list[str]:
 
 
 @pytest.mark.slow
-@needs_nvcc
+@NEEDS_NVCC
 def test_a_row_is_fresh_again_where_the_family_gives_the_same_code(checkout: Checkout) -> None:
     assert stale(checkout) == []
     changed = f"# How a block multiplies its tile.\n{family(checkout).read_text()}"
@@ -123,7 +115,7 @@ def test_a_row_is_fresh_again_where_the_family_gives_the_same_code(checkout: Che
 
 
 @pytest.mark.slow
-@needs_nvcc
+@NEEDS_NVCC
 def test_a_row_stays_stale_where_no_commit_has_its_families(checkout: Checkout) -> None:
     measured(checkout, checkout.folder(SHAPE, gpu=GPU) / "iter001_stock.py", families="0" * 64)
     (found,) = checkout.json("freshen", "--gpu", GPU)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.evidence import toolchain
-from tests.harness.checkout import SAMPLES, Checkout, one_line
+from tests.harness.checkout import NEEDS_NVCC, SAMPLES, Checkout, one_line
 from tests.harness.envelopes import answer
 from tests.harness.extras.versus.index import wheel
 
@@ -14,9 +13,7 @@ SHAPE = "matmul_bf16fp32_1024x1024x1024"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        toolchain.find().nvcc is None, reason="there is no nvcc on this machine; make build installs it"
-    ),
+    NEEDS_NVCC,
 ]
 
 
