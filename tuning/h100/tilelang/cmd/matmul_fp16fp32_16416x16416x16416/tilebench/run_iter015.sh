@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
+file=tuning/h100/tilelang/srcs/matmul_fp16fp32_16416x16416x16416/tilebench/iter015_groups_of_four.py
+mkdir -p tuning/h100/tilelang/perf/matmul_fp16fp32_16416x16416x16416/tilebench
+python3 "$file" | tee tuning/h100/tilelang/perf/matmul_fp16fp32_16416x16416x16416/tilebench/timing_iter015.txt

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
+file=tuning/h100/tilelang/srcs/relumatmul_bf16fp32_4096x4096x4096/tilebench/iter001_prim_func.py
+mkdir -p tuning/h100/tilelang/perf/relumatmul_bf16fp32_4096x4096x4096/tilebench
+python3 "$file" | tee tuning/h100/tilelang/perf/relumatmul_bf16fp32_4096x4096x4096/tilebench/timing_iter001.txt

@@ -1,0 +1,29 @@
+"""A third consumer group, as two still wait for shared memory and for WGMMA most of the time."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import int4_weights
+
+PARENT = "iter004_two_groups"
+CONFIG = dict(
+    block_M=16,
+    num_stages=24,
+    consumer_groups=3,
+    scaled="sums",
+    cluster=1,
+)
+
+
+def build(problem: Problem) -> Program:
+    return int4_weights(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

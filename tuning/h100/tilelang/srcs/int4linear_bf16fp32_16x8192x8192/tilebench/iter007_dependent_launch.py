@@ -1,0 +1,30 @@
+"""Programmatic dependent launch, as launch, barriers and first loads are a large part of about ten microseconds."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import int4_weights
+
+PARENT = "iter005_three_groups"
+CONFIG = dict(
+    block_M=16,
+    num_stages=24,
+    consumer_groups=3,
+    scaled="sums",
+    cluster=1,
+    dependent_launch=True,
+)
+
+
+def build(problem: Problem) -> Program:
+    return int4_weights(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,39 @@
+"""Raster groups of four tile rows, which were faster at 16416x16416x16416."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import warp_specialized
+
+PARENT = "iter012_stores_leave_first"
+CONFIG = dict(
+    block_M=256,
+    block_N=192,
+    block_K=64,
+    num_stages=3,
+    consumer_groups=2,
+    cluster_M=1,
+    cluster_N=1,
+    group_M=4,
+    persistent=True,
+    num_sms=132,
+    wgmma_in_flight=0,
+    epilogue="tma",
+    epilogue_N=64,
+    epilogue_buffers=1,
+    eviction=(None, None, "evict_first"),
+)
+
+
+def build(problem: Problem) -> Program:
+    return warp_specialized(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,47 @@
+"""A block for each row in 16-byte vectors: one pass sums the squares, and a second reads the row again from the L2."""
+
+import tilelang.language as T
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+
+PARENT = "iter000_torch_rms_norm"
+CONFIG = dict(threads=256)
+
+
+def build(problem: Problem) -> Program:
+    (M, N), eps = problem.dims, problem.scalars["eps"]
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((M, N), "bfloat16"),
+        R: T.Tensor((M, N), "bfloat16"),
+        W: T.Tensor((N,), "bfloat16"),
+        Y: T.Tensor((M, N), "bfloat16"),
+        total: T.Tensor((M, N), "bfloat16"),
+    ):
+        with T.Kernel(M, threads=CONFIG["threads"]) as m:
+            squares = T.alloc_fragment((N,), "float32")
+            square = T.alloc_fragment((1,), "float32")
+            for n in T.Parallel(N):
+                squares[n] = T.cast(X[m, n], "float32") + T.cast(R[m, n], "float32")
+                squares[n] = squares[n] * squares[n]
+            T.reduce_sum(squares, square, dim=0)
+            for n in T.Parallel(N):
+                total[m, n] = T.cast(X[m, n], "float32") + T.cast(R[m, n], "float32")
+            square[0] = T.rsqrt(square[0] / N + eps)
+            for n in T.Parallel(N):
+                Y[m, n] = (T.cast(X[m, n], "float32") + T.cast(R[m, n], "float32")) * square[0] * W[n]
+
+    return Program(kernel)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
