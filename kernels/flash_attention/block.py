@@ -172,8 +172,10 @@ class Consumer:
     ping_pong: bool
     partial_sums: bool
     by_row: bool = False
+    early_wait: bool = False
     late_wait: bool = False
     growth: float = 0.0
+    powers_first: int = 0
 
     @property
     def awaits_loads(self) -> bool:

@@ -10,6 +10,7 @@ from kernels.flash_attention.block import ROWS, Block, Consumer, Shared, allocat
 from kernels.flash_attention.steps import (
     FUNCTIONS,
     FUNCTIONS_BY_ROW,
+    FUNCTIONS_IN_PARTS,
     FUNCTIONS_OF_GROWTH,
     FUNCTIONS_OF_ONE_TEXT,
     await_loads,
@@ -19,6 +20,8 @@ from kernels.flash_attention.steps import (
     end_stores,
     end_values,
     exponentiate,
+    exponentiate_after_wait,
+    exponentiate_before_wait,
     find_maxima,
     free_queries,
     give_turn,
@@ -28,7 +31,6 @@ from kernels.flash_attention.steps import (
     start_scores,
     start_values,
     store,
-    tie,
 )
 from kernels.flash_attention.tiles import Tiles
 from kernels.hopper import GROUP, NUM_SMS, run_consumers, wait_for_kernel_before
@@ -61,6 +63,7 @@ def forward(
     by_row: bool = False,
     late_wait: bool = False,
     growth: float = 0.0,
+    powers_first: int = 0,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -100,6 +103,8 @@ def forward(
     - ``late_wait``: the wait for P V stands after the powers of the first row, where ptxas would have most after it.
     - ``growth``: a maximum counts as grown only from so many powers of two on. Until then the one before stays, and a
       warp leaves its output unscaled, as in FlashAttention-4, which takes 8. The powers are then at most 2^growth.
+    - ``powers_first``: so many of a thread's powers stand before the wait for P V, and the others after it. With 0
+      ptxas chooses.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -113,6 +118,9 @@ def forward(
     require(partial_sums or not by_row, "by_row needs partial_sums")
     require(by_row or not late_wait, "late_wait needs by_row")
     require(not (late_wait and early_wait), "late_wait and early_wait exclude each other")
+    parts_fit = overlap and partial_sums and not (by_row or early_wait) and powers_first % 4 == 0
+    require(powers_first == 0 or parts_fit, "powers_first needs overlap and partial_sums, and comes in fours")
+    require(0 <= powers_first <= block_N * ROWS // GROUP, f"powers_first={powers_first}: a thread has fewer powers")
     require(cluster == 1 or keys_ahead, "cluster needs keys_ahead")
     require(0 <= growth <= GROWTH_MAX, f"growth={growth} is not from 0 to {GROWTH_MAX:g}, where 16-bit powers end")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
@@ -128,6 +136,17 @@ def forward(
     )
     tiles = Tiles.of(block, heads_at_once, num_sms if persistent else None)
     groups, heads, masked, waves = consumer_groups, block.heads, block.masked, tiles.waves
+    consumer = partial(
+        Consumer,
+        block,
+        ping_pong=ping_pong,
+        partial_sums=partial_sums,
+        by_row=by_row,
+        early_wait=early_wait,
+        late_wait=late_wait,
+        growth=growth,
+        powers_first=powers_first,
+    )
 
     def first_query(row: Any, rank: Any, group: Any) -> Any:
         return row * block.unit_M + rank * block.block_M + group * ROWS
@@ -248,14 +267,10 @@ def forward(
         if masks:
             mask(c, m0, n0)
         find_maxima(c, False)
-        if not early_wait:
-            exponentiate(c, False)
+        exponentiate_before_wait(c, False)
         if overlap:
             end_values(c, at - 1)
-            if early_wait:
-                tie(c)
-        if early_wait:
-            exponentiate(c, False)
+        exponentiate_after_wait(c, False)
         T.copy(c.registers.S, c.registers.P)
         if not rescale_first:
             rescale(c)
@@ -284,12 +299,9 @@ def forward(
         invert_total(c)
         end_scores(c, at, 1)
         first_maxima(c, row, rank)
-        if not early_wait:
-            exponentiate(c, True)
+        exponentiate_before_wait(c, True)
         end_values(c, at - 1)
-        if early_wait:
-            tie(c)
-            exponentiate(c, True)
+        exponentiate_after_wait(c, True)
         T.copy(c.registers.S, c.registers.P)
 
     @T.macro
@@ -297,7 +309,7 @@ def forward(
         Out: Any, shared: Shared, registers: list[Any], thread: Any, number: Any, rank: Any, group: Any
     ) -> None:
         own = registers[0 if one_text else group]
-        c = Consumer(block, shared, own, thread, group, ping_pong, partial_sums, by_row, late_wait, growth)
+        c = consumer(shared=shared, registers=own, thread=thread, group=group)
         index = T.alloc_var("int32")
         after = T.alloc_var("int32")
         row = T.alloc_var("int32")
@@ -341,7 +353,8 @@ def forward(
         end_stores(c)
 
     prelude = FUNCTIONS + (FUNCTIONS_OF_ONE_TEXT if one_text else "")
-    prelude += (FUNCTIONS_BY_ROW if by_row else "") + (FUNCTIONS_OF_GROWTH if growth > 0 else "") + tiles.prelude
+    prelude += (FUNCTIONS_BY_ROW if by_row else "") + (FUNCTIONS_OF_GROWTH if growth > 0 else "")
+    prelude += (FUNCTIONS_IN_PARTS if powers_first > 0 else "") + tiles.prelude
     launch = partial(T.ClusterKernel, cluster_dims=(cluster, 1, 1)) if cluster > 1 else T.Kernel
     threads = (GROUP, groups + 1) if one_text else block.threads
     q_shape, k_shape, v_shape = problem.inputs

@@ -94,6 +94,28 @@ static __device__ __forceinline__ void exponentiate_rows(
 }
 """
 
+FUNCTIONS_IN_PARTS = r"""
+// Powers of the scores from one to another, of both rows; they join the sums.
+template <int from, int to>
+static __device__ __forceinline__ void exponentiate_part(
+    float *scores, const float *maxima, float *sums, float to_log2) {
+  const float shift[2] = {maxima[0] * to_log2, maxima[1] * to_log2};
+  float parts[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int i = from; i < to; ++i) {
+    scores[i] = exp2f(scores[i] * to_log2 - shift[i / 2 % 2]);
+    parts[i % 4] += scores[i];
+  }
+  sums[0] += parts[0] + parts[1];
+  sums[1] += parts[2] + parts[3];
+}
+// A store that never happens, of the sums so far. The wait for P V follows it, and so their powers.
+static __device__ __forceinline__ void hold_wait(const float *sums) {
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
+               : : "f"(sums[0] + sums[1]), "r"(0) : "memory");
+}
+"""
+
 FUNCTIONS_OF_GROWTH = r"""
 // A maximum that grew little stays as it was: the powers are then at most 2^limit, and no sum has a factor.
 static __device__ __forceinline__ void keep_maxima(
@@ -286,6 +308,41 @@ def exponentiate_together(c: Consumer, first: bool) -> None:
         T.reduce_sum(r.S, r.sum, dim=1)
         for i in T.Parallel(ROWS):
             r.total[i] = r.sum[i] if first else r.total[i] * r.scale[i] + r.sum[i]
+
+
+@T.macro
+def exponentiate_part(c: Consumer, start: int, stop: int) -> None:
+    """The powers of these of a thread's scores."""
+    r = c.registers
+    numbers = f"exponentiate_part<{start}, {stop}>"
+    T.call_extern("handle", numbers, r.S.data, r.maximum.data, r.total.data, T.float32(c.block.to_log2))
+
+
+@T.macro
+def exponentiate_before_wait(c: Consumer, first: bool) -> None:
+    """The powers that stand before the wait for P V: by default all, and ptxas moves the wait."""
+    r = c.registers
+    if c.powers_first > 0:
+        if first:
+            T.clear(r.total)
+        else:
+            for i in T.Parallel(ROWS):
+                r.total[i] *= r.scale[i]
+        exponentiate_part(c, 0, c.powers_first)
+        T.call_extern("handle", "hold_wait", r.total.data)
+    elif not c.early_wait:
+        exponentiate(c, first)
+
+
+@T.macro
+def exponentiate_after_wait(c: Consumer, first: bool) -> None:
+    """The rest of them, which cannot stand before it."""
+    if c.powers_first > 0:
+        tie(c)
+        exponentiate_part(c, c.powers_first, c.block.block_N * ROWS // GROUP)
+    elif c.early_wait:
+        tie(c)
+        exponentiate(c, first)
 
 
 @T.macro
