@@ -23,6 +23,7 @@ GROUPS: Final = {
         "new-operator": "repository:new_operator",
         "adopt": "foreign:adopt",
         "new": "notebook:new",
+        "transfer": "notebook:transfer",
         "next": "notebook:show_state",
         "profile": "profile:profile",
         "tune": "tune:tune",

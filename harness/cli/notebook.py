@@ -1,4 +1,4 @@
-"""Verbs of the notebook: leaderboard, next, new, gather, publish, report."""
+"""Verbs of the notebook: leaderboard, next, new, transfer, gather, publish, report."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,16 +8,18 @@ from cyclopts import Parameter
 
 from harness.authoring import scaffold
 from harness.boards import dynamic, ladder_state, leaderboard, steps, tables
+from harness.boards import transfer as transferring
 from harness.boards.board import BoardRow
 from harness.boards.ladder_state import LadderState
 from harness.boards.publication import publication
 from harness.boards.steps import StepBoard
+from harness.boards.transfer import Transferred
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.options import BuildOptions, Json, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
-from harness.machine.table import paragraph
+from harness.machine.table import counted, paragraph
 from harness.records import published
 from harness.runs import gathering
 from harness.runs.gathering import Gathered
@@ -81,6 +83,19 @@ def new(
     parent = parent or ladder_state.state(tree, chosen.key, shape, model, BuildOptions().attempts)[0].parent
     path = scaffold.new(tree, chosen.key, shape, model, parent, tag, idea)
     return Reply(NewData(str(path)), lambda: tree.short(path))
+
+
+def transfer(
+    source: Annotated[str, Parameter(help="GPU key with the leaders, such as h200.")],
+    chosen: SelectionOptions = SelectionOptions(),
+) -> Reply[Transferred]:
+    """Copy the leaders of another GPU's board into this one's ladders, with what they descend from, to measure here."""
+    tree, target = Tree.here(), gpus.find(chosen.key)
+    done, complaints = transferring.transfer(tree, gpus.find(source, auto=False), target, chosen.selection)
+    had = f"; {counted(done.known, 'leader')} had come before" if done.known else ""
+    then = f"; to measure: tilebench bench --gpu {done.gpu}" if done.paths else ""
+    said = f"{done.gpu}: {counted(len(done.paths), 'iteration')} added{had}{then}"
+    return Reply(done, lambda: said, problems=reported(complaints))
 
 
 def leaderboards(
