@@ -51,7 +51,7 @@ def test_a_leader_comes_with_its_parents_once(tree: Tree) -> None:
 def test_a_number_that_is_taken_leaves_a_leader_out(tree: Tree) -> None:
     own = tree.sources("h100", SHAPE, "tilebench")
     own.mkdir(parents=True)
-    mine = own / "iter001_of_my_own.py"  # from whose number all of them descend, or have it
+    mine = own / "iter001_of_my_own.py"  # each leader descends from an iter001, or is one
     mine.write_text("")
 
     done, complaints = transfer(tree, H200, H100, ALL)
