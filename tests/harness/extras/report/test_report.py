@@ -13,6 +13,7 @@ import pytest
 import vl_convert
 
 from harness.boards import leaderboard
+from harness.boards.board import newest
 from harness.boards.board import BoardRow
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
@@ -466,7 +467,8 @@ def test_another_gpu_stands_beside(tmp_path: Path) -> None:
     """The leaders of the H100 beside those of the H200, where both have measured."""
     tree = Tree(ROOT)
     report = gather(tree, "h200", Selection(), beside="h100")
-    there = {board.problem: board.leader for board in leaderboard.boards(tree, "h100", Selection())[0] if board.leader}
+    boards, _ = leaderboard.boards(tree, "h100", Selection())
+    there = {name: board.leader for name, board in newest(boards).items() if board.leader}
     assert {name: row.record for name, row in report.leaders_beside.items()} == {n: r.record for n, r in there.items()}
     html = page.render(report)
     both = [shape for shape in report.shapes if shape.best and shape.problem.shape_key in there]
