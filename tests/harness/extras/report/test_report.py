@@ -13,8 +13,7 @@ import pytest
 import vl_convert
 
 from harness.boards import leaderboard
-from harness.boards.board import newest
-from harness.boards.board import BoardRow
+from harness.boards.board import BoardRow, newest
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.cli.app import carry_out
