@@ -81,7 +81,7 @@ def new(
     if tag is not None and re.fullmatch(names.TAG, tag, re.ASCII) is None:
         raise UsageError(f"tag '{tag}' does not match {names.TAG}; name the idea in it, as in four_stages")
     ladder = LadderFiles(tree, gpu, problem, model)
-    with _alone(tree):
+    with alone(tree):
         base, number = ladder.parent(parent), ladder.next_number
         chosen = suggested(tree, base, idea)
         tag = tag or (chosen.tag if chosen else DEFAULT_TAG)
@@ -104,7 +104,7 @@ def bind(tree: Tree, gpu_key: str, shape: str, model: str, named: str, others: S
     """
     gpu, problem, problems = gpus.find(gpu_key), parse_shape_key(shape), [parse_shape_key(each) for each in others]
     require_fit([(each.shape_key, each) for each in problems], gpu, None)
-    with _alone(tree):
+    with alone(tree):
         base = LadderFiles(tree, gpu, problem, model).named(named)
         try:
             source, parent = base.path.read_text(encoding="utf-8"), contract.check(base).parent
@@ -132,7 +132,7 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
 
     Raises UsageError for an architecture without such ladders.
     """
-    with _alone(tree):
+    with alone(tree):
         if tree.scan(gpu.key, Selection())[0]:
             return []
         ladders = Families.of(tree.root).starter(gpu)
@@ -147,7 +147,7 @@ def starter(tree: Tree, gpu: Gpu) -> list[Path]:
 def first_ladders(tree: Tree, gpu: Gpu, shape_keys: Sequence[str]) -> list[Path]:
     """iter000 for each problem without a ladder, and the first kernel of a family that takes it; the new paths."""
     families, written = Families.of(tree.root), list[Path]()
-    with _alone(tree):
+    with alone(tree):
         present = {each.shape_key for each in tree.scan(gpu.key, Selection())[0]}
         for problem in (parse_shape_key(key) for key in shape_keys if key not in present):
             drafts = list[Draft]()
@@ -182,7 +182,7 @@ def pin(
     ``parent`` is as in ``new``; an empty ladder gets iter000 first. Raises UsageError.
     """
     ladder = LadderFiles(tree, gpu, problem, model)
-    with _alone(tree):
+    with alone(tree):
         number, base = ladder.next_number, ladder.parent(parent) or ladder.baseline()
         source = kernel(draft.family, draft.idea, draft.config, base.name, wrapped=wrapped)
         return ladder.write(number, draft.tag, source)
@@ -196,7 +196,7 @@ def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str
 def ensure_baseline(tree: Tree, problem: Problem, gpu: Gpu, model: str) -> Iteration:
     """iter000 of a ladder, written where it is missing."""
     ladder = LadderFiles(tree, gpu, problem, model)
-    with _alone(tree):
+    with alone(tree):
         return next((each for each in ladder.present if each.number == 0), None) or ladder.baseline()
 
 
@@ -432,7 +432,7 @@ class LadderFiles:
 
 
 @contextmanager
-def _alone(tree: Tree) -> Iterator[None]:
+def alone(tree: Tree) -> Iterator[None]:
     """One writer per tree at a time, so that no number is given twice."""
     base = tree.root / "tuning"
     base.mkdir(parents=True, exist_ok=True)

@@ -4,15 +4,15 @@ from contextlib import suppress
 
 import msgspec
 
+from harness.authoring.scaffold import LadderFiles, alone
 from harness.boards import leaderboard
 from harness.boards.board import newest
-from harness.catalog import names
 from harness.catalog.fitting import lacking
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
 from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
-from harness.machine import files
+from harness.judge.facts.hashes import source_sha256
 
 
 class Transferred(msgspec.Struct, frozen=True):
@@ -43,11 +43,13 @@ def transfer(tree: Tree, source: Gpu, target: Gpu, selection: Selection) -> tupl
         raise UsageError(f"no kernel leads a problem of {source.key} that is selected; leaderboard shows its ladders")
     paths: list[str] = []
     known = 0
-    for leader in kernels:
-        added, complaint = _copied(tree, leader, target)
-        paths += added
-        complaints += [complaint] if complaint else []
-        known += not added and not complaint
+    with alone(tree):
+        before = {each.key for each in tree.scan(target.key, Selection())[0]}
+        for leader in kernels:
+            added, complaint = _copied(tree, leader, target)
+            paths += added
+            complaints += [complaint] if complaint else []
+            known += complaint is None and leader.key in before
     return Transferred(target.key, tuple(paths), known), complaints
 
 
@@ -55,19 +57,17 @@ def _copied(tree: Tree, leader: Iteration, target: Gpu) -> tuple[list[str], str 
     """Paths of the new iterations of one leader's line, or why it cannot stand there."""
     if reason := lacking(leader.problem, target):
         return [], f"{leader}: {reason}"
-    folder = tree.sources(target.key, leader.shape_key, leader.model)
-    present = {parsed[0]: path for path in folder.glob("*.py") if (parsed := names.parsed(path.stem))}
-    new = []
-    for each in _line(tree, leader):
-        content, place = each.path.read_bytes(), folder / each.path.name
-        other = present.get(each.number)
-        if other is None:
-            new.append((place, content))
-        elif other.name != each.path.name or other.read_bytes() != content:
-            return [], f"{leader} is left out: {tree.short(other)} has the number of {each.name}, and another source"
-    for place, content in new:
-        files.put(place, content)
-    return [tree.short(place) for place, _ in new], None
+    ladder = LadderFiles(tree, target, leader.problem, leader.model)
+    present = {each.number: each for each in ladder.present}
+    line = _line(tree, leader)
+    for each in line:
+        other = present.get(each.number, each)
+        if (other.name, source_sha256(other.path)) != (each.name, source_sha256(each.path)):
+            taken = f"{tree.short(other.path)} has the number of {each.name}, and another source"
+            return [], f"{leader} is left out: {taken}"
+    new = (each for each in line if each.number not in present)
+    written = [ladder.write(each.number, each.tag, each.path.read_text(encoding="utf-8")) for each in new]
+    return [tree.short(each.path) for each in written], None
 
 
 def _line(tree: Tree, leader: Iteration) -> list[Iteration]:
