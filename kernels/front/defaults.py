@@ -12,7 +12,7 @@ from kernels.front.arguments import CAUSAL, SECOND
 from kernels.front.candidates import Tile, choice_of
 from kernels.front.choice import Choice, library
 from kernels.front.library import library_tile
-from kernels.front.model import model
+from kernels.front.model import LOSS, model
 from kernels.front.places import Place
 from kernels.operands import ceildiv
 
@@ -113,8 +113,8 @@ def _hopper(problem: Problem, where: Place) -> Choice:
     if found is None:
         return library("no record is near this shape")
     said = f"{found.ratio:.2f} of the library's speed expected, at least {found.low:.2f}"
-    if found.low < 1:
-        return library(f"{found.name} is not surely faster: {said}")
+    if found.low < LOSS:
+        return library(f"{found.name} may be slower: {said}")
     return choice_of(found.name, problem, where.sms, f"{found.name}, default for {where.arch}, {said}")
 
 

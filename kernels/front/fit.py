@@ -9,8 +9,9 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable
-from math import log
+from math import exp, log
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -40,10 +41,10 @@ LEAST_RECORDS: Final = 15  # of a line
 ERROR_MAX: Final = 0.06  # of a line; one that knows less is left out
 RIDGE: Final = 1e-4
 MARGINS: Final = tuple(step / 20 for step in range(20, 161))  # one error at the least
-# Errors; with these at most one in 200 own picks of layer folds was a loss, and none of the large ones.
+# Errors; with these no own pick of layer folds was a loss.
 SPARE: Final = {
-    KNOWN: {"large": 1.0, "small": 2.0, "unaligned": 2.0},
-    UNKNOWN: {"large": 1.0, "small": 3.0, "unaligned": 3.0},
+    KNOWN: {"large": 0.5, "small": 2.0, "unaligned": 1.5},
+    UNKNOWN: {"large": 0.5, "small": 2.0, "unaligned": 1.5},
 }
 TILE_AREA_LEAST: Final = 20_000  # smaller ones are the library's for problems outside of the model
 
@@ -54,7 +55,7 @@ Left = dict[Problem, list[Apart]]
 
 
 def fitted(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    header, *records = rows
+    header, records = rows[0], _merged(rows[1:])
     tiles, known = _library_tiles(records), {each["key"]: (tuple(each["tile"]),) for each in records if _tells(each)}
     said = [each for each in records if each["key"] in known]
     fits = {
@@ -62,6 +63,20 @@ def fitted(rows: list[dict[str, Any]]) -> dict[str, Any]:
         UNKNOWN: _fit(header["sms"], records, lambda _: tiles, SPARE[UNKNOWN]),
     }
     return {**header, "least": LEAST, "library_tiles": tiles, "fits": fits}
+
+
+def _merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One record of each product; a ratio that was measured again becomes the geometric mean."""
+    merged: dict[str, dict[str, Any]] = {}
+    ratios: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        merged.setdefault(record["key"], {}).update(record)
+        for name, (ratio, *_) in record["ratios"].items():
+            ratios[record["key"]][name].append(log(ratio))
+    return [
+        record | {"ratios": {name: exp(fmean(logs)) for name, logs in ratios[key].items()}}
+        for key, record in merged.items()
+    ]
 
 
 def _tells(record: dict[str, Any]) -> bool:
@@ -76,7 +91,7 @@ def _fit(
         problem = parse_shape_key(record["key"])
         if problem.operator not in SECOND or problem.dims[0] < LEAST["rows"] or problem.dims[2] < LEAST["K"]:
             continue
-        for name, (ratio, *_) in record["ratios"].items():
+        for name, ratio in record["ratios"].items():
             if CANDIDATES[name].family in WHOLE_TILES and fill(name, problem, sms) >= LEAST["fill"]:
                 at = terms(name, problem, sms, tiles_of(record["key"]))
                 samples[f"{name}/{pitch_class(problem)}"].append((problem, at, ratio))
@@ -140,7 +155,7 @@ def _margin(left: Left) -> float:
 def _taken(found: list[Apart], margin: float) -> float | None:
     """The ratio of the candidate that would be taken; None where that is the library."""
     low, ratio = max((expected - margin * error, ratio) for expected, error, ratio in found)
-    return ratio if low > 0 else None
+    return ratio if low > log(LOSS) else None
 
 
 def _library_tiles(records: list[dict[str, Any]]) -> Tiles:

@@ -1,9 +1,9 @@
 """The front's model: how fast a candidate is beside the library, fitted to what a GPU measured.
 
-Seven things of a product and a tile go in: K, the number of waves, whether 128 divides the rows, and the pitches. The
-others are how short the product is, how much better the library's tile would fill the SMs, and how much that tile
-loads. There are two fits: one for where the library's tile is known, and one by the best of its tiles. `python -m
-kernels.front.fit` makes the file again.
+Eight things of a product and a tile go in: K up to 4,096 and beyond, the number of waves, whether 128 divides the
+rows, and the pitches. The others are how short the product is, how much better the library's tile would fill the SMs,
+and how much that tile loads. There are two fits: one for where the library's tile is known, and one by the best of its
+tiles. `python -m kernels.front.fit` makes the file again.
 """
 
 import json
@@ -22,7 +22,7 @@ from kernels.operands import ceildiv
 FOLDER: Final = Path(__file__).parent / "models"
 ALIGNED_BYTES: Final = 128  # a pitch with which every row of a tile is one whole line of the L2
 ROWS_UNIT: Final = 128
-LONG_K: Final = 4096  # beyond it the epilogue weighs nothing
+LONG_K: Final = 4096  # beyond it the epilogue weighs nothing, and reuse in the L2 decides
 SHORT_WORK: Final = 2e10  # M N K of some 50 µs; below it starts and ends of blocks weigh more
 LOSS: Final = 0.99  # a ratio below it, beyond its interval
 KNOWN, UNKNOWN = "known", "unknown"  # the library's tile
@@ -121,8 +121,8 @@ def terms(name: str, problem: Problem, sms: int, library_tiles: tuple[LibraryTil
     gap = library_fill(tile, M, N, sms) / fill(name, problem, sms)
     short = min(0.0, log(M * N * K / SHORT_WORK))
     whole_rows = float(M % ROWS_UNIT == 0)
-    depth = log(min(K, LONG_K) / LONG_K)
-    return (1.0, log(gap), log(weight(tile)), depth, whole_rows, 1 / waves(name, problem, sms), short)
+    depth, beyond = log(min(K, LONG_K) / LONG_K), log(max(K, LONG_K) / LONG_K)
+    return (1.0, log(gap), log(weight(tile)), depth, beyond, whole_rows, 1 / waves(name, problem, sms), short)
 
 
 def waves(name: str, problem: Problem, sms: int) -> int:

@@ -370,7 +370,8 @@ def test_the_named_regime_picks_the_winner(monkeypatch: pytest.MonkeyPatch) -> N
         ("linear_bf16fp32_1536x32768x512", "kernels.gemm.ping_pong", {"block_N": 192}),
         ("linear_bf16fp32_8192x9216x3072", "kernels.gemm.ping_pong", {"block_N": 208}),  # 1.05 is expected
         ("linear_bf16fp32_1108x12032x1792", None, {}),  # 1.05 too, but so few rows err farther: 0.92 is possible
-        ("linear_bf16fp32_8192x3584x4096", None, {}),  # 1.03 is expected, but 0.99 not exceeded for sure
+        ("linear_bf16fp32_8192x3584x4096", "kernels.gemm.warp_specialized", {"block_N": 256}),  # 1.03 ± 0.01
+        ("linear_bf16fp32_8192x8192x8192", None, {}),  # 1.02 is expected, but 0.98 is possible
         ("matmul_bf16fp32_5000x5000x5000", None, {}),  # pitches of 10,000 bytes, and the library's tiles fit better
         ("linear_bf16fp32_3000x2560x9728", None, {}),  # 89% filled, where the library fills 98%
         ("linear_bf16fp32_32x8192x4096", None, {}),  # fewer rows than were measured

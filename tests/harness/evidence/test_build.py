@@ -61,6 +61,7 @@ def rows(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def by_name(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.stdout, done.stderr
     return {row["iteration"].partition("_")[2]: row for row in answer(done.stdout)["records"]}
 
 

@@ -211,6 +211,7 @@ def test_a_host_without_room_for_two_measures_one_after_the_other(
 
 def test_a_stopped_run_ends_both(notebook: Notebook, actors: list[SeatActor], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACE_S", "30")
+    monkeypatch.setattr(driver, "END_S", 60.0)  # a busy machine ends them late
     made, _ = early(notebook)
     made.leave()
     assert notebook.stubs() == []
