@@ -90,7 +90,8 @@ def measure_itself(
     if not iterations:
         raise UsageError(tables.no_iteration(tree, gpu.key, chosen.selection, ordinal(0)))
     first = iterations[0]
-    broken = timed = agreed = None
+    broken = timed = None
+    agreed, problems = list[selftest.agreement.AgreementFinding](), tuple[str, ...]()
     with reporting(3) as reporter:
         if kills or stops:
             broken = selftest.interruption.interrupt(tree, gpu.key, first.shape_key, kills, stops, reporter)
@@ -100,10 +101,17 @@ def measure_itself(
             reporter.finished(selftest.pace.line(timed))
         if runs:
             measured = iterations if chosen.shape else iterations[:1]
-            agreed = tuple(selftest.agreement.repeat(tree, gpu, device, measured, runs, reporter, sustained=sustained))
-    data = SelftestData(interruption=broken, pace=timed, agreement=agreed)
-    table = "" if agreed is None else selftest.agreement.table(list(agreed))
-    return _reply(data, lambda: table, sound=broken is None or broken.sound)
+            found = selftest.agreement.repeat(tree, gpu, device, measured, runs, reporter, sustained=sustained)
+            try:
+                agreed.extend(found)
+            except KeyboardInterrupt:
+                done = sum(len(each.repeats) for each in agreed)
+                stopped = f"tilebench: stopped after {done} of {runs * len(measured)} measurements, which the table has"
+                problems = reported([stopped])
+    data = SelftestData(interruption=broken, pace=timed, agreement=tuple(agreed) if runs else None)
+    table = selftest.agreement.table(agreed) if agreed else ""
+    reply = _reply(data, lambda: table, sound=broken is None or broken.sound)
+    return replace(reply, exit_code=ExitCode.INFRASTRUCTURE, problems=problems) if problems else reply
 
 
 def _confront(

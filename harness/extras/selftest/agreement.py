@@ -1,7 +1,7 @@
 """Agreement: the library's call measured against itself (A/A), where every interval should hold 1."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import median
 
 import msgspec
@@ -69,11 +69,13 @@ def repeat(
     reporter: Reporter,
     *,
     sustained: bool = False,
-) -> list[AgreementFinding]:
-    """Measure iter000, the library's own call, ``runs`` times a problem; records nothing."""
+) -> Iterator[AgreementFinding]:
+    """Measure iter000, the library's own call, ``runs`` times a problem; records nothing.
+
+    On Ctrl-C the problem at hand is summed up from what was measured of it, before the KeyboardInterrupt goes on.
+    """
     measure = _sustained_figures if sustained else _paired_figures
     start_forkserver(gpu, device)
-    findings = []
     for iteration in iterations:
         repeats: list[Repeat] = []
         referees = Referees(tree.root, gpu)
@@ -83,11 +85,15 @@ def repeat(
                 reporter.doing(f"A/A {iteration.shape_key} {number + 1} of {runs}")
                 candidate = Candidate.enter(iteration, tree.root, gpu, device, Settings.of(gpu), referees)
                 repeats.append(_once(candidate, measure))
+        except KeyboardInterrupt:
+            if repeats:
+                yield _summary(iteration.shape_key, gpu.timer, repeats)
+            raise
         finally:
             referees.leave()
-        findings.append(_summary(iteration.shape_key, gpu.timer, repeats))
-        reporter.finished(_line(findings[-1]))
-    return findings
+        finding = _summary(iteration.shape_key, gpu.timer, repeats)
+        reporter.finished(_line(finding))
+        yield finding
 
 
 def table(findings: list[AgreementFinding]) -> str:

@@ -46,7 +46,7 @@ def of_agreement(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(agreement, "start_forkserver", lambda *_: None)
     patch.setattr(Referees, "seat", lambda *_: None)
     patch.setattr(Candidate, "enter", lambda *arguments: tell(arguments[4]))
-    agreement.repeat(tree, gpu, None, [tree.parse(path)], 1, Quiet())
+    list(agreement.repeat(tree, gpu, None, [tree.parse(path)], 1, Quiet()))
 
 
 def of_sensitivity(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from harness.extras.selftest.agreement import Repeat, _line, _summary, table
+from harness.catalog import gpus
+from harness.catalog.tree import Tree
+from harness.extras.selftest import agreement
+from harness.extras.selftest.agreement import AgreementFinding, Repeat, _line, _summary, table
+from harness.judge.candidate import Candidate, Referees
+from harness.machine.progress import Quiet
+from tests.harness.checkout import SHAPE
 
 
 def repeat(ratio: float, joules_ratio: float | None) -> Repeat:
@@ -17,3 +23,22 @@ def test_energy_is_told_by_its_largest_difference() -> None:
     assert "energy within" in table([found])
     uncounted = _summary("matmul", "events", [repeat(1.0, None)])
     assert uncounted.joules_within is None and _line(uncounted).endswith("9.50 s")
+
+
+def test_a_stop_keeps_what_was_measured(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([repeat(1.0, None), repeat(1.01, None)])
+
+    def once(*_: object) -> Repeat:
+        try:
+            return next(answers)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    for owner, name in ((agreement, "start_forkserver"), (Referees, "seat"), (Candidate, "enter")):
+        monkeypatch.setattr(owner, name, lambda *_: None)
+    monkeypatch.setattr(agreement, "_once", once)
+    path = tree.folder("cpu") / "srcs" / SHAPE / "me" / "iter000_torch_matmul.py"
+    found = list[AgreementFinding]()
+    with pytest.raises(KeyboardInterrupt):
+        found.extend(agreement.repeat(tree, gpus.find("cpu"), None, [tree.parse(path)], 9, Quiet()))
+    assert [(each.covered, len(each.repeats)) for each in found] == [(1, 2)]
