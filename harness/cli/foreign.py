@@ -115,6 +115,10 @@ def adopt(
         tuple[str, ...], Parameter(negative="", help="GPU key; repeat it for kernels that the first cannot run.")
     ] = ("h200",),
     first: Annotated[bool, Parameter(negative="", help="Of each folder only the first that compiles.")] = False,
+    tilelang: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", help="Another TileLang to keep each kernel for, such as 0.1.9, for versus; repeatable."),
+    ] = (),
     script_deadline: Annotated[float, Parameter(help="Seconds for a script, which runs without its kernels.")] = 200.0,
     json: Json = False,
     format: TableFormat = "simple",
@@ -127,7 +131,8 @@ def adopt(
     found = tuple(map(gpus.find, dict.fromkeys(gpu)))
     if any(each.is_cpu for each in found):
         raise UsageError("examples are for a GPU; --gpu h200 compiles them on any machine")
-    plan = AdoptPlan(examples.resolve(), into.resolve(), found, Settings(budget_s=0.0), script_deadline, first)
+    settings = Settings(budget_s=0.0)
+    plan = AdoptPlan(examples.resolve(), into.resolve(), found, settings, script_deadline, first, tilelangs=tilelang)
     done = adopt_examples(plan)
     code = ExitCode.PASSED if any(each.built for each in done) else ExitCode.REJECTED
     return Reply(done, lambda: adopted.folders(done, format), code)

@@ -115,7 +115,7 @@ def hold(
     gpu, device = (gpu_of(chosen, "versus"), None) if build_only else _measuring(chosen.gpu)
     if benchmarks is not None and not build_only:
         raise UsageError(
-            "--benchmarks needs --build-only: what a tree from elsewhere times is compiled, and not measured"
+            "--benchmarks needs --build-only; to measure examples, adopt them with --tilelang, and run versus there"
         )
     if benchmarks is not None and (old_image or new_image):
         raise UsageError("--benchmarks takes no images: a container reads this repository alone")

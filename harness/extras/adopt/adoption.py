@@ -2,16 +2,17 @@
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,11 +22,12 @@ from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError, printable
 from harness.extras.foreign.scripts import python_files
 from harness.extras.scratch_tree import write_iteration
+from harness.extras.versus.environment import environment
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.files import put
-from harness.machine.progress import Quiet, reporting
+from harness.machine.progress import Quiet, Reporter, reporting
 from harness.machine.repository import OWN, SHIPPED
 from harness.operators import adopt
 from harness.records.base import Stage, Status
@@ -61,7 +63,8 @@ class AdoptedExample(msgspec.Struct, frozen=True):
 
     ``fixed`` of the ``inputs`` hold the script's own numbers alone. ``wide`` says that the reference is computed in a
     wider precision than the script's. ``built`` is None where it was not tried. ``reason`` says why it is not adopted,
-    or why its kernel does not compile.
+    or why its kernel does not compile. ``others`` says of other TileLangs, by version, why they have no kernel of it;
+    None where they have one.
     """
 
     folder: str
@@ -76,6 +79,7 @@ class AdoptedExample(msgspec.Struct, frozen=True):
     built: bool | None = None
     reason: str | None = None
     gpu: str = ""
+    others: dict[str, str | None] = {}
 
     @property
     def rank(self) -> tuple[bool, bool]:
@@ -97,6 +101,7 @@ class AdoptPlan:
     deadline_s: float
     first: bool = False  # of each folder only the first that compiles
     build: bool = True
+    tilelangs: tuple[str, ...] = ()  # other TileLangs, which keep each kernel too, as `versus` names environments
 
     @property
     def root(self) -> Path:
@@ -129,7 +134,7 @@ def adopt_examples(plan: AdoptPlan) -> list[AdoptedExample]:
     for to, source in HELPERS.items():
         put(plan.into / to, (HERE / source).read_bytes())
     cases, found = plan.cases(), dict[str, AdoptedExample]()
-    with reporting(len(cases) * len(plan.gpus)) as reporter, _worker(plan) as captured:
+    with reporting(len(cases) * len(plan.gpus)) as reporter, _captures(plan, reporter) as captured:
         for gpu, case in product(plan.gpus, cases):
             done = [each for each in found.values() if each.shape_key and each.built is not False]
             known = any(each.folder == case.folder for each in done) if plan.first else False
@@ -140,6 +145,7 @@ def adopt_examples(plan: AdoptPlan) -> list[AdoptedExample]:
             tried = _built(plan, gpu, captured(case, gpu))
             found[case.source] = max(found.get(case.source, tried), tried, key=lambda each: each.rank)
             told = tried.reason or f"{tried.shape_key}{f' compiles for {gpu.key}' if tried.built else ''}"
+            told += "".join(f"; TileLang {version}: {why}" for version, why in tried.others.items() if why)
             reporter.finished(printable(f"{case.source}: {told}"))
     return list(found.values())
 
@@ -160,24 +166,49 @@ def _shipped(name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _worker(plan: AdoptPlan) -> Iterator[Callable[[AdoptedExample, Gpu], AdoptedExample]]:
-    """A child that runs the scripts, each forked from it: what takes a case, and tells what its script did."""
-    command = [sys.executable, "-m", "harness.extras.adopt.worker", str(plan.into)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def _captures(plan: AdoptPlan, reporter: Reporter) -> Iterator[Callable[[AdoptedExample, Gpu], AdoptedExample]]:
+    """What runs a case in each TileLang, the other ones first, and tells what its script did."""
+    with ExitStack() as stack:
+        environments = [environment(Tree(plan.into), named, reporter) for named in plan.tilelangs]
+        others = {each.tilelang: stack.enter_context(_worker(plan, each.command)) for each in environments}
+        own = stack.enter_context(_worker(plan, (sys.executable,)))
 
-    def captured(case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
-        order = {
-            "path": str(plan.root / case.script), "function": case.function, "name": name_of(case),
-            "source": case.source, "deadline_s": int(plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
-        }  # fmt: skip
+        def captured(case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
+            order = {
+                "path": str(plan.root / case.script), "function": case.function, "name": name_of(case),
+                "source": case.source, "deadline_s": int(plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
+            }  # fmt: skip
+            said = {version: ask({**order, "programs": True}) for version, ask in others.items()}
+            made = {each["tilelang"]: each["programs"] for each in said.values() if "programs" in each}
+            answer = own({**order, "programs": False, "others": made})
+            reasons = {version: each.get("reason") for version, each in said.items()}
+            return msgspec.structs.replace(case, gpu=gpu.key, others=reasons, **answer)
+
+        yield captured
+
+
+@contextmanager
+def _worker(plan: AdoptPlan, python: tuple[str, ...]) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+    """A child that runs the scripts, each forked from it: what takes an order, and gives its answer."""
+    command = [*python, "-m", "harness.extras.adopt.worker", str(plan.into)]
+    variables = {**os.environ, "PYTHONPATH": str(SHIPPED)}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables
+    )
+
+    def asked(order: dict[str, Any]) -> dict[str, Any]:
         assert process.stdin is not None and process.stdout is not None
-        print(json.dumps(order), file=process.stdin, flush=True)
-        if not (line := process.stdout.readline()):
-            raise InfrastructureError(f"the child that runs the scripts ended at {case.source}")
-        return msgspec.structs.replace(case, gpu=gpu.key, **json.loads(line))
+        line = ""
+        with suppress(BrokenPipeError):
+            print(json.dumps(order), file=process.stdin, flush=True)
+            line = process.stdout.readline()
+        if not line:
+            raise InfrastructureError(f"{python[0]}: the child that runs the scripts ended at {order['source']}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     try:
-        yield captured
+        yield asked
     finally:
         process.terminate()
         process.communicate()

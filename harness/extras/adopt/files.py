@@ -3,11 +3,12 @@
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import tilelang
 import torch
 
 from harness.catalog.names import TAG
@@ -16,6 +17,7 @@ from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.tape import HELD, TensorPlace, held_dtype, places_in
 from harness.extras.adopt.text import Writer, function
 from harness.judge.facts.dtypes import TOKENS
+from harness.machine.files import put
 
 TOKEN_OF: Final = {dtype: token for token, dtype in TOKENS.items()}
 LAUNCHES: Final = """\
@@ -54,11 +56,16 @@ OPERATOR = Operator(
 
 @dataclass(frozen=True)
 class ExampleFiles:
-    """What is written of an example. ``source`` names it in words: a script's path and a function."""
+    """What is written of an example. ``source`` names it in words: a script's path and a function.
+
+    ``others`` has the programs of other TileLangs, by version and by the launch's number.
+    """
 
     name: str
     source: str
     example: Example
+    others: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    written: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # by the launch's number
 
     @property
     def baseline_name(self) -> str:
@@ -221,7 +228,7 @@ class ExampleFiles:
     # The kernel
 
     def kernel(self, folder: Path) -> str:
-        """The module with the kernel; writes its programs into ``folder``, one JSON file each."""
+        """The module with the kernel; writes its programs into ``folder`` or below it, one JSON file each."""
         body = self._one_launch(folder) if self.example.launch is not None else self._launches(folder)
         return f'"""The kernel of {self.source}, as the script compiles it."""\n\n{body}'
 
@@ -256,11 +263,14 @@ class ExampleFiles:
         return LAUNCHES + function("program()", ["kernels = {", *programs, "}", *launch], "launch")
 
     def _program(self, folder: Path, launch: TapedLaunch, number: int, order: Sequence[int]) -> str:
-        text = launch.saved(order)
-        path = folder / f"{self.name}.{number}.json"
-        path.write_text(text)
+        text, here = launch.saved(order), tilelang.__version__
+        path = Path(here, f"{self.name}.{number}.json")
+        put(folder / path, text.encode())
         sha256 = hashlib.sha256(text.encode()).hexdigest()
-        return f'"{path.name}", "{sha256}", {launch.pass_configs!r}, {launch.compile_flags!r}'
+        self.written[str(number)] = str(path), sha256, launch.pass_configs, launch.compile_flags
+        others = {version: made[str(number)] for version, made in self.others.items() if str(number) in made}
+        saved = {**others, here: self.written[str(number)]}
+        return f"{{{', '.join(f'{version!r}: {(*each[:3], tuple(each[3]))!r}' for version, each in saved.items())}}}"
 
 
 def _held(text: str, place: TensorPlace) -> str:

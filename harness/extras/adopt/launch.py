@@ -15,6 +15,8 @@ from harness.judge.facts.signature import Signature
 
 MARKS: Final = "TL_IKET_EVENT"  # calls that mark a kernel for TileLang's profiler, which defines them
 DRAWS: Final = "tl.layout_visualization"  # pass configs that draw a kernel and do not change it
+TIR: Final = getattr(tvm, "tirx", None) or tvm.tir  # older TileLangs have the latter
+DIALECT: Final = TIR.__name__.rpartition(".")[2]
 READ: Final = 1
 WRITE: Final = 2
 USE_AT: Final = {"region": 1, "access_ptr": 2}  # calls that name an element first, and where they say its use
@@ -71,8 +73,8 @@ class TapedLaunch:
 
         def visit(node: Any) -> None:
             name = _name(node)
-            if isinstance(node, tvm.tirx.BufferStore | tvm.tirx.BufferLoad):
-                stores = isinstance(node, tvm.tirx.BufferStore)
+            if isinstance(node, TIR.BufferStore | TIR.BufferLoad):
+                stores = isinstance(node, TIR.BufferStore)
                 note(place_of(node), WRITE if stores else 0, not stores)
             elif name in USE_AT:
                 note(place_of(node.args[0]), int(node.args[USE_AT[name]]), -1)
@@ -86,14 +88,14 @@ class TapedLaunch:
             elif name == "tvm_access_ptr":
                 note(places.get(node.args[1]), int(node.args[4]))
 
-        tvm.tirx.stmt_functor.post_order_visit(self.prim_func.body, visit)
+        TIR.stmt_functor.post_order_visit(self.prim_func.body, visit)
         for place, count in plain.items():
             found[place] |= READ if count > 0 else 0
         return dict(found)
 
     def saved(self, order: Sequence[int]) -> str:
         """The kernel as JSON, its parameters in another order, all of them given."""
-        kernel, function = self.prim_func, tvm.tirx.PrimFunc
+        kernel, function = self.prim_func, TIR.PrimFunc
         parameters = [kernel.params[each] for each in order]
         made = function(parameters, kernel.body, kernel.ret_type, kernel.buffer_map, kernel.attrs)
         try:
@@ -112,6 +114,6 @@ def _unmarked(kernel: Any) -> Any:
 
     def bare(node: Any) -> Any:
         name = next(iter(getattr(node.value, "args", ())), None)
-        return tvm.tirx.Evaluate(0) if str(getattr(name, "value", "")).startswith(MARKS) else node
+        return TIR.Evaluate(0) if str(getattr(name, "value", "")).startswith(MARKS) else node
 
-    return kernel.with_body(tvm.tirx.stmt_functor.ir_transform(kernel.body, None, bare, ["tirx.Evaluate"]))
+    return kernel.with_body(TIR.stmt_functor.ir_transform(kernel.body, None, bare, [f"{DIALECT}.Evaluate"]))

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import tilelang
 from tilelang import tvm
@@ -11,11 +11,15 @@ from tilelang.layout import Layout
 
 from harness.iteration import Program, Workspace
 
+Saved = tuple[str, str, dict[str, Any], tuple[str, ...]]  # file, its SHA-256, pass configs, flags of the compiler
+TIR: Final = getattr(tvm, "tirx", None) or tvm.tir  # older TileLangs have the latter
+BLOCK: Final = getattr(TIR, "SBlock", None) or TIR.Block
 
-def read(
-    file: str, sha256: str, pass_configs: dict[str, Any], flags: tuple[str, ...], workspaces: tuple[Workspace, ...] = ()
-) -> Program:
-    """The program of a file beside this one; raises ValueError if the file is another than was written."""
+
+def read(programs: dict[str, Saved], workspaces: tuple[Workspace, ...] = ()) -> Program:
+    """The program that this TileLang wrote, or else the last; raises ValueError if its file has changed."""
+    own = list(programs)[-1]
+    file, sha256, pass_configs, flags = programs.get(tilelang.__version__, programs[own])
     text = (Path(__file__).parent / "adopted" / file).read_bytes()
     if hashlib.sha256(text).hexdigest() != sha256:
         raise ValueError(f"{file} is not what adopt wrote; adopt the example again")
@@ -30,9 +34,10 @@ def _laid_out(kernel: Any) -> Any:
             return node
         found = {buffer: _anew(layout) for buffer, layout in node.annotations["layout_map"].items()}
         parts = [node.iter_vars, node.reads, node.writes, node.name_hint, node.body, node.init, node.alloc_buffers]
-        return tvm.tirx.SBlock(*parts, node.match_buffers, {**dict(node.annotations.items()), "layout_map": found})
+        return BLOCK(*parts, node.match_buffers, {**dict(node.annotations.items()), "layout_map": found})
 
-    return kernel.with_body(tvm.tirx.stmt_functor.ir_transform(kernel.body, None, block, ["tirx.SBlock"]))
+    kind = f"{TIR.__name__.rpartition('.')[2]}.{BLOCK.__name__}"
+    return kernel.with_body(TIR.stmt_functor.ir_transform(kernel.body, None, block, [kind]))
 
 
 def _anew(layout: Any) -> Any:
@@ -44,19 +49,19 @@ def _anew(layout: Any) -> Any:
         used: dict[Any, Any] = {}
 
         def note(node: Any) -> None:
-            if isinstance(node, tvm.tirx.Var):
+            if isinstance(node, TIR.Var):
                 used[node] = named[node.name]
 
         for index in layout.forward_index:
-            tvm.tirx.stmt_functor.post_order_visit(index, note)
-        return [tvm.tirx.stmt_functor.substitute(index, used) for index in layout.forward_index]
+            TIR.stmt_functor.post_order_visit(index, note)
+        return [TIR.stmt_functor.substitute(index, used) for index in layout.forward_index]
 
     return Layout([int(size) for size in layout.input_size], forward)
 
 
-def compiled(*words: Any) -> Callable[..., None]:
+def compiled(programs: dict[str, Saved]) -> Callable[..., None]:
     """The kernel of a file, compiled for the current target; all tensors are given."""
-    program = read(*words)
+    program = read(programs)
     kernel: Callable[..., None] = tilelang.compile(
         program.prim_func,
         out_idx=None,

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import tilelang
 import torch
 
 from harness.errors import described
@@ -25,6 +26,7 @@ from harness.extras.adopt.text import NotSaid
 from harness.machine.files import put
 from harness.machine.repository import ADOPTED
 
+PROGRAMS: Final = Path("kernels", "adopted")
 SCRIPT_BYTES: Final = 18 << 30  # of memory
 # A reference is computed here once, for the size of its outputs.
 MEMORY_BYTES: Final = 12 << 30
@@ -62,7 +64,7 @@ def _serve(order: dict[str, Any], root: Path, writer: int) -> None:
     os.dup2(log, 2)
     try:
         recording = record(Path(order["path"]), order["function"], order["arch"], order["sms"])
-        answer = _adopted(recording, order, root)
+        answer = (_programs if order["programs"] else _adopted)(recording, order, root)
     except (NotAdopted, NotSaid) as refused:
         answer = {"reason": str(refused)}
     except BaseException as error:
@@ -71,12 +73,18 @@ def _serve(order: dict[str, Any], root: Path, writer: int) -> None:
     os._exit(0)
 
 
+def _programs(recording: Recording, order: dict[str, Any], root: Path) -> dict[str, Any]:
+    """Write the programs of this TileLang alone; says them by the launch's number."""
+    files = ExampleFiles(order["name"], order["source"], found_in(recording))
+    files.kernel(root / PROGRAMS)
+    return {"programs": files.written, "tilelang": tilelang.__version__}
+
+
 def _adopted(recording: Recording, order: dict[str, Any], root: Path) -> dict[str, Any]:
     """Write the files of a recording's example; says its shape key and what is known of it."""
     example = found_in(recording)
-    files = ExampleFiles(order["name"], order["source"], example)
-    (root / "kernels" / "adopted").mkdir(parents=True, exist_ok=True)
-    kernel = files.kernel(root / "kernels" / "adopted")
+    files = ExampleFiles(order["name"], order["source"], example, order["others"])
+    kernel = files.kernel(root / PROGRAMS)
     flops = sum(each.flops for each in example.reference)
     if example.reference_bytes > MOST_BYTES or flops > MOST_FLOPS:
         size = f"{example.reference_bytes >> 30} GiB and {flops / 1e12:.1f} TFLOP"

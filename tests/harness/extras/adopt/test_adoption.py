@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Iterator
-from importlib import import_module
+from hashlib import sha256
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,8 @@ def adopted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Adop
     for place, text in SCRIPTS.items():
         (root / place).parent.mkdir()
         (root / place).write_text(KERNEL + text)
-    plan = AdoptPlan(root, into, (gpus.find("h200"), gpus.find("b200")), Settings(budget_s=0.0), 100, build=False)
+    both = gpus.find("h200"), gpus.find("b200")
+    plan = AdoptPlan(root, into, both, Settings(budget_s=0.0), 100, build=False, tilelangs=(".",))
     try:
         found = adopt_examples(plan)
         yield {each.folder: each for each in found}
@@ -200,7 +202,7 @@ def test_what_only_shows_a_kernel_is_left_out(adopted: dict[str, AdoptedExample]
     assert adopted["shown"].shape_key == "shown_f32fp32_128"
     module = Path(import_module("kernels.shown").__file__ or "")
     assert "{'tl.disable_tma_lower': True}" in module.read_text()
-    (program,) = (module.parent / "adopted").glob("shown.*.json")
+    (program,) = (module.parent / "adopted").glob("*/shown.*.json")
     assert "TL_IKET" not in program.read_text() and "main" in program.read_text()
 
 
@@ -210,6 +212,21 @@ def test_a_kernel_is_for_the_first_gpu_that_it_fits(adopted: dict[str, AdoptedEx
     root = Path(import_module("harness.operators.newer").__file__ or "").parents[1]
     held = sorted(str(each.relative_to(root)) for each in root.glob(f"tuning/*/tilelang/srcs/{case.shape_key}"))
     assert held == [f"tuning/b200/tilelang/srcs/{case.shape_key}"]
+
+
+def test_other_tilelangs_keep_kernels_too(adopted: dict[str, AdoptedExample], monkeypatch: pytest.MonkeyPatch) -> None:
+    own = metadata.version("tilelang")
+    assert adopted["plain"].others == {own: None} and adopted["broken"].others == {own: "ValueError: no such luck"}
+    programs = import_module("kernels.programs")
+    (kept,) = (Path(programs.__file__ or "").parent / "adopted" / own).glob("plainscale.*.json")
+    saved = f"{own}/{kept.name}", sha256(kept.read_bytes()).hexdigest(), {"tl.disable_tma_lower": True}, ("-O1",)
+    held = {"0.0.1": (saved[0], "another", {}, ()), own: saved}
+    assert programs.read(held).compile_flags == ("-O1",)
+    monkeypatch.setattr("tilelang.__version__", "0.0.2")
+    assert programs.read(held).pass_configs == {"tl.disable_tma_lower": True}  # the last is the adopting TileLang's
+    monkeypatch.setattr("tilelang.__version__", "0.0.1")
+    with pytest.raises(ValueError, match=rf"^{own}/{kept.name} is not what adopt wrote; adopt the example again$"):
+        programs.read(held)
 
 
 def test_reasons(adopted: dict[str, AdoptedExample]) -> None:
