@@ -23,7 +23,7 @@ def forest(report: Report) -> Rows:
     best = [(shape.best.row, shape.rivals[0]) for shape in shapes if shape.best]
     ranked = [(row, found) for row, found in best if row.ratio_low is not None and row.ratio_high is not None]
     median = float(np.median([row.ratio for row, _ in ranked])) if ranked else 0.0
-    lowest = min((row.ratio_low or 0.0 for row, _ in ranked), default=0.0)
+    ends = NEAR * min((row.ratio_low or 0.0 for row, _ in ranked), default=0.0), FAR * median
     return [
         {
             "problem": row.problem,
@@ -31,19 +31,19 @@ def forest(report: Report) -> Rows:
             "ratio": row.ratio,
             "low": row.ratio_low,
             "high": row.ratio_high,
-            "beyond": (row.ratio or 0.0) > FAR * median,
+            "beyond": (row.ratio or 0.0) > ends[1],
             "stale": bool(row.stale),
             "verdict": "faster" if row.is_ahead else "slower" if (row.ratio_high or 0.0) < 1 else "as fast",
             "page": f"/{row.problem}",
-            **_opponent(found, lowest),
+            **_opponent(found, *ends),
         }
         for row, found in ranked
     ]
 
 
-def _opponent(found: Rivalry | None, lowest: float) -> dict[str, Any]:
-    """The mark of the strongest opponent, unless it is so far behind that the axis would serve it alone."""
-    if found is None or (found.opponent.ratio or 0.0) < NEAR * lowest:
+def _opponent(found: Rivalry | None, least: float, most: float) -> dict[str, Any]:
+    """The mark of the strongest opponent, unless it is so far out that the axis would serve it alone."""
+    if found is None or not least <= (found.opponent.ratio or 0.0) <= most:
         return {"opponent": None}
     row = found.opponent
     figures = {"opponent_ratio": row.ratio, "opponent_low": row.ratio_low, "opponent_high": row.ratio_high}
