@@ -110,8 +110,7 @@ def measure_itself(
                 problems = reported([stopped])
     data = SelftestData(interruption=broken, pace=timed, agreement=tuple(agreed) if runs else None)
     table = selftest.agreement.table(agreed) if agreed else ""
-    reply = _reply(data, lambda: table, sound=broken is None or broken.sound)
-    return replace(reply, exit_code=ExitCode.INFRASTRUCTURE, problems=problems) if problems else reply
+    return _reply(data, lambda: table, sound=broken is None or broken.sound, problems=problems)
 
 
 def _confront(
@@ -127,16 +126,24 @@ def _confront(
             left = ",".join(each.path.stem for each in samples[len(findings) :])
             stopped = f"tilebench: stopped; {len(findings)} of {len(samples)} were tried, and nothing is recorded"
             problems = reported([f"for the rest: --only {left}", stopped])
-    reply = _reply(
+    return _reply(
         SelftestData(adversaries=tuple(findings)),
         lambda: selftest.adversaries.table(findings),
         sound=all(each.sound for each in findings),
+        problems=problems,
     )
-    return replace(reply, exit_code=ExitCode.INFRASTRUCTURE, problems=problems) if problems else reply
 
 
-def _reply(data: SelftestData, text: Callable[[], str] = lambda: "", *, sound: bool = True) -> Reply[SelftestData]:
-    return Reply(data, text, ExitCode.PASSED if sound else ExitCode.REJECTED)
+def _reply(
+    data: SelftestData,
+    text: Callable[[], str] = lambda: "",
+    *,
+    sound: bool = True,
+    problems: tuple[str, ...] = (),
+) -> Reply[SelftestData]:
+    """The answer; with ``problems`` the test was stopped."""
+    code = ExitCode.PASSED if sound else ExitCode.REJECTED
+    return Reply(data, text, ExitCode.INFRASTRUCTURE if problems else code, problems)
 
 
 def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.HealthFinding]]:

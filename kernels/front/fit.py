@@ -41,11 +41,8 @@ LEAST_RECORDS: Final = 15  # of a line
 ERROR_MAX: Final = 0.06  # of a line; one that knows less is left out
 RIDGE: Final = 1e-4
 MARGINS: Final = tuple(step / 20 for step in range(20, 161))  # one error at the least
-# Errors; with these no own pick of layer folds was a loss.
-SPARE: Final = {
-    KNOWN: {"large": 0.5, "small": 2.0, "unaligned": 1.5},
-    UNKNOWN: {"large": 0.5, "small": 2.0, "unaligned": 1.5},
-}
+# Errors; with these no own pick of layer folds was a loss where the library's tile is known, and one in 100 elsewhere.
+SPARE: Final = {"large": 0.5, "small": 2.0, "unaligned": 1.5}
 TILE_AREA_LEAST: Final = 20_000  # smaller ones are the library's for problems outside of the model
 
 Tiles = tuple[LibraryTile, ...]
@@ -59,8 +56,8 @@ def fitted(rows: list[dict[str, Any]]) -> dict[str, Any]:
     tiles, known = _library_tiles(records), {each["key"]: (tuple(each["tile"]),) for each in records if _tells(each)}
     said = [each for each in records if each["key"] in known]
     fits = {
-        KNOWN: _fit(header["sms"], said, lambda key: known[key], SPARE[KNOWN]),
-        UNKNOWN: _fit(header["sms"], records, lambda _: tiles, SPARE[UNKNOWN]),
+        KNOWN: _fit(header["sms"], said, lambda key: known[key]),
+        UNKNOWN: _fit(header["sms"], records, lambda _: tiles),
     }
     return {**header, "least": LEAST, "library_tiles": tiles, "fits": fits}
 
@@ -83,9 +80,7 @@ def _tells(record: dict[str, Any]) -> bool:
     return "tile" in record and not any(SPLIT in each for each in record.get("kernels", ()))
 
 
-def _fit(
-    sms: int, records: list[dict[str, Any]], tiles_of: Callable[[str], Tiles], spare: dict[str, float]
-) -> dict[str, Any]:
+def _fit(sms: int, records: list[dict[str, Any]], tiles_of: Callable[[str], Tiles]) -> dict[str, Any]:
     samples: dict[str, list[tuple[Problem, tuple[float, ...], float]]] = defaultdict(list)
     for record in records:
         problem = parse_shape_key(record["key"])
@@ -104,7 +99,7 @@ def _fit(
             for problem, apart_of in apart:
                 left[problem].append(apart_of)
     margins = {
-        name: spare[name] + _margin({p: f for p, f in left.items() if margin_class(p) == name})
+        name: SPARE[name] + _margin({p: f for p, f in left.items() if margin_class(p) == name})
         for name in MARGIN_CLASSES
     }
     taken = [ratio for problem, found in left.items() if (ratio := _taken(found, margins[margin_class(problem)]))]

@@ -19,7 +19,7 @@ import msgspec
 from harness.authoring import repository
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
-from harness.errors import InfrastructureError, UsageError, printable
+from harness.errors import InfrastructureError, UsageError, last_line, printable
 from harness.extras.foreign.scripts import python_files
 from harness.extras.scratch_tree import write_iteration
 from harness.extras.versus.environment import environment
@@ -28,7 +28,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.files import put
 from harness.machine.progress import Quiet, Reporter, reporting
-from harness.machine.repository import OWN, SHIPPED
+from harness.machine.repository import OWN, SHIPPED, code
 from harness.operators import adopt
 from harness.records.base import Stage, Status
 from harness.runs.run import Plan, run
@@ -169,9 +169,11 @@ def _shipped(name: str) -> Iterator[Path]:
 def _captures(plan: AdoptPlan, reporter: Reporter) -> Iterator[Callable[[AdoptedExample, Gpu], AdoptedExample]]:
     """What runs a case in each TileLang, the other ones first, and tells what its script did."""
     with ExitStack() as stack:
-        environments = [environment(Tree(plan.into), named, reporter) for named in plan.tilelangs]
-        others = {each.tilelang: stack.enter_context(_worker(plan, each.command)) for each in environments}
-        own = stack.enter_context(_worker(plan, (sys.executable,)))
+        tree = Tree(plan.into)
+        environments = [environment(tree, named, reporter) for named in plan.tilelangs]
+        children = [(each.tilelang, _worker(plan, each.command, each.variables(tree))) for each in environments]
+        others = {version: stack.enter_context(child) for version, child in children}
+        own = stack.enter_context(_worker(plan, (sys.executable,), dict(os.environ)))
 
         def captured(case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
             order = {
@@ -188,22 +190,29 @@ def _captures(plan: AdoptPlan, reporter: Reporter) -> Iterator[Callable[[Adopted
 
 
 @contextmanager
-def _worker(plan: AdoptPlan, python: tuple[str, ...]) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+def _worker(
+    plan: AdoptPlan, python: tuple[str, ...], variables: dict[str, str]
+) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
     """A child that runs the scripts, each forked from it: what takes an order, and gives its answer."""
-    command = [*python, "-m", "harness.extras.adopt.worker", str(plan.into)]
-    variables = {**os.environ, "PYTHONPATH": str(SHIPPED)}
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables
+        [*python, "-m", "harness.extras.adopt.worker", str(plan.into)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=code(plan.into),
+        env=variables,
     )
 
     def asked(order: dict[str, Any]) -> dict[str, Any]:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         line = ""
         with suppress(BrokenPipeError):
             print(json.dumps(order), file=process.stdin, flush=True)
             line = process.stdout.readline()
         if not line:
-            raise InfrastructureError(f"{python[0]}: the child that runs the scripts ended at {order['source']}")
+            said = last_line(process.stderr.read(), "it ended without a word")
+            raise InfrastructureError(f"{order['source']}: the child that runs the scripts, {python[0]}: {said}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -268,8 +268,8 @@ class ExampleFiles:
         put(folder / path, text.encode())
         sha256 = hashlib.sha256(text.encode()).hexdigest()
         self.written[str(number)] = str(path), sha256, launch.pass_configs, launch.compile_flags
-        others = {version: made[str(number)] for version, made in self.others.items() if str(number) in made}
-        saved = {**others, here: self.written[str(number)]}
+        told = ((version, made.get(str(number))) for version, made in self.others.items() if version != here)
+        saved = {**{version: made for version, made in told if made}, here: self.written[str(number)]}
         return f"{{{', '.join(f'{version!r}: {(*each[:3], tuple(each[3]))!r}' for version, each in saved.items())}}}"
 
 

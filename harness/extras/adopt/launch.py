@@ -10,12 +10,13 @@ from tilelang import tvm
 from harness.errors import described
 from harness.extras.foreign.calls import flags_of
 from harness.extras.foreign.find import FoundKernel
+from harness.judge.child.capture import tensor_ir
 from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature
 
 MARKS: Final = "TL_IKET_EVENT"  # calls that mark a kernel for TileLang's profiler, which defines them
 DRAWS: Final = "tl.layout_visualization"  # pass configs that draw a kernel and do not change it
-TIR: Final = getattr(tvm, "tirx", None) or tvm.tir  # older TileLangs have the latter
+TIR: Final = tensor_ir()
 DIALECT: Final = TIR.__name__.rpartition(".")[2]
 READ: Final = 1
 WRITE: Final = 2

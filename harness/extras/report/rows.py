@@ -23,7 +23,7 @@ def forest(report: Report) -> Rows:
     best = [(shape.best.row, shape.rivals[0]) for shape in shapes if shape.best]
     ranked = [(row, found) for row, found in best if row.ratio_low is not None and row.ratio_high is not None]
     median = float(np.median([row.ratio for row, _ in ranked])) if ranked else 0.0
-    ends = NEAR * min((row.ratio_low or 0.0 for row, _ in ranked), default=0.0), FAR * median
+    least, most = NEAR * min((row.ratio_low or 0.0 for row, _ in ranked), default=0.0), FAR * median
     return [
         {
             "problem": row.problem,
@@ -31,11 +31,11 @@ def forest(report: Report) -> Rows:
             "ratio": row.ratio,
             "low": row.ratio_low,
             "high": row.ratio_high,
-            "beyond": (row.ratio or 0.0) > ends[1],
+            "beyond": (row.ratio or 0.0) > most,
             "stale": bool(row.stale),
             "verdict": "faster" if row.is_ahead else "slower" if (row.ratio_high or 0.0) < 1 else "as fast",
             "page": f"/{row.problem}",
-            **_opponent(found, *ends),
+            **_opponent(found, least, most),
         }
         for row, found in ranked
     ]
