@@ -43,6 +43,8 @@ class OnCpu(TorchFunctionMode):
         if func is torch.device and args and isinstance(args[0], int):
             return torch.device("cuda", args[0])
         words = {name: _on_cpu(value) for name, value in (kwargs or {}).items() if name != "pin_memory"}
+        if isinstance(words.get("device"), int):  # a GPU's number, to torch
+            words["device"] = torch.device("cpu")
         return func(*map(_on_cpu, args), **words)
 
 

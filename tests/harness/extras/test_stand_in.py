@@ -25,8 +25,9 @@ def test_tensors_for_a_gpu_lie_on_the_cpu() -> None:
     with stand_in.OnCpu():
         made = torch.ones(2, 3, device="cuda:1", pin_memory=True).cuda()
         told = made.is_cuda, made.device.type
+        numbered = torch.ones(2, device=0)
     assert told == (True, "cuda")
-    assert (made.device.type, made.sum().item()) == ("cpu", 6)
+    assert (made.device.type, made.sum().item(), numbered.device.type) == ("cpu", 6, "cpu")
 
 
 def test_a_launch_gives_outputs_in_the_sizes_of_the_inputs() -> None:
