@@ -79,29 +79,35 @@ def test_one_percent_slower_is_called_slower_20_times_of_20() -> None:
     assert verdicts(0.01, 20, seed=2) == [Change.SLOWER] * 20
 
 
-@pytest.mark.parametrize("problem", sorted(path.stem for path in (ROOT / "tuning/h200/selftest").glob("agree*.json")))
+AGREEMENTS = ROOT / "tuning/h200/selftest"
+
+
+def successive(stem: str) -> list[tuple[dict[str, float], dict[str, float]]]:
+    """The library against itself on one H200: pairs of successive runs, as they were measured."""
+    repeats = json.loads((AGREEMENTS / f"{stem}.json").read_text())["agreement"][0]["repeats"]
+    return list(zip(repeats[::2], repeats[1::2], strict=False))
+
+
+@pytest.mark.parametrize("problem", sorted(path.stem for path in AGREEMENTS.glob("agree*.json")))
 def test_the_library_against_itself_on_an_h200_is_never_called_different(problem: str) -> None:
-    """Pairs of successive runs on one chip, as they were measured."""
-    document = json.loads((ROOT / f"tuning/h200/selftest/{problem}.json").read_text())
-    repeats = document["agreement"][0]["repeats"]
-    made = [
-        record(measurement=measurement(each["ratio_low"], each["ratio_high"], ratio=each["ratio"])) for each in repeats
-    ]
-    found = [compare(a, b).verdict for a, b in zip(made[::2], made[1::2], strict=False)]
+    def made(run: dict[str, float]) -> Record:
+        return record(measurement=measurement(run["ratio_low"], run["ratio_high"], ratio=run["ratio"]))
+
+    found = [compare(made(a), made(b)).verdict for a, b in successive(problem)]
     assert len(found) >= 8
     assert set(found) <= {Change.SAME, Change.UNDECIDED}
 
 
 def test_the_library_against_itself_at_the_power_limit_is_called_different_once_in_15() -> None:
-    """Pairs of successive runs on one H200. Their intervals are a little too narrow: 27 of 30 cover 1."""
-    path = ROOT / "tuning/h200/selftest/sustained_agreement_matmul_bf16fp32_8192x8192x8192.json"
-    repeats = json.loads(path.read_text())["agreement"][0]["repeats"]
-    made = []
-    for each in repeats:
-        bounds = {name: each[name] for name in ("ratio", "ratio_low", "ratio_high")}
-        measured_so = msgspec.structs.replace(sustained(each["ratio"]), **bounds)
-        made.append(sustained_record(record(), each["ratio"], measurement=measured_so))
-    found = [compare(a, b).verdict for a, b in zip(made[::2], made[1::2], strict=True)]
+    """Its intervals are a little too narrow: 27 of 30 cover 1."""
+
+    def made(run: dict[str, float]) -> SustainedRecord:
+        bounds = {name: run[name] for name in ("ratio_low", "ratio_high")}
+        measured_so = msgspec.structs.replace(sustained(run["ratio"]), **bounds)
+        return sustained_record(record(), run["ratio"], measurement=measured_so)
+
+    runs = successive("sustained_agreement_matmul_bf16fp32_8192x8192x8192")
+    found = [compare(made(a), made(b)).verdict for a, b in runs]
     assert len(found) == 15
     assert sum(verdict not in {Change.SAME, Change.UNDECIDED} for verdict in found) == 1
 
