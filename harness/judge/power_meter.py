@@ -1,7 +1,8 @@
 """A power meter: clock, power and energy of a GPU while something else runs on it."""
 
 import time
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -13,6 +14,7 @@ from harness.machine.nvml import ChipSample, Sampler, throttle_reasons
 from harness.records.sustained import PowerReading
 
 POLL_S: Final = 0.002  # the energy counter steps every 100 ms: 2 ms place a step to 0.4% of half a second
+LONGEST_STEP_S: Final = 0.3
 SAMPLE_S: Final = 0.02
 
 
@@ -30,15 +32,22 @@ class PowerMeter(Sampler):
         samples = [sample for sample in self._samples if began <= sample.at <= ended]
         if not samples:
             return None
-        steps = [(at, mj) for at, mj in self._steps if began <= at <= ended]
-        counted = len(steps) > 1
+        counted = sum(began <= at <= ended for at, _ in self._steps) > 1
         return PowerReading(
             sm_clock_mhz=round(fmean(sample.sm_clock_mhz for sample in samples), 1),
-            power_w=round(power_between(steps) if counted else fmean(sample.power_w for sample in samples), 2),
+            power_w=round(
+                power_between(self._steps, began, ended) if counted else fmean(sample.power_w for sample in samples), 2
+            ),
             counted=counted,
             temperature_c=max(sample.temperature_c for sample in samples),
             throttle=throttle_reasons(sample.reasons for sample in samples),
         )
+
+    def await_step(self) -> None:
+        """Wait until the counter has stepped once more, so that what just ended has a step behind it."""
+        known, until = len(self._steps), time.monotonic() + LONGEST_STEP_S
+        while known and len(self._steps) == known and time.monotonic() < until:
+            time.sleep(POLL_S)
 
     def _read(self, handle: Any) -> None:
         energy = _energy_mj(handle)
@@ -54,10 +63,19 @@ class PowerMeter(Sampler):
                 self._samples.append(ChipSample.now(handle))
 
 
-def power_between(steps: list[tuple[float, int]]) -> float:
-    """Watts from the first to the last of at least two steps (seconds, mJ) of an energy counter."""
-    (began, first_mj), (ended, last_mj) = steps[0], steps[-1]
-    return (last_mj - first_mj) / 1e3 / (ended - began)
+def power_between(steps: Sequence[tuple[float, int]], began: float, ended: float) -> float:
+    """Watts between two times, from at least two steps (seconds, mJ) of an energy counter.
+
+    Energy is linear between two steps. Time before the first step or after the last one is left out.
+    """
+    began, ended = max(began, steps[0][0]), min(ended, steps[-1][0])
+    return (_energy_at(steps, ended) - _energy_at(steps, began)) / 1e3 / (ended - began)
+
+
+def _energy_at(steps: Sequence[tuple[float, int]], at: float) -> float:
+    after = max(1, bisect_left(steps, at, key=lambda step: step[0]))
+    (before_s, before_mj), (after_s, after_mj) = steps[after - 1 : after + 1]
+    return before_mj + (after_mj - before_mj) * (at - before_s) / (after_s - before_s)
 
 
 def _energy_mj(handle: object) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""The sustained regime: each side alone for about a second at a time, at its own clocks under the power limit."""
+"""The sustained regime: each side alone for over a second at a time, at its own clocks under the power limit."""
 
 import time
 from collections.abc import Sequence
@@ -15,25 +15,26 @@ from harness.judge.referee_client import ask, judge_trials
 from harness.judge.statistics import Estimate, estimate_of_means
 from harness.records.base import Cause
 from harness.records.results import Measurement
-from harness.records.sustained import POWER_CAP, PowerReading, SustainedMeasurement, SustainedPhase, SustainedSide
+from harness.records.sustained import POWER_CAP, SustainedMeasurement, SustainedPhase, SustainedSide
 
-NEAR_LIMIT: Final = 0.06  # farther from it, a phase was held back by something else for most of its time
+NEAR_LIMIT: Final = 0.06  # farther below it, a side was held back by something else for most of its time
 Pair = tuple[SustainedPhase, SustainedPhase]  # the library's, the contestant's
 
 
 @dataclass(frozen=True, slots=True)
 class SustainedSettings:
-    """Pairs of phases until the interval is narrow or the budget is spent; the first pair only warms the chip.
+    """Pairs of phases until the interval is narrow, or until another pair would exceed the budget.
 
-    Of a phase ``settle_s`` is not counted. On an H200, 0.4 s uncounted and 0.6 s counted gave four pairs of the library
-    beside itself a half-width of 0.07 to 0.38%; 0.15 s and 0.35 s gave nine pairs 0.23 to 0.77%.
+    A short pair warms the chip first. Of a phase ``settle_s`` is not counted. A GPU's power controller swings with a
+    period of 1.0 s after each pause, by up to 4% of the clock. So what counts is one whole period. On an H100 the
+    deviation of a pair's ratio was 0.34% then; with 0.4 s uncounted and 0.6 s counted it was 1.05%.
     """
 
     target_half_width: float = 0.004
     budget_s: float = 15.0
-    min_pairs: int = 4
-    settle_s: float = 0.4
-    counted_s: float = 0.6
+    min_pairs: int = 5
+    settle_s: float = 0.25
+    counted_s: float = 1.0
 
 
 def sustain(candidate: Candidate, paired: Measurement | None, settings: SustainedSettings) -> SustainedMeasurement:
@@ -43,26 +44,25 @@ def sustain(candidate: Candidate, paired: Measurement | None, settings: Sustaine
     """
     referee = candidate.referees.seat(candidate.iteration.problem)
     candidate.libraries = ask(candidate, referee, Pace(), Paced).libraries
-    order = Sustain(settings.settle_s, settings.counted_s)
     began = time.monotonic()
-    pairs: list[Pair] = []
-    limit_w = candidate.device.power_limit_w if candidate.device is not None else None
+    answers: list[PhasePair] = []
+    found = None
 
-    def read(phase: SidePhase) -> SustainedPhase:
-        return phase_of(phase, meter.reading(phase.began_s, phase.ended_s), limit_w)
+    def run(counted_s: float) -> PhasePair:
+        answer: PhasePair = ask(candidate, referee, Sustain(settings.settle_s, counted_s), PhasePair)
+        judge_trials(answer.trials)
+        return answer
 
     with PowerMeter(candidate.device) as meter:
-        for number in range(1 + most_pairs(settings)):
-            answer: PhasePair = ask(candidate, referee, order, PhasePair)
-            judge_trials(answer.trials)
-            if number == 0:
-                continue
-            pairs.append((read(answer.baseline), read(answer.contestant)))
-            found = finished(pairs, time.monotonic() - began, settings)
-            if found is not None:
-                break
-    assert found is not None
-    measured = _measurement(candidate, found, pairs, paired, limit_w, time.monotonic() - began, settings)
+        run(settings.settle_s)
+        while found is None:
+            answers.append(run(settings.counted_s))
+            ratios = [answer.baseline.launch_ms / answer.contestant.launch_ms for answer in answers]
+            found = finished(ratios, time.monotonic() - began, settings)
+        seconds = time.monotonic() - began
+        meter.await_step()
+    pairs = [(phase_of(answer.baseline, meter), phase_of(answer.contestant, meter)) for answer in answers]
+    measured = _measurement(candidate, found, pairs, paired, seconds, settings)
     for cause, complaint in (
         (Cause.ROOFLINE, plausibility.speed(measured.contestant.time_ms, candidate.iteration.problem, candidate.gpu)),
         (Cause.CLOCK, plausibility.sustained(measured, paired) if paired is not None else None),
@@ -72,35 +72,23 @@ def sustain(candidate: Candidate, paired: Measurement | None, settings: Sustaine
     return measured
 
 
-def most_pairs(settings: SustainedSettings) -> int:
-    """The pairs that the budget allows; at least two, since an interval needs them."""
-    return max(2, settings.min_pairs, int(settings.budget_s / (2 * (settings.settle_s + settings.counted_s))))
+def finished(ratios: Sequence[float], seconds: float, settings: SustainedSettings) -> Estimate | None:
+    """The estimate once the interval is narrow or the budget is spent; None while the measurement must go on.
 
-
-def finished(pairs: Sequence[Pair], seconds: float, settings: SustainedSettings) -> Estimate | None:
-    """The estimate once the interval is narrow or the budget is spent; None while the measurement must go on."""
-    if len(pairs) < min(settings.min_pairs, most_pairs(settings)):
+    A small budget may allow fewer than ``min_pairs``, but an interval needs two.
+    """
+    pair_s = 2 * (settings.settle_s + settings.counted_s)
+    if len(ratios) < max(2, min(settings.min_pairs, int(settings.budget_s / pair_s))):
         return None
-    found = estimate_of_means([library.time_ms / contestant.time_ms for library, contestant in pairs])
-    spent = seconds >= settings.budget_s or len(pairs) >= most_pairs(settings)
+    found = estimate_of_means(ratios)
+    spent = seconds + pair_s > settings.budget_s
     return found if spent or found.half_width <= settings.target_half_width else None
 
 
-def phase_of(phase: SidePhase, chip: PowerReading | None, limit_w: float | None) -> SustainedPhase:
-    """One side's phase, with its time at exactly the power limit.
-
-    The controller holds the limit over seconds. So one phase gets 690 W and another 710 W, and is faster for it. Power
-    goes with the third power of the clock: frequency times the square of a voltage that follows it. On an H200 the
-    slopes of time over power within seven phases of one kernel were -0.39 and -0.41; the correction took the deviation
-    of a ratio from 0.56 to 0.35%.
-    """
-    launch_ms = float(f"{phase.launch_ms:.6g}")
-    at_limit_ms = None
-    if chip is not None and limit_w is not None and POWER_CAP in chip.throttle:
-        share = chip.power_w / limit_w
-        if abs(share - 1) <= NEAR_LIMIT:
-            at_limit_ms = float(f"{launch_ms * share ** (1 / 3):.6g}")
-    return SustainedPhase(launch_ms, phase.launches, chip, at_limit_ms)
+def phase_of(phase: SidePhase, meter: PowerMeter) -> SustainedPhase:
+    """One side's phase, with the chip meanwhile."""
+    chip = meter.reading(phase.began_s, phase.ended_s)
+    return SustainedPhase(float(f"{phase.launch_ms:.6g}"), phase.launches, chip)
 
 
 def _measurement(
@@ -108,11 +96,11 @@ def _measurement(
     found: Estimate,
     pairs: Sequence[Pair],
     paired: Measurement | None,
-    limit_w: float | None,
     seconds: float,
     settings: SustainedSettings,
 ) -> SustainedMeasurement:
     problem = candidate.iteration.problem
+    limit_w = candidate.device.power_limit_w if candidate.device is not None else None
     chips = [phase.chip for pair in pairs for phase in pair if phase.chip is not None]
     reasons = tuple(dict.fromkeys(reason for chip in chips for reason in chip.throttle))
     contestant = side_of(problem, [contestant for _, contestant in pairs])
@@ -141,7 +129,7 @@ def near_limit(side: SustainedSide, limit_w: float | None) -> bool:
 
 def side_of(problem: Problem, phases: Sequence[SustainedPhase]) -> SustainedSide:
     """The means of one side's phases."""
-    time_ms = fmean(phase.time_ms for phase in phases)
+    time_ms = fmean(phase.launch_ms for phase in phases)
     chips = [phase.chip for phase in phases if phase.chip is not None]
     counted = [
         phase.chip.power_w * phase.launch_ms / 1e3 for phase in phases if phase.chip is not None and phase.chip.counted

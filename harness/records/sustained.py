@@ -12,8 +12,8 @@ POWER_CAP: Final = "power cap"
 class PowerReading(msgspec.Struct, frozen=True):
     """The chip during one phase.
 
-    ``power_w`` is energy over time between two steps of the energy counter. Without a counter it is the mean of the
-    sampled power, and ``counted`` is false.
+    ``power_w`` is energy over time, by the energy counter. Without a counter it is the mean of the sampled power, and
+    ``counted`` is false.
     """
 
     sm_clock_mhz: float
@@ -26,17 +26,13 @@ class PowerReading(msgspec.Struct, frozen=True):
 class SustainedPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The counted part of one side's phase: ms per launch, launches, and the chip meanwhile; None on a CPU.
 
-    ``at_limit_ms`` is the time at exactly the power limit, if the limit held the phase back.
+    ``at_limit_ms`` is of older records, whose figures count it: the time brought to exactly the power limit.
     """
 
     launch_ms: float
     launches: int
     chip: PowerReading | None = None
     at_limit_ms: float | None = None
-
-    @property
-    def time_ms(self) -> float:
-        return self.launch_ms if self.at_limit_ms is None else self.at_limit_ms
 
 
 class SustainedSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +50,7 @@ class SustainedSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SustainedMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Phases of about a second in which each side runs alone, after a warm-up at its own clocks.
+    """Phases of over a second in which each side runs alone, after a warm-up at its own clocks.
 
     ``ratio`` is the baseline's time over the contestant's, the geometric mean over pairs of phases. ``ratio_low`` and
     ``ratio_high`` bound its 95% interval. ``stable`` says whether the interval became narrow enough. ``at_limit`` says

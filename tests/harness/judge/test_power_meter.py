@@ -1,4 +1,4 @@
-"""The power meter: energy between two steps of the counter, from a driver that is made to say so."""
+"""The power meter: energy by the counter, from a driver that is made to say so."""
 
 import time
 
@@ -34,20 +34,30 @@ class CountingDriver:
         return 1_000_000 + self.readings // 10 * STEP_MJ
 
 
-def test_power_is_energy_over_the_time_between_two_steps() -> None:
-    assert power_between([(1.0, 5_000), (1.1, 75_000), (1.3, 215_000)]) == pytest.approx(700)
+def test_power_is_energy_over_time_and_linear_between_two_steps() -> None:
+    steps = [(1.0, 5_000), (1.1, 75_000), (1.3, 175_000)]
+    assert power_between(steps, 1.0, 1.1) == pytest.approx(700)
+    assert power_between(steps, 1.05, 1.2) == pytest.approx((35 + 50) / 0.15)
 
 
-def test_a_phase_counts_whole_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_without_a_step_beyond_it_is_left_out() -> None:
+    steps = [(1.0, 5_000), (1.1, 75_000)]
+    assert power_between(steps, 0.5, 1.6) == pytest.approx(700)
+
+
+def test_a_phase_takes_the_power_between_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = CountingDriver(monkeypatch)
     began = time.monotonic()
     with PowerMeter(H200) as meter:
         assert until(lambda: driver.readings > 60)
-    found = meter.reading(began, time.monotonic())
+        ended = time.monotonic()
+        known = len(meter._steps)
+        meter.await_step()
+        assert len(meter._steps) > known
+    found = meter.reading(began, ended)
     assert found is not None and found.counted
-    inside = [step for step in meter._steps if step[0] >= began]
-    assert found.power_w == pytest.approx(power_between(inside), abs=0.01)
-    assert all(step_mj - 1_000_000 in range(0, 1 << 30, STEP_MJ) for _, step_mj in inside)
+    assert found.power_w == pytest.approx(power_between(meter._steps, began, ended), abs=0.01)
+    assert all(step_mj - 1_000_000 in range(0, 1 << 30, STEP_MJ) for _, step_mj in meter._steps)
     assert (found.sm_clock_mhz, found.temperature_c, found.throttle) == (1400, 61, ("power cap",))
 
 
@@ -56,6 +66,7 @@ def test_without_a_counter_the_sampled_power_stands_and_says_so(monkeypatch: pyt
     began = time.monotonic()
     with PowerMeter(H200) as meter:
         assert until(lambda: meter.reading(began, time.monotonic()) is not None)
+        meter.await_step()  # there is none, and it waits for none
     found = meter.reading(began, time.monotonic())
     assert found is not None and not found.counted
     assert found.power_w == 650
