@@ -14,7 +14,7 @@ from harness.machine.nvml import ChipSample, Sampler, throttle_reasons
 from harness.records.sustained import PowerReading
 
 POLL_S: Final = 0.002  # the energy counter steps every 100 ms: 2 ms place a step to 0.4% of half a second
-LONGEST_STEP_S: Final = 0.3
+STEP_S: Final = 0.1
 SAMPLE_S: Final = 0.02
 
 
@@ -28,26 +28,27 @@ class PowerMeter(Sampler):
     _steps: list[tuple[float, int]] = field(default_factory=list)  # when the counter changed, and to how many mJ
 
     def reading(self, began: float, ended: float) -> PowerReading | None:
-        """What the device did between two times; None if it was not sampled then."""
+        """What the device did between two times; None if it was not sampled then.
+
+        The step in which a time ends also holds what the device does next. So energy is that of one step earlier, and
+        the device must have been at the same work for two steps before ``began``.
+        """
         samples = [sample for sample in self._samples if began <= sample.at <= ended]
         if not samples:
             return None
-        counted = sum(began <= at <= ended for at, _ in self._steps) > 1
+        counted = sum(began - STEP_S <= at <= ended for at, _ in self._steps) > 1
         return PowerReading(
             sm_clock_mhz=round(fmean(sample.sm_clock_mhz for sample in samples), 1),
             power_w=round(
-                power_between(self._steps, began, ended) if counted else fmean(sample.power_w for sample in samples), 2
+                power_between(self._steps, began - STEP_S, ended - STEP_S)
+                if counted
+                else fmean(sample.power_w for sample in samples),
+                2,
             ),
             counted=counted,
             temperature_c=max(sample.temperature_c for sample in samples),
             throttle=throttle_reasons(sample.reasons for sample in samples),
         )
-
-    def await_step(self) -> None:
-        """Wait until the counter has stepped once more, so that what just ended has a step behind it."""
-        known, until = len(self._steps), time.monotonic() + LONGEST_STEP_S
-        while known and len(self._steps) == known and time.monotonic() < until:
-            time.sleep(POLL_S)
 
     def _read(self, handle: Any) -> None:
         energy = _energy_mj(handle)

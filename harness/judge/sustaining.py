@@ -59,10 +59,8 @@ def sustain(candidate: Candidate, paired: Measurement | None, settings: Sustaine
             answers.append(run(settings.counted_s))
             ratios = [answer.baseline.launch_ms / answer.contestant.launch_ms for answer in answers]
             found = finished(ratios, time.monotonic() - began, settings)
-        seconds = time.monotonic() - began
-        meter.await_step()
     pairs = [(phase_of(answer.baseline, meter), phase_of(answer.contestant, meter)) for answer in answers]
-    measured = _measurement(candidate, found, pairs, paired, seconds, settings)
+    measured = _measurement(candidate, found, pairs, paired, time.monotonic() - began, settings)
     for cause, complaint in (
         (Cause.ROOFLINE, plausibility.speed(measured.contestant.time_ms, candidate.iteration.problem, candidate.gpu)),
         (Cause.CLOCK, plausibility.sustained(measured, paired) if paired is not None else None),

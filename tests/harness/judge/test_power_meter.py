@@ -5,8 +5,8 @@ import time
 import pynvml
 import pytest
 
-from harness.judge.power_meter import PowerMeter, power_between
-from harness.machine.nvml import Device
+from harness.judge.power_meter import STEP_S, PowerMeter, power_between
+from harness.machine.nvml import ChipSample, Device
 from tests.harness.checkout import until
 
 H200 = Device(0, "NVIDIA H200", "GPU-1", "580", 700.0)
@@ -45,18 +45,30 @@ def test_time_without_a_step_beyond_it_is_left_out() -> None:
     assert power_between(steps, 0.5, 1.6) == pytest.approx(700)
 
 
+def test_what_the_device_does_after_a_phase_is_not_in_its_power() -> None:
+    meter = PowerMeter(H200)
+    busy, idle = 700.0, 100.0
+    ended = 11.05  # in the middle of a step
+    mj = 0
+    for step in range(100, 115):
+        at = step / 10
+        mj += round(1e3 * (busy * max(0, min(0.1, ended - (at - 0.1))) + idle * max(0, min(0.1, at - ended))))
+        meter._steps.append((at, mj))
+        meter._samples.append(ChipSample(at, 1400, busy, 61, 0x4))
+    found = meter.reading(10.55, ended)
+    assert found is not None and found.counted
+    assert found.power_w == pytest.approx(busy)
+
+
 def test_a_phase_takes_the_power_between_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = CountingDriver(monkeypatch)
     began = time.monotonic()
     with PowerMeter(H200) as meter:
         assert until(lambda: driver.readings > 60)
         ended = time.monotonic()
-        known = len(meter._steps)
-        meter.await_step()
-        assert len(meter._steps) > known
     found = meter.reading(began, ended)
     assert found is not None and found.counted
-    assert found.power_w == pytest.approx(power_between(meter._steps, began, ended), abs=0.01)
+    assert found.power_w == pytest.approx(power_between(meter._steps, began - STEP_S, ended - STEP_S), abs=0.01)
     assert all(step_mj - 1_000_000 in range(0, 1 << 30, STEP_MJ) for _, step_mj in meter._steps)
     assert (found.sm_clock_mhz, found.temperature_c, found.throttle) == (1400, 61, ("power cap",))
 
@@ -66,7 +78,6 @@ def test_without_a_counter_the_sampled_power_stands_and_says_so(monkeypatch: pyt
     began = time.monotonic()
     with PowerMeter(H200) as meter:
         assert until(lambda: meter.reading(began, time.monotonic()) is not None)
-        meter.await_step()  # there is none, and it waits for none
     found = meter.reading(began, time.monotonic())
     assert found is not None and not found.counted
     assert found.power_w == 650
