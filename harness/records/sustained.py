@@ -26,7 +26,7 @@ class PowerReading(msgspec.Struct, frozen=True):
 class SustainedPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The counted part of one side's phase: ms per launch, launches, and the chip meanwhile; None on a CPU.
 
-    ``at_limit_ms`` is of older records, whose figures count it: the time brought to exactly the power limit.
+    ``at_limit_ms`` is in older records alone, and their figures count it: the time brought to exactly the power limit.
     """
 
     launch_ms: float
