@@ -66,6 +66,10 @@ def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[
             ("check", *H200, "--shape", "matmull_bf16fp32_4096x4096x4096"),
             "; did you mean matmul_bf16fp32_4096x4096x4096?",
         ),
+        (
+            ("leaderboard", *H200, "--shape", "relumatmul_bf16fp32_8192x8192x8192"),
+            "; did you mean relumatmul_bf16fp32_4096x4096x4096?",  # not the same size of another operator
+        ),
         (("build", *H200, "--model", "tilebnch"), "; did you mean tilebench?"),
         (("leaderboard", *H200, "--format", "smple"), "; did you mean simple?"),
         (
