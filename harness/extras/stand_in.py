@@ -190,6 +190,7 @@ def timed(function: Callable[[], object], *_: Any, **__: Any) -> float:
 
 def stand_in_for_cuda(arch: str, sms: int | None) -> None:
     """Answer for a GPU of an architecture, which need not be here."""
+    importlib.import_module("tilelang.carver")  # that of 0.1.9 asks TVM for the GPU, once torch says there is one
     major, minor = capability(arch)
     facts = SimpleNamespace(name=f"{arch} stand-in", multi_processor_count=sms, major=major, minor=minor)
     if most := architectures.limits(arch):

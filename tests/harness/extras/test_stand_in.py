@@ -1,6 +1,9 @@
 """A GPU's stand-in: where tensors lie, what a launch gives, and which configuration stands for a tuner's."""
 
 import inspect
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +31,29 @@ def test_tensors_for_a_gpu_lie_on_the_cpu() -> None:
         numbered = torch.ones(2, device=0)
     assert told == (True, "cuda")
     assert (made.device.type, made.sum().item(), numbered.device.type) == ("cpu", 6, "cpu")
+
+
+IMPORTING = """
+import sys, torch
+from harness.extras.stand_in import stand_in_for_cuda
+
+class Noting:
+    def find_spec(self, name, *_):
+        if name == "tilelang.carver":
+            print(torch.cuda.is_available())
+
+sys.meta_path.insert(0, Noting())
+stand_in_for_cuda("sm_90a", 132)
+import tilelang.carver
+print(torch.cuda.is_available())
+"""
+
+
+def test_what_asks_for_a_gpu_when_imported_is_imported_before_there_seems_to_be_one() -> None:
+    """As TileLang 0.1.9 does, which then asks TVM for that GPU's facts."""
+    none = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([sys.executable, "-c", IMPORTING], env=none, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_a_launch_gives_outputs_in_the_sizes_of_the_inputs() -> None:
