@@ -170,10 +170,8 @@ def near(tree: Tree, key: str, selection: Selection) -> str:
     """What an empty selection may have meant: the nearest shape and model, or the last iteration of the ladder."""
     present, _ = tree.scan(key, Selection())
     ladder = [each for each in present if selection.shape in (None, each.shape_key)]
-    shapes = sorted({each.shape_key for each in present})
-    operator, _, _ = (selection.shape or "").partition("_")
     hints = [
-        meant(selection.shape, [each for each in shapes if each.startswith(f"{operator}_")] or shapes),
+        tree.like(key, selection.shape),
         meant(selection.model, sorted({each.model for each in ladder})),
     ]
     if selection.shape and selection.iteration and ladder and not any(hints):

@@ -196,7 +196,7 @@ class Tree:
             selection.check()
         except UsageError as error:
             misspelt = str(error).startswith("shape key")  # not an operator that cannot be read
-            raise UsageError(f"{error}{self._like(gpu, selection.shape) if misspelt else ''}") from None
+            raise UsageError(f"{error}{self.like(gpu, selection.shape) if misspelt else ''}") from None
         present: list[Iteration] = []
         misplaced: list[Misplaced] = []
         base = self.folder(gpu) / "srcs"
@@ -216,7 +216,7 @@ class Tree:
         found.sort(key=lambda each: (each.shape_key, each.model, each.number, each.tag))
         return found, misplaced
 
-    def _like(self, gpu: str, shape: str | None) -> str:
+    def like(self, gpu: str, shape: str | None) -> str:
         """A question for the nearest problem, of the same operator if there is one of that name."""
         operator = (shape or "").partition("_")[0]
         near = (each for each in self.shapes(gpu) if operator not in OPERATORS or each.startswith(f"{operator}_"))
