@@ -98,16 +98,27 @@ def test_the_library_against_itself_on_an_h200_is_never_called_different(problem
     assert set(found) <= {Change.SAME, Change.UNDECIDED}
 
 
-@pytest.mark.parametrize("problem", sorted(path.stem for path in AGREEMENTS.glob("sustained_agree*.json")))
-def test_the_library_against_itself_at_the_power_limit_is_never_called_different(problem: str) -> None:
+def sustained_verdicts(stem: str) -> list[Change]:
     def made(run: dict[str, float]) -> SustainedRecord:
         bounds = {name: run[name] for name in ("ratio_low", "ratio_high")}
         measured_so = msgspec.structs.replace(sustained(run["ratio"]), **bounds)
         return sustained_record(record(), run["ratio"], measurement=measured_so)
 
-    found = [compare(made(a), made(b)).verdict for a, b in successive(problem)]
+    return [compare(made(a), made(b)).verdict for a, b in successive(stem)]
+
+
+@pytest.mark.parametrize("problem", sorted(path.stem for path in AGREEMENTS.glob("sustained_agree*.json")))
+def test_the_library_against_itself_at_the_power_limit_is_never_called_different(problem: str) -> None:
+    found = sustained_verdicts(problem)
     assert len(found) >= 7
     assert set(found) <= {Change.SAME, Change.UNDECIDED}
+
+
+def test_with_the_short_phases_of_before_it_is_called_different_once_in_15() -> None:
+    """Their intervals are a little too narrow: 27 of 30 cover 1."""
+    found = sustained_verdicts("short_phases_agreement_matmul_bf16fp32_8192x8192x8192")
+    assert len(found) == 15
+    assert sum(verdict not in {Change.SAME, Change.UNDECIDED} for verdict in found) == 1
 
 
 def test_rows_of_an_h200_agree_with_those_of_another_19_of_20_times() -> None:
