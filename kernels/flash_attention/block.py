@@ -150,6 +150,7 @@ class Registers:
     """What a consumer group keeps: scores, their 16-bit copy, the output, and the softmax's state of each row."""
 
     S: Any
+    powers: Any  # S itself, unless scores outlive their powers
     P: Any
     out: Any
     maximum: Any
@@ -176,11 +177,17 @@ class Consumer:
     late_wait: bool = False
     growth: float = 0.0
     powers_first: int = 0
+    keeps_maxima: bool = False
 
     @property
     def awaits_loads(self) -> bool:
         """Whether it waits for loads before its turn: the first group, or each where a text has no number in it."""
         return self.block.one_text or bool(self.group == 0)
+
+    @property
+    def splits_powers(self) -> bool:
+        """Whether the wait for P V parts the powers of an ordinary softmax; kept maxima part their own."""
+        return self.powers_first > 0 and not self.keeps_maxima
 
     def numbered(self, group: int) -> Self:
         return replace(self, group=group)
@@ -207,10 +214,11 @@ def allocate_shared(block: Block) -> Shared:
 
 
 @T.macro
-def allocate_registers(block: Block) -> list[Registers]:
+def allocate_registers(block: Block, keeps_maxima: bool = False) -> list[Registers]:
     groups = range(1 if block.one_text else block.consumer_groups)
     S = [T.alloc_fragment((ROWS, block.block_N), "float32") for _ in groups]
+    powers = [T.alloc_fragment((ROWS, block.block_N), "float32") for _ in groups] if keeps_maxima else S
     P = [T.alloc_fragment((ROWS, block.block_N), block.dtype) for _ in groups]
     outputs = [T.alloc_fragment((ROWS, block.width), "float32") for _ in groups]
     rows = [[T.alloc_fragment((ROWS,), "float32") for _ in range(6)] for _ in groups]
-    return [Registers(S[group], P[group], outputs[group], *rows[group]) for group in groups]
+    return [Registers(S[group], powers[group], P[group], outputs[group], *rows[group]) for group in groups]

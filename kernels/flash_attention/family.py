@@ -1,5 +1,7 @@
 """What ``kernels.flash_attention.forward`` takes, its search space and its first draft."""
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any, Final
 
 from harness.catalog.families import Draft, Family, Gpu
@@ -8,6 +10,7 @@ from harness.iteration import Problem
 NAME: Final = "kernels.flash_attention.forward"
 SHORT_TOKENS: Final = 1024
 GROWTH: Final = 8.0  # as in FlashAttention-4
+POWERS_FIRST: Final = (24, 32, 40)  # of the 64 of a thread in a block of 128 keys
 # block_N, ahead, epilogue_buffers; the kernel refuses those that do not fit the width of the heads.
 BLOCKS: Final = (
     (176, False, 1),
@@ -22,35 +25,36 @@ BLOCKS: Final = (
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    """Wide blocks of keys, or narrower ones with a second buffer of Q; as many epilogue buffers as fit; orders.
+    """Maxima kept from a tile's first block of keys, and softmaxes that find new ones in each.
 
-    Short sequences also with a dependent launch, which saves a hundredth of their time. They and causal ones also with
-    maxima that must grow before the output is scaled; where blocks are wide that loses.
+    Kept maxima lead wherever they were measured, in blocks of 128 keys. Of the others, causal and short ones also come
+    with maxima that must grow before the output is scaled; where blocks are wide that loses. Short sequences also have
+    a dependent launch. ``forward`` refuses what does not fit.
     """
     batches, heads, kv_heads, tokens, *_ = problem.dims
     shared = heads // kv_heads
     causal, short = problem.operator == "causalattention", tokens <= SHORT_TOKENS
     at_once = {count * shared for count in (1, 2, 4, 8, 16)} if causal else {shared}
-    growths = (0.0, GROWTH) if causal or short else (0.0,)
     return [
-        {
-            "block_N": block_N,
-            "ahead": ahead,
-            "epilogue_buffers": epilogue_buffers,
-            "rescale_first": rescale_first,
-            "early_wait": early_wait,
-            "heads_at_once": heads_at_once,
-            "dependent_launch": dependent_launch,
-            "growth": growth,
-        }
-        for block_N, ahead, epilogue_buffers in BLOCKS
-        for rescale_first in (True, False)
-        for early_wait in (True, False)
+        {**levers, "heads_at_once": heads_at_once, "dependent_launch": dependent_launch}
+        for levers in (*_of_kept_maxima(), *_of_new_maxima((0.0, GROWTH) if causal or short else (0.0,)))
         for heads_at_once in sorted(at_once)
         for dependent_launch in ((False, True) if short else (False,))
-        for growth in growths
         if batches * heads % heads_at_once == 0
     ]
+
+
+def _of_kept_maxima() -> Iterator[dict[str, Any]]:
+    for (ahead, buffers), powers_first, keys_ahead in product(((True, 2), (False, 1)), POWERS_FIRST, (True, False)):
+        block = {"block_N": 128, "ahead": ahead, "epilogue_buffers": buffers}
+        yield {**block, "keeps_maxima": True, "powers_first": powers_first, "keys_ahead": keys_ahead}
+
+
+def _of_new_maxima(growths: tuple[float, ...]) -> Iterator[dict[str, Any]]:
+    orders = product((True, False), repeat=2)
+    for (block_N, ahead, buffers), (rescale_first, early_wait), growth in product(BLOCKS, orders, growths):
+        block = {"block_N": block_N, "ahead": ahead, "epilogue_buffers": buffers}
+        yield {**block, "rescale_first": rescale_first, "early_wait": early_wait, "growth": growth}
 
 
 def draft(problem: Problem, gpu: Gpu) -> Draft:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
+from kernels.flash_attention import kept_maxima
 from kernels.flash_attention.block import ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
 from kernels.flash_attention.steps import (
     FUNCTIONS,
@@ -64,6 +65,7 @@ def forward(
     late_wait: bool = False,
     growth: float = 0.0,
     powers_first: int = 0,
+    keeps_maxima: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -105,6 +107,8 @@ def forward(
       warp leaves its output unscaled, as in FlashAttention-4, which takes 8. The powers are then at most 2^growth.
     - ``powers_first``: so many of a thread's powers stand before the wait for P V, and the others after it. With 0
       ptxas chooses.
+    - ``keeps_maxima``: a tile's first block of keys gives its maxima. Later blocks find new ones only where a thread's
+      sum of powers exceeds 2^15 (``kept_maxima.py``). So they have a fifth fewer instructions.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -118,11 +122,12 @@ def forward(
     require(partial_sums or not by_row, "by_row needs partial_sums")
     require(by_row or not late_wait, "late_wait needs by_row")
     require(not (late_wait and early_wait), "late_wait and early_wait exclude each other")
-    parts_fit = overlap and partial_sums and not (by_row or early_wait) and powers_first % 4 == 0
-    require(powers_first == 0 or parts_fit, "powers_first needs overlap and partial_sums, and comes in fours")
-    require(0 <= powers_first <= block_N * ROWS // GROUP, f"powers_first={powers_first}: a thread has fewer powers")
-    require(cluster == 1 or keys_ahead, "cluster needs keys_ahead")
+    parts_fit = overlap and partial_sums and not (by_row or early_wait)
+    require(parts_fit or not (powers_first or keeps_maxima), "powers_first and keeps_maxima need overlap, partial_sums")
     require(0 <= growth <= GROWTH_MAX, f"growth={growth} is not from 0 to {GROWTH_MAX:g}, where 16-bit powers end")
+    others = bool(growth) or by_row or early_wait or rescale_first
+    kept_maxima.check(keeps_maxima, powers_first, block_N, others=others)
+    require(cluster == 1 or keys_ahead, "cluster needs keys_ahead")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
     block = Block.of(
         problem,
@@ -146,6 +151,7 @@ def forward(
         late_wait=late_wait,
         growth=growth,
         powers_first=powers_first,
+        keeps_maxima=keeps_maxima,
     )
 
     def first_query(row: Any, rank: Any, group: Any) -> Any:
@@ -258,14 +264,7 @@ def forward(
             give_turn(c, c.group + 1)
 
     @T.macro
-    def next_step(c: Consumer, wave: Any, at: Any, m0: Any, n0: Any, masks: bool) -> None:
-        if early_loads:
-            await_loads(c, at)
-        await_turn(c)
-        start_products(c, wave, at, rescale_first)
-        end_scores(c, at, 1 if overlap else 0)
-        if masks:
-            mask(c, m0, n0)
+    def softmax_of_new_maxima(c: Consumer, at: Any) -> None:
         find_maxima(c, False)
         exponentiate_before_wait(c, False)
         if overlap:
@@ -277,6 +276,22 @@ def forward(
         if not overlap:
             start_values(c, at)
             end_values(c, at)
+
+    @T.macro
+    def next_step(c: Consumer, wave: Any, at: Any, m0: Any, n0: Any, masks: bool) -> None:
+        if early_loads:
+            await_loads(c, at)
+        await_turn(c)
+        start_products(c, wave, at, rescale_first)
+        end_scores(c, at, 1 if overlap else 0)
+        if masks:
+            mask(c, m0, n0)
+        if keeps_maxima:
+            kept_maxima.start_powers(c)
+            end_values(c, at - 1)
+            kept_maxima.end_powers(c)
+        else:
+            softmax_of_new_maxima(c, at)
 
     @T.macro
     def last_values(c: Consumer, at: Any) -> None:
@@ -354,7 +369,8 @@ def forward(
 
     prelude = FUNCTIONS + (FUNCTIONS_OF_ONE_TEXT if one_text else "")
     prelude += (FUNCTIONS_BY_ROW if by_row else "") + (FUNCTIONS_OF_GROWTH if growth > 0 else "")
-    prelude += (FUNCTIONS_IN_PARTS if powers_first > 0 else "") + tiles.prelude
+    prelude += kept_maxima.FUNCTIONS if keeps_maxima else FUNCTIONS_IN_PARTS if powers_first > 0 else ""
+    prelude += tiles.prelude
     launch = partial(T.ClusterKernel, cluster_dims=(cluster, 1, 1)) if cluster > 1 else T.Kernel
     threads = (GROUP, groups + 1) if one_text else block.threads
     q_shape, k_shape, v_shape = problem.inputs
@@ -370,7 +386,7 @@ def forward(
         with launch(tiles.blocks * cluster, threads=threads, prelude=prelude) as own:
             number, rank = (own // cluster, own % cluster) if cluster > 1 else (own, 0)
             shared = allocate_shared(block)
-            registers = allocate_registers(block)
+            registers = allocate_registers(block, keeps_maxima)
             thread = T.get_thread_binding()
             if dependent_launch or cluster > 1:
                 wait_for_kernel_before(let_next_start=dependent_launch)

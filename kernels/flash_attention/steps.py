@@ -265,7 +265,8 @@ def find_maxima(c: Consumer, first: bool) -> None:
         T.call_extern("handle", rows, r.S.data, r.maximum.data, r.scale.data, T.float32(c.block.to_log2))
     elif first:
         T.reduce_max(r.S, r.maximum, dim=1, clear=True)
-        T.fill(r.scale, 1.0)
+        if not c.keeps_maxima:
+            T.fill(r.scale, 1.0)
     else:
         T.copy(r.maximum, r.before)
         T.reduce_max(r.S, r.maximum, dim=1, clear=False)
@@ -322,7 +323,7 @@ def exponentiate_part(c: Consumer, start: int, stop: int) -> None:
 def exponentiate_before_wait(c: Consumer, first: bool) -> None:
     """The powers that stand before the wait for P V: by default all, and ptxas moves the wait."""
     r = c.registers
-    if c.powers_first > 0:
+    if c.splits_powers:
         if first:
             T.clear(r.total)
         else:
@@ -337,7 +338,7 @@ def exponentiate_before_wait(c: Consumer, first: bool) -> None:
 @T.macro
 def exponentiate_after_wait(c: Consumer, first: bool) -> None:
     """The rest of them, which cannot stand before it."""
-    if c.powers_first > 0:
+    if c.splits_powers:
         tie(c)
         exponentiate_part(c, c.powers_first, c.block.block_N * ROWS // GROUP)
     elif c.early_wait:

@@ -7,6 +7,7 @@ from typing import Any
 import tilelang.language as T
 
 from harness.iteration import Problem, Program, Workspace
+from kernels.flash_attention import kept_maxima
 from kernels.flash_attention.block import EPILOGUE_N, ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
 from kernels.flash_attention.steps import (
     EPILOGUE_BARRIER,
@@ -167,6 +168,8 @@ def varlen(
     dynamic: bool = True,
     heads_at_once: int = 1,
     epilogue_buffers: int = 0,
+    keeps_maxima: bool = False,
+    powers_first: int = 0,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[N,H,D] of causal attention within sequences, each consumer group 64 queries, as in ``flash_attention``.
@@ -179,16 +182,17 @@ def varlen(
     Levers:
 
     - ``block_N``, ``num_stages``, ``ping_pong``, ``rescale_first``, ``early_wait``, ``epilogue_buffers``: as in
-      ``kernels.flash_attention.forward``.
+      ``kernels.flash_attention.forward``; likewise ``keeps_maxima`` and ``powers_first``.
     - ``dynamic``: a block takes the next tile of all when it is free, by an atomic counter; else every ``num_sms``-th.
     - ``heads_at_once``: the heads in use at a time; their keys and values share the L2.
 
     Limits: sm_90a; bf16 and fp16; heads of 64 or 128. ``dynamic`` needs a counter, zero at first, which every launch
-    leaves zero. Not measured yet.
+    leaves zero.
     """
     require(problem.operator == "varlenattention", f"{problem}: operator '{problem.operator}' is not varlenattention")
     sequences, heads, kv_heads, tokens, longest, depth = problem.dims
     require(heads % heads_at_once == 0, f"heads_at_once={heads_at_once} does not divide {heads} heads")
+    kept_maxima.check(keeps_maxima, powers_first, block_N, others=rescale_first or early_wait)
     block = Block(
         batches=1,
         heads=heads,
@@ -206,6 +210,15 @@ def varlen(
     )
     tiles = UnevenTiles(block, sequences, longest, heads_at_once, num_sms)
     groups, masked = block.consumer_groups, block.masked
+    consumer = partial(
+        Consumer,
+        block,
+        ping_pong=ping_pong,
+        partial_sums=True,
+        keeps_maxima=keeps_maxima,
+        powers_first=powers_first,
+    )
+    prelude = STEP_FUNCTIONS + FUNCTIONS + (kept_maxima.FUNCTIONS if keeps_maxima else "")
 
     @T.macro
     def load(tensor: Any, head: Any, first: Any, rows: int, buffer: Any, full: Any, stage: Any) -> None:
@@ -273,16 +286,7 @@ def varlen(
         T.copy(c.registers.S, c.registers.P)
 
     @T.macro
-    def next_step(c: Consumer, tile: Any, at: Any, m0: Any, n0: Any, masks: bool) -> None:
-        await_turn(c)
-        start_scores(c, tile, at)
-        if rescale_first:
-            rescale(c)
-        start_values(c, at - 1)
-        give_turn(c, c.group + 1)
-        end_scores(c, at, 1)
-        if masks:
-            mask(c, m0, n0)
+    def softmax_of_new_maxima(c: Consumer, at: Any) -> None:
         find_maxima(c, False)
         if not early_wait:
             exponentiate(c, False)
@@ -295,6 +299,24 @@ def varlen(
             rescale(c)
 
     @T.macro
+    def next_step(c: Consumer, tile: Any, at: Any, m0: Any, n0: Any, masks: bool) -> None:
+        await_turn(c)
+        start_scores(c, tile, at)
+        if rescale_first:
+            rescale(c)
+        start_values(c, at - 1)
+        give_turn(c, c.group + 1)
+        end_scores(c, at, 1)
+        if masks:
+            mask(c, m0, n0)
+        if keeps_maxima:
+            kept_maxima.start_powers(c)
+            end_values(c, at - 1)
+            kept_maxima.end_powers(c)
+        else:
+            softmax_of_new_maxima(c, at)
+
+    @T.macro
     def listen(c: Consumer, told: Any, place: Any, tile: Any) -> None:
         await_queries(c, tile)
         for word in T.unroll(WORDS):
@@ -303,7 +325,7 @@ def varlen(
 
     @T.macro
     def consume(Out: Any, shared: Shared, registers: list[Any], told: Any, thread: Any, group: int) -> None:
-        c = Consumer(block, shared, registers[group], thread, group, ping_pong, True)
+        c = consumer(shared=shared, registers=registers[group], thread=thread, group=group)
         place = T.alloc_local((WORDS,), "int32")
         tile = T.alloc_var("int32", init=0)
         blocks = T.alloc_var("int32")
@@ -339,9 +361,9 @@ def varlen(
 
     @T.macro
     def run(Q: Any, K: Any, V: Any, starts: Any, Out: Any, counter: Any) -> None:
-        with T.Kernel(num_sms, threads=block.threads, prelude=STEP_FUNCTIONS + FUNCTIONS) as number:
+        with T.Kernel(num_sms, threads=block.threads, prelude=prelude) as number:
             shared = allocate_shared(block)
-            registers = allocate_registers(block)
+            registers = allocate_registers(block, keeps_maxima)
             begins = T.alloc_shared((sequences + 1,), "int32")
             upto = T.alloc_shared((tiles.levels + 1,), "int32")
             told = T.alloc_shared((groups, WORDS), "int32")
