@@ -71,6 +71,15 @@ def test_both_products_are_in_flight_before_the_softmax() -> None:
         assert "wgmma_rs" not in loop
 
 
+def test_kept_maxima_leave_no_maxima_in_the_loop() -> None:
+    source = generated(build(FULL, keeps_maxima=True, powers_first=24))
+    loops = re.findall(r"for \(int step\w* = 1;.*?round_or_correct.*?;", source, re.DOTALL)
+    assert len(loops) == 2  # of each group
+    for loop in loops:
+        assert "MaxOp" not in loop
+        assert in_order(loop, "wait_wgmma<1>", "by_kept<0, 24>", "hold_wait", "wait_wgmma<0>", "by_kept<24, 64>")
+
+
 def test_an_early_wait_stands_between_maxima_and_powers() -> None:
     for loop in loops(cuda(FULL, early_wait=True)):
         assert in_order(loop, "wait_wgmma<1>", "MaxOp", "wait_wgmma<0>", "tie", r"exp2f\(.*exp2f")
@@ -162,10 +171,31 @@ SMALL = "attention_bf16fp32_1x1x1x512x64x64"
         (SMALL, {"block_N": 80, "cluster": 2}),
         (f"causal{SMALL}", {"block_N": 64, "ahead": True, "cluster": 2}),
         (f"causal{SMALL}", {"block_N": 64, "ahead": True, "by_row": True, "late_wait": True}),
+        (f"causal{SMALL}", {"block_N": 64, "ahead": True, "keeps_maxima": True, "powers_first": 16}),
+        (SMALL, {"block_N": 128, "keeps_maxima": True}),
     ],
 )
 def test_keys_ahead_shared_or_by_rows_give_the_attention(key: str, levers: dict[str, int], tmp_path: Path) -> None:
     assert wrong(key, launch(key, tmp_path, None, **levers)) == set()
+
+
+@pytest.mark.slow
+def test_kept_maxima_are_corrected_where_later_scores_are_larger(tmp_path: Path) -> None:
+    """A tile's last keys come first. Their maxima are too small for the first keys, by more than float32 holds."""
+    key, levers = SMALL, {"block_N": 64, "keeps_maxima": True, "powers_first": 16}
+    problem = parse_shape_key(key)
+    q, k, v = (
+        torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed, shape in enumerate(problem.inputs)
+    )
+    k *= torch.linspace(60, 1, problem.dims[3])[:, None]
+    inputs = [each.bfloat16() for each in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*(each.float() for each in inputs))
+    for broken, fits in ((None, True), ((r"totals\[row\] \*= scale\[row\];", ""), False)):
+        out = torch.empty(problem.output_shape, dtype=torch.bfloat16)
+        folder = tmp_path / str(fits)
+        folder.mkdir()
+        launch(key, folder, broken, **levers)(*inputs, out)
+        assert torch.allclose(out.float(), expected, atol=0.03) == fits
 
 
 @pytest.mark.slow
@@ -310,6 +340,9 @@ def test_the_space_has_candidates(key: str) -> None:
         (FULL, {"cluster": 2}, "cluster needs keys_ahead"),
         (FULL, {"late_wait": True}, "late_wait needs by_row"),
         (FULL, {"by_row": True, "partial_sums": False}, "by_row needs partial_sums"),
+        (FULL, {"keeps_maxima": True, "growth": 8.0}, "keeps_maxima excludes growth, by_row, early_wait and rescale_f"),
+        (FULL, {"keeps_maxima": True, "overlap": False}, "keeps_maxima need overlap, partial_sums"),
+        (FULL, {"powers_first": 6}, "powers_first=6 is not a multiple of 4"),
         (FULL, {"cluster": 4, "keys_ahead": True}, "cluster=4 is not 1, or 2 with tokens in multiples of 512"),
         (RAGGED, {"cluster": 2, "keys_ahead": True}, "2 with tokens in multiples of 256"),
         (FULL, {"cluster": 2, "keys_ahead": True, "num_sms": 1}, "num_sms=1 is not positive, or less than a cluster"),

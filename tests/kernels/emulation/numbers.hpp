@@ -360,6 +360,14 @@ inline float __shfl_xor_sync(unsigned, float value, int lanes) {  // among four
   meet(30000 + mine / 4, 4);
   return value;
 }
+inline int __any_sync(unsigned, bool value) {
+  int warp = running / 32, lanes = 0;
+  tl::slots[running] = value;
+  meet(60000 + warp, 32);
+  for (int each = 32 * warp; each < 32 * warp + 32; ++each) lanes += tl::slots[each] != 0;
+  meet(60000 + warp, 32);
+  return lanes;
+}
 
 // What the kernels bring themselves.
 inline int ends_row(int* counter, int* said, int steps, int all, int barrier) {

@@ -12,6 +12,7 @@ import torch
 
 from harness.iteration import Program
 from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
+from kernels.flash_attention.kept_maxima import FUNCTIONS as FUNCTIONS_OF_KEPT_MAXIMA
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
 from tests.kernels.emulation import generated
 
@@ -35,7 +36,9 @@ _KERNEL: Final = """
         run_cluster(first, {cluster}, {threads}, [&] {{ {name}({arguments}); }});
     }}"""
 
-FUNCTIONS: Final = (FUNCTIONS_BY_ROW, BACKWARD_FUNCTIONS)  # of kernels, which compute here as they stand
+# Of kernels, which compute here as they stand.
+FUNCTIONS: Final = (FUNCTIONS_BY_ROW, FUNCTIONS_OF_KEPT_MAXIMA, BACKWARD_FUNCTIONS)
+CONVERSION: Final = r'asm\("cvt\.rn\.\S+ .*?" : "=r"\((.*?)\) : "f"\((.*?)\), "f"\((.*?)\)\);'
 
 
 class Stopped(Exception):
@@ -59,9 +62,11 @@ def emulated(
     each tensor, named as in the prim_func. ``broken`` is a pattern in the kernel's text, and what stands there instead.
     """
     source = generated(program)
+    own = "".join(each for each in FUNCTIONS if each in source)
     if broken is not None:
         source, count = re.subn(*broken, source)
         assert count
+        own = re.sub(*broken, own)
     text = source[source.index('extern "C" __global__ void __launch_bounds__') :]
     schedule = re.search(r"static __device__ const int scheduled_tiles.*?\n\}\n", source, re.DOTALL)
     kernels = re.findall(r"__launch_bounds__\((\d+).*? (\w+_kernel\w*)\((.*?)\) \{", text)
@@ -76,9 +81,8 @@ def emulated(
     )
     assert "__shared__" not in text
     main = _LAUNCH.format(cluster=cluster, launches="".join(launches))
-    functions = "".join(
-        re.sub(r"asm volatile\(.*?\);", ";", each, flags=re.DOTALL) for each in FUNCTIONS if each in source
-    )
+    converting = re.sub(CONVERSION, r"\1 = __pack_nv_bfloat162(bfloat16_t(\3), bfloat16_t(\2));", own)
+    functions = re.sub(r"asm volatile\(.*?\);", ";", converting, flags=re.DOTALL)
     text = (schedule[0] if schedule else "") + functions + text
     (folder / "kernel.cpp").write_text(f'#include "{HEADER}"\n{text}\n{main}')
     command = [
