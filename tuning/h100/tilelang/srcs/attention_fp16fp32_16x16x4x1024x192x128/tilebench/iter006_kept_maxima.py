@@ -1,0 +1,39 @@
+"""A tile's first maxima stay until a sum of powers says otherwise, so a step has none of its own."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.flash_attention import forward
+
+PARENT = "iter003_output_by_tma"
+CONFIG = dict(
+    block_N=128,
+    num_stages=2,
+    consumer_groups=2,
+    overlap=True,
+    ping_pong=True,
+    ahead=False,
+    rescale_first=False,
+    early_wait=False,
+    partial_sums=True,
+    persistent=True,
+    heads_at_once=4,
+    epilogue_buffers=1,
+    dependent_launch=True,
+    keeps_maxima=True,
+    powers_first=48,
+)
+
+
+def build(problem: Problem) -> Program:
+    return forward(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
