@@ -121,12 +121,19 @@ CANDIDATES: Final[dict[str, Tile]] = {
 }
 
 
-# Keys of a block, whether a second buffer of Q lets the next tile start early, rescale_first, epilogue buffers.
-ATTENTION: Final = {
-    "ahead128": (128, True, False, 2),
-    "late176": (176, False, False, 1),
-    "late128": (128, False, True, 1),
-    "late80": (80, False, True, 0),
+ATTENTION: Final[dict[str, dict[str, Any]]] = {
+    "kept128": {
+        "block_N": 128,
+        "ahead": True,
+        "epilogue_buffers": 2,
+        "keys_ahead": True,
+        "keeps_maxima": True,
+        "powers_first": 28,
+    },
+    "ahead128": {"block_N": 128, "ahead": True, "epilogue_buffers": 2},
+    "late176": {"block_N": 176, "epilogue_buffers": 1},
+    "late128": {"block_N": 128, "rescale_first": True, "epilogue_buffers": 1},
+    "late80": {"block_N": 80, "rescale_first": True},
 }
 KEYS_AT_ONCE: Final = 1 << 15  # of heads at work, with their values in L2
 
@@ -141,13 +148,9 @@ def choice_of(name: str, problem: Problem, sms: int = NUM_SMS, why: str = "measu
 
 def _attention_levers(name: str, problem: Problem, sms: int) -> dict[str, Any]:
     batch, heads, shared, tokens, *_ = problem.dims
-    block_N, ahead, rescale_first, buffers = ATTENTION[name]
     most = min(heads, max(1, KEYS_AT_ONCE // tokens)) if CAUSAL[problem.operator] else heads // shared
     return {
-        "block_N": block_N,
-        "ahead": ahead,
-        "rescale_first": rescale_first,
-        "epilogue_buffers": buffers,
+        **ATTENTION[name],
         "heads_at_once": next(each for each in range(most, 0, -1) if batch * heads % each == 0),
         "num_sms": sms,
     }

@@ -1,6 +1,7 @@
 """Decoding kernels and attention of uneven lengths, judged by what their generated text computes on the CPU."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,14 +55,18 @@ def test_two_groups_give_the_latent_attention(block_N: int, share_scores: bool, 
     assert wrong(LATENT, launch) == set()
 
 
+KEPT: dict[str, Any] = {"keeps_maxima": True, "powers_first": 16}
+
+
 @pytest.mark.parametrize(
-    ("block_N", "buffers", "dynamic"), few([(80, 1, True), (128, 0, True), (128, 0, False)], (80, 1, True))
+    ("block_N", "buffers", "levers"),
+    few([(80, 1, {}), (128, 0, {}), (128, 0, {"dynamic": False}), (64, 1, KEPT)], (80, 1, {})),
 )
 def test_uneven_tiles_give_the_attention_within_each_sequence(
-    block_N: int, buffers: int, dynamic: bool, tmp_path: Path
+    block_N: int, buffers: int, levers: dict[str, Any], tmp_path: Path
 ) -> None:
     problem = parse_shape_key(VARLEN)
-    program = varlen(problem, block_N=block_N, epilogue_buffers=buffers, dynamic=dynamic, num_sms=3)
+    program = varlen(problem, block_N=block_N, epilogue_buffers=buffers, num_sms=3, **levers)
     boxes = {
         "Q": ((2, 0, 1), (64, 64, 1)),
         "K": ((2, 0, 1), (64, block_N, 1)),
