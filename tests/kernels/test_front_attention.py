@@ -117,7 +117,7 @@ def test_no_family_takes_the_functions_name() -> None:
     ("operator", "dtype", "dims", "levers"),
     [
         ("attention", "bfloat16", (3, 16, 16, 4096, 128, 128), {"keeps_maxima": True, "heads_at_once": 1}),
-        ("attention", "float16", (3, 16, 16, 4096, 128, 128), {"block_N": 176, "heads_at_once": 1}),  # its error would be near the limit
+        ("attention", "float16", (3, 16, 16, 4096, 128, 128), {"block_N": 176, "heads_at_once": 1}),  # inexact
         ("attention", "float16", (3, 16, 16, 2047, 128, 128), {"ahead": True, "epilogue_buffers": 2}),
         ("attention", "float16", (4, 8, 2, 2048, 192, 128), {"block_N": 128, "rescale_first": True}),
         ("causalattention", "bfloat16", (2, 8, 8, 8192, 128, 128), {"ahead": True, "heads_at_once": 4}),
