@@ -190,7 +190,8 @@ def test_kept_maxima_are_corrected_where_later_scores_are_larger(tmp_path: Path)
     )
     k *= torch.linspace(60, 1, problem.dims[3])[:, None]
     inputs = [each.bfloat16() for each in (q, k, v)]
-    expected = torch.nn.functional.scaled_dot_product_attention(*(each.float() for each in inputs))
+    q, k, v = (each.float() for each in inputs)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     for broken, fits in ((None, True), ((r"totals\[row\] \*= scale\[row\];", ""), False)):
         out = torch.empty(problem.output_shape, dtype=torch.bfloat16)
         folder = tmp_path / str(fits)
