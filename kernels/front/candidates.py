@@ -131,9 +131,9 @@ ATTENTION: Final[dict[str, dict[str, Any]]] = {
         "powers_first": 28,
     },
     "ahead128": {"block_N": 128, "ahead": True, "epilogue_buffers": 2},
-    "late176": {"block_N": 176, "epilogue_buffers": 1},
-    "late128": {"block_N": 128, "rescale_first": True, "epilogue_buffers": 1},
-    "late80": {"block_N": 80, "rescale_first": True},
+    "late176": {"block_N": 176, "ahead": False, "epilogue_buffers": 1},
+    "late128": {"block_N": 128, "ahead": False, "rescale_first": True, "epilogue_buffers": 1},
+    "late80": {"block_N": 80, "ahead": False, "rescale_first": True, "epilogue_buffers": 0},
 }
 KEYS_AT_ONCE: Final = 1 << 15  # of heads at work, with their values in L2
 
