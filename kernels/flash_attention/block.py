@@ -6,7 +6,7 @@ queries of the tile, one WGMMA high, and the whole state of their softmax in reg
 
 from dataclasses import dataclass, replace
 from math import e, log2, sqrt
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import tilelang.language as T
 
@@ -15,6 +15,7 @@ from kernels.hopper import GROUP, require_shared
 from kernels.operands import ceildiv, require
 
 ROWS = 64  # queries of a consumer group: the M of a WGMMA
+MAX_LOG2: Final = 15.0  # powers of two that float16 holds
 EPILOGUE_N = 64  # columns of an epilogue buffer: what one TMA store takes of 16-bit rows in its widest swizzle
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # of a thread (producer, consumer), by consumer groups
 
@@ -178,6 +179,7 @@ class Consumer:
     growth: float = 0.0
     powers_first: int = 0
     keeps_maxima: bool = False
+    exact_weights: bool = False
 
     @property
     def awaits_loads(self) -> bool:

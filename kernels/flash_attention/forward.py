@@ -1,13 +1,13 @@
 """Attention forward with hand-made warp specialization: softmax of one block of keys under the products of the next."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
 from kernels.flash_attention import kept_maxima
-from kernels.flash_attention.block import ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
+from kernels.flash_attention.block import MAX_LOG2, ROWS, Block, Consumer, Shared, allocate_registers, allocate_shared
 from kernels.flash_attention.steps import (
     FUNCTIONS,
     FUNCTIONS_BY_ROW,
@@ -37,8 +37,6 @@ from kernels.flash_attention.tiles import Tiles
 from kernels.hopper import GROUP, NUM_SMS, run_consumers, wait_for_kernel_before
 from kernels.operands import require
 
-GROWTH_MAX: Final = 15.0  # powers of two that float16 holds
-
 
 def forward(
     problem: Problem,
@@ -66,6 +64,7 @@ def forward(
     growth: float = 0.0,
     powers_first: int = 0,
     keeps_maxima: bool = False,
+    exact_weights: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[batch, heads, tokens, width] = softmax(Q Kᵀ / sqrt(depth)) V, each consumer group 64 queries.
@@ -109,6 +108,8 @@ def forward(
       ptxas chooses.
     - ``keeps_maxima``: a tile's first block of keys gives its maxima. Later blocks find new ones only where a thread's
       sum of powers exceeds 2^15 (``kept_maxima.py``). So they have a fifth fewer instructions.
+    - ``exact_weights``: they find new ones too where one power is most of its thread's sum. It is 1 then, which 16
+      bits hold exactly. Rows with one heavy key have the largest errors otherwise.
     - ``num_stages`` of each ring; ``consumer_groups`` (2, or 3 with narrow blocks).
 
     Limits: sm_90a; bf16 and fp16; heads multiples of 64. The schedule of a causal grid is a table of all tiles in the
@@ -124,9 +125,10 @@ def forward(
     require(not (late_wait and early_wait), "late_wait and early_wait exclude each other")
     parts_fit = overlap and partial_sums and not (by_row or early_wait)
     require(parts_fit or not (powers_first or keeps_maxima), "powers_first and keeps_maxima need overlap, partial_sums")
-    require(0 <= growth <= GROWTH_MAX, f"growth={growth} is not from 0 to {GROWTH_MAX:g}, where 16-bit powers end")
+    require(0 <= growth <= MAX_LOG2, f"growth={growth} is not from 0 to {MAX_LOG2:g}, where 16-bit powers end")
     others = bool(growth) or by_row or early_wait or rescale_first
     kept_maxima.check(keeps_maxima, powers_first, block_N, others=others)
+    require(keeps_maxima or not exact_weights, "exact_weights needs keeps_maxima: other softmaxes have them anyway")
     require(cluster == 1 or keys_ahead, "cluster needs keys_ahead")
     require(persistent or not ahead, "ahead needs persistent: without it a block has one tile")
     block = Block.of(
@@ -152,6 +154,7 @@ def forward(
         growth=growth,
         powers_first=powers_first,
         keeps_maxima=keeps_maxima,
+        exact_weights=exact_weights,
     )
 
     def first_query(row: Any, rank: Any, group: Any) -> Any:
@@ -287,9 +290,7 @@ def forward(
         if masks:
             mask(c, m0, n0)
         if keeps_maxima:
-            kept_maxima.start_powers(c)
-            end_values(c, at - 1)
-            kept_maxima.end_powers(c)
+            kept_maxima.softmax(c, at)
         else:
             softmax_of_new_maxima(c, at)
 

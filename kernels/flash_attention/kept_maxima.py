@@ -6,18 +6,18 @@ thread's sum exceeds ``SUM_MAX``, its warp finds new maxima, and takes the power
 then. On random scores that hardly happens, and a step has no maxima, no shuffles and no factor of the output.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import tilelang.language as T
 
-from kernels.flash_attention.block import ROWS, Consumer
+from kernels.flash_attention.block import MAX_LOG2, ROWS, Consumer
+from kernels.flash_attention.steps import end_values
 from kernels.hopper import GROUP
 from kernels.operands import require
 
-SUM_MAX: Final = 2.0**15  # of a row's powers in a thread and block; float16 holds each of them
+SUM_MAX: Final = 2.0**MAX_LOG2  # of a row's powers in a thread and block, so that 16 bits hold each of them
 
 FUNCTIONS = r"""
-static __device__ __forceinline__ void clear_sums(float *sums) { sums[0] = sums[1] = 0; }
 // Powers of the scores from one to another, by the maxima as they are; they join the sums.
 template <int from, int to>
 static __device__ __forceinline__ void exponentiate_by_kept(
@@ -30,15 +30,16 @@ static __device__ __forceinline__ void exponentiate_by_kept(
     sums[i / 2 % 2] += powers[i] + powers[i + 1];
   }
 }
-// A store that never happens, of the sums so far. The wait for P V follows it, and so their powers. Without the total,
-// ptxas knows that no sum of powers is negative, and drops the store.
-static __device__ __forceinline__ void hold_wait_for_sums(const float *sums, const float *totals) {
-  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
-               : : "f"(sums[0] + sums[1] + totals[0]), "r"(0) : "memory");
+// The first powers. Without the total, ptxas knows that no sum of powers is negative, and drops what holds the wait.
+template <int count>
+static __device__ __forceinline__ void start_powers(
+    const float *scores, float *powers, const float *maxima, float *sums, const float *totals, float to_log2) {
+  sums[0] = sums[1] = 0;
+  exponentiate_by_kept<0, count>(scores, powers, maxima, sums, to_log2);
+  if (count > 0) hold_wait(sums[0] + sums[1] + totals[0]);
 }
 template <int columns, bool bfloat16>
-static __device__ __forceinline__ void round_powers(const float *powers, void *rounded) {
-  unsigned *pairs = static_cast<unsigned *>(rounded);
+static __device__ __forceinline__ void round_powers(const float *powers, unsigned *pairs) {
 #pragma unroll
   for (int i = 0; i < columns / 2; i += 2) {
     if (bfloat16)
@@ -47,29 +48,57 @@ static __device__ __forceinline__ void round_powers(const float *powers, void *r
       asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pairs[i / 2]) : "f"(powers[i + 1]), "f"(powers[i]));
   }
 }
+// Whether one power is more than half of what its row has in this thread. Powers are ordered as their bits are.
+template <int columns, bool bfloat16>
+static __device__ __forceinline__ bool one_is_heavy(const unsigned *pairs, const float *sums, const float *totals) {
+  bool heavy = false;
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    unsigned largest = 0;
+#pragma unroll
+    for (int i = row; i < columns / 4; i += 2) largest = __vmaxu2(largest, pairs[i]);
+    largest = max(largest & 0xffff, largest >> 16);
+    // The exponent of float16 has another place and bias.
+    const float power = bfloat16 ? __uint_as_float(largest << 16) : __uint_as_float(largest << 13) * 0x1p112f;
+    heavy |= 2 * power > sums[row] + totals[row];
+  }
+  return heavy;
+}
 template <int columns, int width, bool bfloat16>
-static __device__ __forceinline__ void round_or_correct(
+static __device__ __forceinline__ void correct(
+    const float *scores, float *powers, unsigned *pairs, float *maxima, float *sums, float *totals, float *out,
+    float to_log2) {
+  float scale[2];
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    float maximum = maxima[row];
+#pragma unroll
+    for (int i = 2 * row; i < columns / 2; i += 4) maximum = fmaxf(fmaxf(maximum, scores[i]), scores[i + 1]);
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 2));
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 1));
+    scale[row] = exp2f((maxima[row] - maximum) * to_log2);
+    totals[row] *= scale[row];
+    maxima[row] = maximum;
+  }
+  sums[0] = sums[1] = 0;
+  exponentiate_by_kept<0, columns / 2>(scores, powers, maxima, sums, to_log2);
+  round_powers<columns, bfloat16>(powers, pairs);
+#pragma unroll
+  for (int i = 0; i < width / 2; ++i) out[i] *= scale[i / 2 % 2];
+}
+// The other powers, and P of all. A power can only be most of a sum where the block's sum exceeds all before it.
+template <int columns, int width, int first, bool bfloat16, bool exact_weights>
+static __device__ __forceinline__ void end_powers(
     const float *scores, float *powers, void *rounded, float *maxima, float *sums, float *totals, float *out,
     float to_log2, float limit) {
-  round_powers<columns, bfloat16>(powers, rounded);
-  if (__builtin_expect(__any_sync(~0u, !(fmaxf(sums[0], sums[1]) <= limit)), 0)) {
-    float scale[2];
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      float maximum = maxima[row];
-#pragma unroll
-      for (int i = 2 * row; i < columns / 2; i += 4) maximum = fmaxf(fmaxf(maximum, scores[i]), scores[i + 1]);
-      maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 2));
-      maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 1));
-      scale[row] = exp2f((maxima[row] - maximum) * to_log2);
-      totals[row] *= scale[row];
-      maxima[row] = maximum;
-    }
-    clear_sums(sums);
-    exponentiate_by_kept<0, columns / 2>(scores, powers, maxima, sums, to_log2);
-    round_powers<columns, bfloat16>(powers, rounded);
-#pragma unroll
-    for (int i = 0; i < width / 2; ++i) out[i] *= scale[i / 2 % 2];
+  unsigned *pairs = static_cast<unsigned *>(rounded);
+  exponentiate_by_kept<first, columns / 2>(scores, powers, maxima, sums, to_log2);
+  round_powers<columns, bfloat16>(powers, pairs);
+  const bool over = !(fmaxf(sums[0], sums[1]) <= limit);
+  const bool suspect = exact_weights && (sums[0] > totals[0] || sums[1] > totals[1]);
+  if (__builtin_expect(__any_sync(~0u, over || suspect), 0)) {
+    if (!exact_weights || __any_sync(~0u, over || one_is_heavy<columns, bfloat16>(pairs, sums, totals)))
+      correct<columns, width, bfloat16>(scores, powers, pairs, maxima, sums, totals, out, to_log2);
   }
   totals[0] += sums[0];
   totals[1] += sums[1];
@@ -85,29 +114,19 @@ def check(keeps_maxima: bool, powers_first: int, block_N: int, *, others: bool) 
 
 
 @T.macro
-def start_powers(c: Consumer) -> None:
-    """The first powers, which stand before the wait for P V: ``powers_first`` of a thread, or what ptxas chooses."""
-    r = c.registers
+def softmax(c: Consumer, at: Any) -> None:
+    """From the scores of the ``at``-th block of keys to P; the wait for P V of the block before stands in between.
+
+    ``powers_first`` of a thread's powers stand before the wait, or what ptxas chooses. The others stand after it, since
+    a correction scales the output.
+    """
+    r, block, to_log2 = c.registers, c.block, T.float32(c.block.to_log2)
     T.copy(r.maximum, r.sum)  # which gives the sums their layout
     T.copy(r.S, r.powers)  # likewise
-    T.call_extern("handle", "clear_sums", r.sum.data)
-    if c.powers_first > 0:
-        exponentiate_by_kept(c, 0, c.powers_first)
-        T.call_extern("handle", "hold_wait_for_sums", r.sum.data, r.total.data)
-
-
-@T.macro
-def end_powers(c: Consumer) -> None:
-    """The other powers, and P; after the wait for P V, since a correction scales the output."""
-    r, block = c.registers, c.block
-    exponentiate_by_kept(c, c.powers_first, block.block_N * ROWS // GROUP)
-    correct = f"round_or_correct<{block.block_N}, {block.width}, {str(block.dtype == 'bfloat16').lower()}>"
+    arrays = (each.data for each in (r.S, r.powers, r.maximum, r.sum, r.total))
+    T.call_extern("handle", f"start_powers<{c.powers_first}>", *arrays, to_log2)
+    end_values(c, at - 1)
+    flags = ", ".join(str(each).lower() for each in (block.dtype == "bfloat16", c.exact_weights))
+    rest = f"end_powers<{block.block_N}, {block.width}, {c.powers_first}, {flags}>"
     arrays = (each.data for each in (r.S, r.powers, r.P, r.maximum, r.sum, r.total, r.out))
-    T.call_extern("handle", correct, *arrays, T.float32(block.to_log2), T.float32(SUM_MAX))
-
-
-@T.macro
-def exponentiate_by_kept(c: Consumer, start: int, stop: int) -> None:
-    r, numbers = c.registers, f"exponentiate_by_kept<{start}, {stop}>"
-    arrays = (each.data for each in (r.S, r.powers, r.maximum, r.sum))
-    T.call_extern("handle", numbers, *arrays, T.float32(c.block.to_log2))
+    T.call_extern("handle", rest, *arrays, to_log2, T.float32(SUM_MAX))

@@ -39,6 +39,11 @@ static __device__ __forceinline__ void tie(float *maxima, const float *out) {
   for (int row = 0; row < 2; ++row)
     asm("fma.rn.f32 %0, %1, 0f00000000, %0;" : "+f"(maxima[row]) : "f"(out[2 * row]));
 }
+// A store that never happens, of a sum of powers. The wait for P V follows it, and so the powers.
+static __device__ __forceinline__ void hold_wait(float sum) {
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
+               : : "f"(sum), "r"(0) : "memory");
+}
 """
 
 FUNCTIONS_OF_ONE_TEXT = r"""
@@ -70,11 +75,6 @@ static __device__ __forceinline__ void find_row_maxima(
     maxima[row] = maximum;
   }
 }
-// A store that never happens, of a sum of powers. The wait for P V follows it, and so the powers.
-static __device__ __forceinline__ void come_before_waits(float sum) {
-  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
-               : : "f"(sum), "r"(0) : "memory");
-}
 template <int columns, bool first, bool late_wait>
 static __device__ __forceinline__ void exponentiate_rows(
     float *scores, const float *maxima, const float *scale, float *sums, float to_log2) {
@@ -88,15 +88,15 @@ static __device__ __forceinline__ void exponentiate_rows(
       scores[i + 1] = exp2f(scores[i + 1] * to_log2 - shift);
       sum = sum + scores[i] + scores[i + 1];
     }
-    if (late_wait && row == 0) come_before_waits(sum);
+    if (late_wait && row == 0) hold_wait(sum);
     sums[row] = sum;
   }
 }
 """
 
 FUNCTIONS_IN_PARTS = r"""
-// Powers of the scores from one to another, of both rows; they join the sums.
-template <int from, int to>
+// Powers of the scores from one to another, of both rows; they join the sums. The wait for P V may have to follow.
+template <int from, int to, bool before_wait>
 static __device__ __forceinline__ void exponentiate_part(
     float *scores, const float *maxima, float *sums, float to_log2) {
   const float shift[2] = {maxima[0] * to_log2, maxima[1] * to_log2};
@@ -108,11 +108,7 @@ static __device__ __forceinline__ void exponentiate_part(
   }
   sums[0] += parts[0] + parts[1];
   sums[1] += parts[2] + parts[3];
-}
-// A store that never happens, of the sums so far. The wait for P V follows it, and so their powers.
-static __device__ __forceinline__ void hold_wait(const float *sums) {
-  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
-               : : "f"(sums[0] + sums[1]), "r"(0) : "memory");
+  if (before_wait) hold_wait(sums[0] + sums[1]);
 }
 """
 
@@ -312,10 +308,10 @@ def exponentiate_together(c: Consumer, first: bool) -> None:
 
 
 @T.macro
-def exponentiate_part(c: Consumer, start: int, stop: int) -> None:
+def exponentiate_part(c: Consumer, start: int, stop: int, before_wait: bool) -> None:
     """The powers of these of a thread's scores."""
     r = c.registers
-    numbers = f"exponentiate_part<{start}, {stop}>"
+    numbers = f"exponentiate_part<{start}, {stop}, {str(before_wait).lower()}>"
     T.call_extern("handle", numbers, r.S.data, r.maximum.data, r.total.data, T.float32(c.block.to_log2))
 
 
@@ -329,8 +325,7 @@ def exponentiate_before_wait(c: Consumer, first: bool) -> None:
         else:
             for i in T.Parallel(ROWS):
                 r.total[i] *= r.scale[i]
-        exponentiate_part(c, 0, c.powers_first)
-        T.call_extern("handle", "hold_wait", r.total.data)
+        exponentiate_part(c, 0, c.powers_first, True)
     elif not c.early_wait:
         exponentiate(c, first)
 
@@ -340,7 +335,7 @@ def exponentiate_after_wait(c: Consumer, first: bool) -> None:
     """The rest of them, which cannot stand before it."""
     if c.splits_powers:
         tie(c)
-        exponentiate_part(c, c.powers_first, c.block.block_N * ROWS // GROUP)
+        exponentiate_part(c, c.powers_first, c.block.block_N * ROWS // GROUP, False)
     elif c.early_wait:
         tie(c)
         exponentiate(c, first)

@@ -310,9 +310,7 @@ def varlen(
         if masks:
             mask(c, m0, n0)
         if keeps_maxima:
-            kept_maxima.start_powers(c)
-            end_values(c, at - 1)
-            kept_maxima.end_powers(c)
+            kept_maxima.softmax(c, at)
         else:
             softmax_of_new_maxima(c, at)
 

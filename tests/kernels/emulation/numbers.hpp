@@ -360,6 +360,11 @@ inline float __shfl_xor_sync(unsigned, float value, int lanes) {  // among four
   meet(30000 + mine / 4, 4);
   return value;
 }
+inline void hold_wait(float) {}
+inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
+inline unsigned __vmaxu2(unsigned a, unsigned b) {
+  return max(a & 0xffff, b & 0xffff) | max(a >> 16, b >> 16) << 16;
+}
 inline int __any_sync(unsigned, bool value) {
   int warp = running / 32, lanes = 0;
   tl::slots[running] = value;
