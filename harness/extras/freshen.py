@@ -6,7 +6,6 @@ launch and parameters are the same, a record says so, and the row is stale no lo
 
 import hashlib
 import io
-import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -35,9 +34,6 @@ from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
 
 SAMPLES: Final = 2  # builds of each side
-_PLACED: Final = re.compile(
-    r"^ *void\* (?P<name>\w+) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n", re.MULTILINE
-)
 
 
 class Freshness(StrEnum):
@@ -187,25 +183,9 @@ def _left_behind(tree: Tree, row: BoardRow, tilelang: str) -> Iterator[StaleRow]
 
 
 def _codes(build: VersusBuild) -> set[str]:
-    """Hashes of the machine code and of the generated source, each with the launch.
-
-    Equal sources have equal machine code but for the places of buffers in shared memory.
-    """
-    told = (build.code_sha256, build.launch), (without_places(build.source), build.flags, build.headers, build.launch)
+    """Hashes of the machine code and of the generated source, each with the launch."""
+    told = (build.code_sha256, build.launch), (build.source, build.flags, build.headers, build.launch)
     return {hashlib.sha256(repr(each).encode()).hexdigest() for each in told}
-
-
-def without_places(source: str) -> str:
-    """A generated source with its shared buffers named in the order of their use.
-
-    TileLang gives buffers without a name their places by their addresses, so one kernel has several texts.
-    """
-    places = {each["name"]: int(each["place"]) for each in _PLACED.finditer(source)}
-    body = _PLACED.sub("", source)
-    used = (word for word in re.findall(r"\w+", body) if word in places)
-    names = {name: f"shared{number}" for number, name in enumerate(dict.fromkeys(used))}
-    renamed = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), body)
-    return f"{sorted(places.values())}\n{renamed}"
 
 
 def _row(row: StaleRow, outcome: Freshness, reason: str | None = None) -> FreshenedRow:

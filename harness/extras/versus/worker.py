@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,11 @@ HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
 ADDR_NO_RANDOMIZE: Final = 0x0040000  # personality(2)
 QUERY: Final = 0xFFFFFFFF  # changes nothing
 STACK_BYTES: Final = 256 << 20
+UNNAMED: Final = re.compile(r"(?<!void\* )\bbuffer(?:_\d+)?\b")  # wherever one is used
+PLACED: Final = re.compile(
+    r"^ *void\* (?P<name>buffer(?:_\d+)?) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n",
+    re.MULTILINE,
+)
 LAUNCH: Final = ("thread_extent", "cluster_dims", "dyn_shared_memory_buf")
 
 
@@ -123,6 +129,17 @@ def steady() -> None:
         os.execve(sys.executable, words, {**os.environ, "PYTHONHASHSEED": "0"})
 
 
+def placed_by_use(source: str) -> str:
+    """A generated source whose shared buffers without a name of their own lie in the order of their use.
+
+    TileLang places them by their addresses, so one kernel has several texts.
+    """
+    declared = {each["name"]: int(each["place"]) for each in PLACED.finditer(source)}
+    used = (name for name in dict.fromkeys(UNNAMED.findall(source)) if name in declared)
+    names = dict(zip(used, sorted(declared, key=declared.__getitem__), strict=False))
+    return UNNAMED.sub(lambda word: names.get(word[0], word[0]), source)
+
+
 def headers_sha256(package: Path) -> str:
     """Hash of all headers that TileLang brings."""
     digest = hashlib.sha256()
@@ -176,6 +193,7 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
     original = nvcc.compile_cuda
 
     def compile_cuda(code: str, target_format: str = "ptx", arch: Any = None, options: Any = None, **more: Any) -> Any:
+        code = placed_by_use(code)
         listed = [options] if isinstance(options, str) else list(options or [])
         binary = original(code, target_format, arch, [*listed, "--ptxas-options=--verbose"], **more)
         said = (line for line in HeardCompiler.said.splitlines() if line.startswith("ptxas") or "bytes stack" in line)

@@ -1,17 +1,29 @@
-"""The machine code that two environments share: one compilation for one source, command and set of headers."""
+"""The machine code that two environments share: one compilation for one source, command and set of headers.
+
+Where a kernel's buffers lie by chance makes no second source of it.
+"""
 
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness.extras.versus.worker import HeardCompiler, headers_sha256
+from harness.extras.versus.worker import HeardCompiler, headers_sha256, placed_by_use
 
 NVCC = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 echo run >> {runs}
 echo "ptxas info: 32 registers"
 cat $3 > $2
+"""
+
+GENERATED = """
+  extern __shared__ __align__(1024) uchar buf_dyn_shmem[];
+  void* buffer = ((void*)((char*)buf_dyn_shmem + 0));
+  void* buffer_1 = ((void*)((char*)buf_dyn_shmem + 8192));
+  void* keys = ((void*)((char*)buf_dyn_shmem + 16384));
+  store(buffer, 64);
+  store(buffer_1, 128);
 """
 
 
@@ -61,3 +73,18 @@ def test_what_does_not_compile_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
         old.compile(monkeypatch, "source")
     assert HeardCompiler.said == "error\n"
     assert not list(old.folder.iterdir())
+
+
+def test_where_buffers_lie_by_chance_is_no_difference() -> None:
+    swapped = (
+        GENERATED.replace("(buffer,", "(other,").replace("(buffer_1,", "(buffer,").replace("(other,", "(buffer_1,")
+    )
+    assert swapped != GENERATED
+    assert placed_by_use(swapped) == placed_by_use(GENERATED) == GENERATED
+    for other in (
+        GENERATED.replace("64", "128"),
+        GENERATED.replace("(buffer_1", "(buffer"),
+        GENERATED.replace("8192", "4096"),
+        GENERATED.replace("(buffer,", "(keys,"),
+    ):
+        assert placed_by_use(other) != GENERATED
