@@ -121,15 +121,21 @@ CANDIDATES: Final[dict[str, Tile]] = {
 }
 
 
+def _kept(powers_first: int, block_N: int = 128, **more: Any) -> dict[str, Any]:
+    levers = {"block_N": block_N, "ahead": True, "epilogue_buffers": 2, "keys_ahead": True, "keeps_maxima": True}
+    return {**levers, "powers_first": powers_first, **more}
+
+
+_WIDE_KEYS: Final = {"ahead": False, "epilogue_buffers": 1}  # what fits beside keys of 192
+
 ATTENTION: Final[dict[str, dict[str, Any]]] = {
-    "kept128": {
-        "block_N": 128,
-        "ahead": True,
-        "epilogue_buffers": 2,
-        "keys_ahead": True,
-        "keeps_maxima": True,
-        "powers_first": 28,
-    },
+    "kept64": _kept(28, epilogue_buffers=1),
+    "kept64wide": _kept(40, 176, epilogue_buffers=1),
+    "kept128": _kept(28),
+    "kept192": _kept(40, **_WIDE_KEYS),
+    "exact64": _kept(28, epilogue_buffers=1, exact_weights=True),
+    "exact128": _kept(28, exact_weights=True),
+    "exact192": _kept(48, **_WIDE_KEYS, exact_weights=True),
     "ahead128": {"block_N": 128, "ahead": True, "epilogue_buffers": 2},
     "late176": {"block_N": 176, "ahead": False, "epilogue_buffers": 1},
     "late128": {"block_N": 128, "ahead": False, "rescale_first": True, "epilogue_buffers": 1},

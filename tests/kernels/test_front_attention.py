@@ -116,19 +116,17 @@ def test_no_family_takes_the_functions_name() -> None:
 @pytest.mark.parametrize(
     ("operator", "dtype", "dims", "levers"),
     [
-        ("attention", "bfloat16", (3, 16, 16, 4096, 128, 128), {"keeps_maxima": True, "heads_at_once": 1}),
-        ("attention", "float16", (3, 16, 16, 4096, 128, 128), {"block_N": 176, "heads_at_once": 1}),  # inexact
-        ("attention", "float16", (3, 16, 16, 2048, 128, 128), {"ahead": False, "epilogue_buffers": 1}),
+        ("attention", "bfloat16", (3, 16, 16, 4096, 128, 128), {"exact_weights": True, "heads_at_once": 1}),
         ("attention", "float16", (3, 16, 16, 2047, 128, 128), {"ahead": True, "epilogue_buffers": 2}),
-        ("attention", "float16", (4, 8, 2, 2048, 192, 128), {"block_N": 128, "rescale_first": True}),
-        ("causalattention", "bfloat16", (2, 8, 8, 8192, 128, 128), {"ahead": True, "heads_at_once": 4}),
-        ("causalattention", "float16", (1, 16, 4, 32768, 192, 128), {"ahead": False, "heads_at_once": 1}),
+        ("attention", "float16", (4, 8, 2, 2048, 192, 128), {"ahead": False, "exact_weights": True}),
+        ("causalattention", "bfloat16", (2, 8, 8, 8192, 128, 128), {"keeps_maxima": True, "heads_at_once": 4}),
+        ("causalattention", "float16", (1, 16, 4, 32768, 192, 128), {"powers_first": 40, "heads_at_once": 1}),
         ("causalattention", "bfloat16", (3, 12, 6, 3001, 128, 128), {"heads_at_once": 9}),  # ten do not divide 36
-        ("attention", "bfloat16", (16, 16, 16, 1024, 128, 128), {"ahead": True, "epilogue_buffers": 2}),
         ("attention", "bfloat16", (16, 16, 16, 1000, 128, 128), {"ahead": True}),
         ("attention", "bfloat16", (16, 16, 16, 255, 128, 128), None),  # shorter than what was measured
         ("attention", "float32", (3, 16, 16, 4096, 128, 128), None),
-        ("attention", "bfloat16", (3, 16, 16, 4096, 64, 64), {"block_N": 128}),
+        ("attention", "bfloat16", (3, 16, 16, 4096, 64, 64), {"block_N": 128, "epilogue_buffers": 1}),
+        ("causalattention", "float16", (3, 16, 16, 4096, 64, 64), {"keeps_maxima": True}),
         ("attention", "bfloat16", (3, 16, 16, 4096, 96, 96), None),
         ("causalattention", "bfloat16", (3, 16, 16, 4096, 256, 256), {"block_N": 80, "epilogue_buffers": 0}),
         ("causalattention", "bfloat16", (4, 40, 10, 421, 256, 256), None),  # 0.82 of the library where it was measured

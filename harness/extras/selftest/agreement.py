@@ -1,4 +1,4 @@
-"""Agreement: the library's call measured against itself (A/A), where every interval should hold 1."""
+"""Agreement: the library's call measured against itself (A/A), where every interval should hold one ratio."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import bench, build, verify
 from harness.judge.processes import start_forkserver
 from harness.judge.sustaining import SustainedSettings, sustain
@@ -22,7 +23,7 @@ from harness.records.sustained import SustainedMeasurement
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """One A/A measurement; the truth is a ratio of 1."""
+    """One A/A measurement."""
 
     ratio: float
     ratio_low: float
@@ -32,9 +33,8 @@ class Repeat(msgspec.Struct, frozen=True):
     verify_s: float  # from then until the trials are done
     joules_ratio: float | None = None  # the baseline's energy over the contestant's, in the sustained regime
 
-    @property
-    def covers(self) -> bool:
-        return self.ratio_low <= 1 <= self.ratio_high
+    def covers(self, truth: float) -> bool:
+        return self.ratio_low <= truth <= self.ratio_high
 
     @property
     def half_width(self) -> float:
@@ -44,6 +44,7 @@ class Repeat(msgspec.Struct, frozen=True):
 class AgreementFinding(msgspec.Struct, frozen=True):
     """All repeats of one problem.
 
+    ``truth`` is what each interval should hold: 1, or the median ratio where iter000 copies what its library returns.
     ``joules_within`` is the largest relative difference between the energies of both sides' launches.
     """
 
@@ -58,6 +59,7 @@ class AgreementFinding(msgspec.Struct, frozen=True):
     median_ratio: float
     median_joules_ratio: float | None = None
     joules_within: float | None = None
+    truth: float = 1.0
 
 
 def repeat(
@@ -87,11 +89,11 @@ def repeat(
                 repeats.append(_once(candidate, measure))
         except KeyboardInterrupt:
             if repeats:
-                yield _summary(iteration.shape_key, gpu.timer, repeats)
+                yield _summary(iteration.problem, gpu.timer, repeats)
             raise
         finally:
             referees.leave()
-        finding = _summary(iteration.shape_key, gpu.timer, repeats)
+        finding = _summary(iteration.problem, gpu.timer, repeats)
         reporter.finished(_line(finding))
         yield finding
 
@@ -102,7 +104,7 @@ def table(findings: list[AgreementFinding]) -> str:
         {
             "problem": lambda each: each.problem,
             "timer": lambda each: each.timer,
-            "interval covers 1": lambda each: f"{each.covered} of {len(each.repeats)}",
+            "interval covers": lambda each: f"{each.truth:.5g}, {each.covered} of {len(each.repeats)}",
             "median ratio": lambda each: f"{each.median_ratio:.5f}",
             "energy": lambda each: figure(each.median_joules_ratio, ".4f"),
             "energy within": lambda each: figure(each.joules_within, ".2%"),
@@ -112,6 +114,7 @@ def table(findings: list[AgreementFinding]) -> str:
             "verify s": lambda each: f"{each.median_verify_s:.2f}",
         },
         optional=("verify s", "start s", "device s", "timer", "energy", "energy within", "median ratio"),
+        cut={"problem": 22},
     )
 
 
@@ -152,26 +155,30 @@ def _figures(measured: Measurement | SustainedMeasurement) -> dict[str, float | 
     }
 
 
-def _summary(problem: str, timer: str, repeats: list[Repeat]) -> AgreementFinding:
+def _summary(problem: Problem, timer: str, repeats: list[Repeat]) -> AgreementFinding:
+    from baselines import library
+
     medians = {
         f"median_{name}": median(getattr(each, name) for each in repeats)
         for name in ("half_width", "device_s", "start_s", "verify_s", "ratio")
     }
+    truth = medians["median_ratio"] if library(problem).returns else 1.0
     joules = [each.joules_ratio for each in repeats if each.joules_ratio is not None]
     return AgreementFinding(
-        problem=problem,
+        problem=problem.shape_key,
         timer=timer,
         repeats=tuple(repeats),
-        covered=sum(each.covers for each in repeats),
+        covered=sum(each.covers(truth) for each in repeats),
         **medians,
         median_joules_ratio=median(joules) if joules else None,
         joules_within=max((abs(each - 1) for each in joules), default=None),
+        truth=truth,
     )
 
 
 def _line(finding: AgreementFinding) -> str:
     energy = "" if finding.joules_within is None else f", joules per launch within {finding.joules_within:.2%}"
     return (
-        f"A/A {finding.problem}: {finding.covered} of {len(finding.repeats)} cover 1, "
+        f"A/A {finding.problem}: {finding.covered} of {len(finding.repeats)} cover {finding.truth:.5g}, "
         f"half-width {finding.median_half_width:.3%}, {finding.median_device_s:.2f} s{energy}"
     )

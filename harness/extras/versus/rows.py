@@ -1,7 +1,6 @@
 """Rows: what two environments made of one iteration, and which of the differences a caller fails on."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -148,7 +147,7 @@ def _row(
     before, after = (_samples(compiler, iteration, where) for where in (old, new))
     one, other = _alike(before, after) or (_best(before), _best(after))
     verdict = _verdict(one, other)
-    if verdict is BuildChange.DIFFERENT and (_varies(before, after) or _is_reordered(one, other)):
+    if verdict is BuildChange.DIFFERENT and _varies(before, after):
         verdict = BuildChange.VARIES
     notes = list(_notes(one, other)) if verdict is BuildChange.DIFFERENT else []
     for name, side in (("old", one), ("new", other)):
@@ -185,17 +184,6 @@ def _varies(before: Sequence[VersusBuild], after: Sequence[VersusBuild]) -> bool
     """Whether one environment gives more than one code, and both some with the same figures and instructions."""
     unsteady = any(len({each.code_sha256 for each in side if not each.error}) > 1 for side in (before, after))
     return unsteady and any(one.kernels == other.kernels for one in before for other in after if one.kernels)
-
-
-def _is_reordered(one: VersusBuild, other: VersusBuild) -> bool:
-    """Whether sources with the same headers differ by the order of buffers alone, which depends on addresses."""
-    return bool(one.headers) and one.headers == other.headers and _statements(one) == _statements(other)
-
-
-def _statements(build: VersusBuild) -> tuple[str, Counter[str]]:
-    """The source without numbers, and how often it has each word and number."""
-    named = re.sub(r"(?<=[A-Za-z_])_\d+\b", "", build.source)
-    return re.sub(r"\d+", "", named), Counter(re.findall(r"\w+", named))
 
 
 def _best(samples: Sequence[VersusBuild]) -> VersusBuild:

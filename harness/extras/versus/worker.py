@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final
@@ -32,11 +33,10 @@ HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
 ADDR_NO_RANDOMIZE: Final = 0x0040000  # personality(2)
 QUERY: Final = 0xFFFFFFFF  # changes nothing
 STACK_BYTES: Final = 256 << 20
-UNNAMED: Final = re.compile(r"(?<!void\* )\bbuffer(?:_\d+)?\b")  # wherever one is used
 PLACED: Final = re.compile(
-    r"^ *void\* (?P<name>buffer(?:_\d+)?) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n",
-    re.MULTILINE,
+    r"^ *void\* (?P<name>\w+) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n", re.MULTILINE
 )
+USED: Final = re.compile(r"(?<!void\* )\b[A-Za-z_]\w*")  # a name, but where it is placed
 LAUNCH: Final = ("thread_extent", "cluster_dims", "dyn_shared_memory_buf")
 
 
@@ -130,14 +130,20 @@ def steady() -> None:
 
 
 def placed_by_use(source: str) -> str:
-    """A generated source whose shared buffers without a name of their own lie in the order of their use.
+    """A generated source whose shared buffers of one name lie in the order of their use.
 
-    TileLang places them by their addresses, so one kernel has several texts.
+    TileLang numbers and places them by their addresses, so one kernel has several texts.
     """
-    declared = {each["name"]: int(each["place"]) for each in PLACED.finditer(source)}
-    used = (name for name in dict.fromkeys(UNNAMED.findall(source)) if name in declared)
-    names = dict(zip(used, sorted(declared, key=declared.__getitem__), strict=False))
-    return UNNAMED.sub(lambda word: names.get(word[0], word[0]), source)
+    places = {each["name"]: int(each["place"]) for each in PLACED.finditer(source)}
+    used, renamed = dict.fromkeys(USED.findall(source)), dict[str, str]()
+    for _, group in groupby(sorted(places, key=_unnumbered), _unnumbered):
+        alike = sorted(group, key=places.__getitem__)
+        renamed |= zip((name for name in used if name in alike), alike, strict=False)
+    return USED.sub(lambda word: renamed.get(word[0], word[0]), source)
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r"_\d+$", "", name)
 
 
 def headers_sha256(package: Path) -> str:

@@ -78,21 +78,6 @@ def test_a_second_build_that_agrees_is_the_same() -> None:
     assert made.notes == ("two builds by the new environment differ",)
 
 
-@pytest.mark.parametrize(
-    ("source", "headers", "verdict"),
-    [
-        ("load(a_2, 64); fence(); load(b, 0);", "h", BuildChange.VARIES),
-        ("load(a_2, 64); fence(); load(b, 0);", "other", BuildChange.DIFFERENT),
-        ("load(a_2, 64); load(b, 0); fence();", "h", BuildChange.DIFFERENT),
-        ("load(a_2, 32); fence(); load(b, 0);", "h", BuildChange.DIFFERENT),
-    ],
-)
-def test_buffers_in_another_order_vary(source: str, headers: str, verdict: BuildChange) -> None:
-    one = msgspec.structs.replace(build("a"), source="load(a, 0); fence(); load(b_1, 64);", headers="h")
-    other = msgspec.structs.replace(build("b", registers=160), source=source, headers=headers)
-    assert changed(one, other).verdict is verdict
-
-
 def test_what_one_environment_builds_in_two_ways_is_built_a_third_time() -> None:
     unsteady = {"old1": build("a"), "old2": build("b", tensor=1), "new1": build("c", tensor=2)}
     assert row(**unsteady).verdict is BuildChange.DIFFERENT
