@@ -34,6 +34,7 @@ from harness.runs import copy_bandwidth
 R = TypeVar("R", bound=msgspec.Struct)
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
 SustainedRecords = dict[tuple[str, str, str], list[SustainedRecord]]  # by problem, model and name, newest first
+Outcome = Record | SustainedRecord | PairRecord
 _OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment", "dynamic")
 
 
@@ -52,10 +53,13 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     unmeasured: dict[str, list[BoardRow]] = {}
     bounds: dict[tuple[str, str, str], str] = {}
     alone: SustainedRecords = {}
+    wrong: dict[str, list[Outcome]] = {}
     for (shape_key, model), ladder in _by_folder(iterations).items():
         bounds |= _bounds(tree, ladder, _read(tree.profiles(gpu, shape_key, model), ProfileRecord, complaints))
         _add_sustained(tree, gpu, shape_key, model, alone, complaints)
         records = _read(tree.records(gpu, shape_key, model), Record, complaints)
+        at_limit = read(tree.sustained(gpu, shape_key, model), SustainedRecord)[0]
+        wrong.setdefault(shape_key, []).extend(_wrong((*records, *at_limit)))
         for iteration in ladder:
             found = latest([record for record in records if record.iteration == iteration.name])
             if not found:
@@ -71,6 +75,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         blank = unmeasured.get(shape_key, [])
         for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank):
             opposed = _with_opponents(tree, _with_bounds(board, bounds), members, complaints)
+            opposed = _with_wrong(tree, opposed, wrong.get(shape_key, ()))
             ordered = decided_by(_of_ceiling(_with_sustained(tree, opposed, alone), ceilings), play_offs)
             result.append(_narrowed(_kept(ranked_at_limit(ordered, play_offs)), names))
     return [board for board in result if board.rows], complaints
@@ -246,6 +251,26 @@ def _beside(row: BoardRow, best: str, measured: Measurement | SustainedMeasureme
     return msgspec.structs.replace(row, **{f"{regime}{name}": figure for name, figure in named.items()})
 
 
+def _wrong(records: Iterable[Outcome]) -> list[Outcome]:
+    return [each for each in records if each.cause is Cause.WRONG_RESULT]
+
+
+def _with_wrong(tree: Tree, board: Board, found: Iterable[Outcome]) -> Board:
+    """Add why passed rows were rejected in other runs of the same code, by this judge."""
+    pairs = _wrong(read(tree.pairs(board.gpu, board.problem), PairRecord)[0])
+    by_name: dict[tuple[str, str, str], list[Outcome]] = {}
+    for each in (*found, *pairs):
+        by_name.setdefault(each.key, []).append(each)
+
+    def told(row: BoardRow) -> BoardRow:
+        if row.status != Status.PASSED:
+            return row
+        same = (each for each in by_name.get(row.key, ()) if _same_code(tree, row, each))
+        return msgspec.structs.replace(row, wrong=tuple(each.reason or each.status.value for each in same) or None)
+
+    return board.each(told)
+
+
 def _bounds(
     tree: Tree, ladder: list[Iteration], profiles: list[ProfileRecord]
 ) -> Iterator[tuple[tuple[str, str, str], str]]:
@@ -314,7 +339,7 @@ def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
     return board.each(share)
 
 
-def _same_code(tree: Tree, row: BoardRow, record: SustainedRecord) -> bool:
+def _same_code(tree: Tree, row: BoardRow, record: Outcome) -> bool:
     if row.environment is None:
         return False
     ours, theirs = (

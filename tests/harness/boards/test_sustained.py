@@ -56,6 +56,21 @@ def test_a_row_has_both_figures_and_another_leader_is_named(ladder: Ladder) -> N
     assert "iter002 leads sustained" in tables.leaders([board], "github")
 
 
+def test_a_row_says_what_other_runs_of_its_code_found_wrong(ladder: Ladder) -> None:
+    """Here at the power limit and before its own run; what another source or judge had says nothing of it."""
+    first = ladder.measured(1, 1.055, 1.059)
+    refused = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
+    keep(ladder, first, 1.0, reason="random trial: off by 2", **refused)
+    keep(ladder, first, 1.0, reason="of another source", **refused, source_sha256="another")
+    append(
+        ladder.tree.records("cpu", SHAPE, "me"), msgspec.structs.replace(first, **refused, reason="timed trial: off")
+    )
+    append(ladder.tree.records("cpu", SHAPE, "me"), first)
+    (board,) = ladder.boards()
+    assert board.rows[0].wrong == ("timed trial: off", "random trial: off by 2")
+    assert "wrong in 2 other runs: random trial: off by 2" in " ".join(tables.leaderboard(board).split())
+
+
 def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:
     keep(ladder, ladder.measured(1, 1.055, 1.059), 1.040)
     keep(ladder, ladder.measured(2, 1.039, 1.043), 1.042)

@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from harness.catalog.tree import Iteration, Tree
