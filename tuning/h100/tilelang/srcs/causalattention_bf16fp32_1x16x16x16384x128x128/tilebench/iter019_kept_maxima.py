@@ -1,0 +1,39 @@
+"""The first maxima of a tile stay until a sum of powers says otherwise, and keys are loaded ahead."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.flash_attention import forward
+
+PARENT = "iter015_maxima_that_grew_together"
+CONFIG = dict(
+    block_N=128,
+    num_stages=2,
+    consumer_groups=2,
+    overlap=True,
+    ping_pong=True,
+    ahead=True,
+    rescale_first=False,
+    early_wait=False,
+    partial_sums=True,
+    persistent=True,
+    heads_at_once=2,
+    epilogue_buffers=2,
+    keeps_maxima=True,
+    powers_first=24,
+    keys_ahead=True,
+)
+
+
+def build(problem: Problem) -> Program:
+    return forward(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
