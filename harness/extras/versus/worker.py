@@ -130,7 +130,7 @@ def steady() -> None:
 
 
 def placed_by_use(source: str) -> str:
-    """A generated source whose shared buffers of one name lie in the order of their use.
+    """A generated source with its shared buffers of one name in the order of their use.
 
     TileLang numbers and places them by their addresses, so one kernel has several texts.
     """
