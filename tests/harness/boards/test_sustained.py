@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from harness.boards import tables
+from harness.boards import exports, tables
 from harness.boards.sustained import (
     BELOW_THE_LIMIT,
     MEMORY_BOUND,
@@ -69,6 +69,8 @@ def test_a_row_says_what_other_runs_of_its_code_found_wrong(ladder: Ladder) -> N
     (board,) = ladder.boards()
     assert board.rows[0].wrong == ("timed trial: off", "random trial: off by 2")
     assert "wrong in 2 other runs: random trial: off by 2" in " ".join(tables.leaderboard(board).split())
+    (exported,) = exports.rows([first], [board])
+    assert exported["wrong"] == "timed trial: off, random trial: off by 2"
 
 
 def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:
