@@ -227,6 +227,7 @@ def test_again_measures_what_is_recorded(copied: Checkout) -> None:
     assert len(copied.records()) == 4
 
 
+@pytest.mark.slow
 def test_within_so_many_minutes_the_leaders_come_first_and_the_rest_is_said_to_be_left(copied: Checkout) -> None:
     leaders = {(row["problem"], row["iteration"]) for row in copied.json("leaderboard") if row["rank"] == 1}
     before = {
@@ -496,6 +497,7 @@ def test_a_draft_is_judged_at_each_save_until_it_is_interrupted(checkout: Checko
     assert "iter001_draft has a record, and is never edited; begin a copy with `tilebench" in one_line(refused.stderr)
 
 
+@pytest.mark.slow
 def test_of_two_runs_at_once_the_second_is_refused_in_one_line(checkout: Checkout) -> None:
     checkout.ladder((4, 8))
     with checkout.started("bench", "--budget", "1") as process:

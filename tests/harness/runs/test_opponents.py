@@ -172,6 +172,7 @@ def test_nothing_is_measured_twice_and_a_changed_file_is(benched: Checkout, tmp_
     copy.end()
 
 
+@pytest.mark.slow
 def test_against_a_wrong_opponent_there_is_no_ratio(benched: Checkout, tmp_path: Any) -> None:
     copy = benched.copied(tmp_path / "checkout")
     done = copy.run(

@@ -41,6 +41,7 @@ class Numbered:
         self.number, self.problem = number, problem
 
 
+@pytest.mark.slow
 def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead, finished, furthest = 0, 0, 0
 

@@ -171,6 +171,7 @@ def test_an_interrupted_race_continues(tmp_path: Path) -> None:
         made.end()
 
 
+@pytest.mark.slow
 def test_interrupted_in_the_screen_it_leaves_nothing(tmp_path: Path) -> None:
     made = Checkout.create(tmp_path / "checkout")
     try:
