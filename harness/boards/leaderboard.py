@@ -35,6 +35,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
 SustainedRecords = dict[tuple[str, str, str], list[SustainedRecord]]  # by problem, model and name, newest first
 Outcome = Record | SustainedRecord | PairRecord
+Outcomes = dict[tuple[str, str, str], list[Outcome]]  # by problem, model and name
 _OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment", "dynamic")
 
 
@@ -53,13 +54,13 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     unmeasured: dict[str, list[BoardRow]] = {}
     bounds: dict[tuple[str, str, str], str] = {}
     alone: SustainedRecords = {}
-    wrong: dict[str, list[Outcome]] = {}
+    wrong: Outcomes = {}
     for (shape_key, model), ladder in _by_folder(iterations).items():
         bounds |= _bounds(tree, ladder, _read(tree.profiles(gpu, shape_key, model), ProfileRecord, complaints))
-        _add_sustained(tree, gpu, shape_key, model, alone, complaints)
+        at_limit = _read(tree.sustained(gpu, shape_key, model), SustainedRecord, complaints)
+        _add_sustained(at_limit, alone)
         records = _read(tree.records(gpu, shape_key, model), Record, complaints)
-        at_limit = read(tree.sustained(gpu, shape_key, model), SustainedRecord)[0]
-        wrong.setdefault(shape_key, []).extend(_wrong((*records, *at_limit)))
+        _add_wrong((*records, *at_limit), wrong)
         for iteration in ladder:
             found = latest([record for record in records if record.iteration == iteration.name])
             if not found:
@@ -71,11 +72,13 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     result = []
     for shape_key in dict.fromkeys(iteration.shape_key for iteration in iterations):
         play_offs = _read(tree.play_offs(gpu, shape_key), PlayOff, complaints)
-        _add_sustained(tree, gpu, shape_key, OPPONENTS_MODEL, alone, complaints)
+        _add_sustained(_read(tree.sustained(gpu, shape_key, OPPONENTS_MODEL), SustainedRecord, complaints), alone)
+        pairs = _read(tree.pairs(gpu, shape_key), PairRecord, complaints)
+        _add_wrong(pairs, wrong)
         blank = unmeasured.get(shape_key, [])
         for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank):
-            opposed = _with_opponents(tree, _with_bounds(board, bounds), members, complaints)
-            opposed = _with_wrong(tree, opposed, wrong.get(shape_key, ()))
+            judged = _with_wrong(tree, _with_bounds(board, bounds), wrong)
+            opposed = _with_opponents(tree, judged, members, pairs, complaints)
             ordered = decided_by(_of_ceiling(_with_sustained(tree, opposed, alone), ceilings), play_offs)
             result.append(_narrowed(_kept(ranked_at_limit(ordered, play_offs)), names))
     return [board for board in result if board.rows], complaints
@@ -211,12 +214,13 @@ def _kept(board: Board) -> Board:
     return board.each(lambda row: msgspec.structs.replace(row, decision=KEEP) if row.rank == 1 else row)
 
 
-def _with_opponents(tree: Tree, board: Board, members: Iterable[Opponent], complaints: list[str]) -> Board:
+def _with_opponents(
+    tree: Tree, board: Board, members: Iterable[Opponent], pairs: list[PairRecord], complaints: list[str]
+) -> Board:
     """Add the opponents measured in the board's environment, and what its rows reached against the strongest."""
     if board.environment is None:
         return board
     records = _read(tree.opponents(board.gpu, board.problem), Record, complaints)
-    pairs = _read(tree.pairs(board.gpu, board.problem), PairRecord, complaints)
     problem, gpu = parse_shape_key(board.problem), gpus.find(board.gpu)
     found = []
     for opponent in members:
@@ -251,21 +255,20 @@ def _beside(row: BoardRow, best: str, measured: Measurement | SustainedMeasureme
     return msgspec.structs.replace(row, **{f"{regime}{name}": figure for name, figure in named.items()})
 
 
-def _wrong(records: Iterable[Outcome]) -> list[Outcome]:
-    return [each for each in records if each.cause is Cause.WRONG_RESULT]
+def _add_wrong(records: Iterable[Outcome], found: Outcomes) -> None:
+    """Add those that were rejected for a wrong result to ``found``."""
+    for record in records:
+        if record.cause is Cause.WRONG_RESULT:
+            found.setdefault(record.key, []).append(record)
 
 
-def _with_wrong(tree: Tree, board: Board, found: Iterable[Outcome]) -> Board:
+def _with_wrong(tree: Tree, board: Board, found: Outcomes) -> Board:
     """Add why passed rows were rejected in other runs of the same code, by this judge."""
-    pairs = _wrong(read(tree.pairs(board.gpu, board.problem), PairRecord)[0])
-    by_name: dict[tuple[str, str, str], list[Outcome]] = {}
-    for each in (*found, *pairs):
-        by_name.setdefault(each.key, []).append(each)
 
     def told(row: BoardRow) -> BoardRow:
         if row.status != Status.PASSED:
             return row
-        same = (each for each in by_name.get(row.key, ()) if _same_code(tree, row, each))
+        same = (each for each in found.get(row.key, ()) if _same_code(tree, row, each))
         return msgspec.structs.replace(row, wrong=tuple(each.reason or each.status.value for each in same) or None)
 
     return board.each(told)
@@ -286,13 +289,11 @@ def _with_bounds(board: Board, bounds: dict[tuple[str, str, str], str]) -> Board
     return board.each(lambda row: row if row.edited else msgspec.structs.replace(row, bound=bounds.get(row.key)))
 
 
-def _add_sustained(
-    tree: Tree, gpu: str, shape_key: str, model: str, found: SustainedRecords, complaints: list[str]
-) -> None:
-    """Add the records of a ladder, newest first, to ``found``."""
-    for record in reversed(_read(tree.sustained(gpu, shape_key, model), SustainedRecord, complaints)):
+def _add_sustained(records: list[SustainedRecord], found: SustainedRecords) -> None:
+    """Add the measurements of a ladder, newest first, to ``found``."""
+    for record in reversed(records):
         if record.measurement is not None:
-            found.setdefault((shape_key, model, record.iteration), []).append(record)
+            found.setdefault(record.key, []).append(record)
 
 
 def _with_sustained(tree: Tree, board: Board, found: SustainedRecords) -> Board:

@@ -98,7 +98,7 @@ class Freshener:
                     yield _row(each, Freshness.FAILED, f"it does not build with the families {when}: {failed.error}")
                 else:
                     for known, made in zip(codes[key], built, strict=True):
-                        known |= _codes(made)
+                        known.add(_code(made))
                     if not (common := set.intersection(*codes[key])):
                         continue
                     self._record(each, min(common), commit)
@@ -182,10 +182,9 @@ def _left_behind(tree: Tree, row: BoardRow, tilelang: str) -> Iterator[StaleRow]
             yield StaleRow(iteration, before)
 
 
-def _codes(build: VersusBuild) -> set[str]:
-    """Hashes of the machine code and of the generated source, each with the launch."""
-    told = (build.code_sha256, build.launch), (build.source, build.flags, build.headers, build.launch)
-    return {hashlib.sha256(repr(each).encode()).hexdigest() for each in told}
+def _code(build: VersusBuild) -> str:
+    """A hash of the machine code and the launch."""
+    return hashlib.sha256(repr((build.code_sha256, build.launch)).encode()).hexdigest()
 
 
 def _row(row: StaleRow, outcome: Freshness, reason: str | None = None) -> FreshenedRow:

@@ -9,9 +9,8 @@ from harness.records.store import read
 class SameCode(IterationRecord, frozen=True):
     """One iteration with one machine code by its families ``before_sha256`` and by those ``after_sha256``.
 
-    ``code_sha256`` is of that code and its launch, compiled for ``arch`` by ``nvcc`` from what ``tilelang`` generated;
-    or of the generated source, where the machine codes differ by the places of shared buffers. ``commit`` has the
-    families of before.
+    ``code_sha256`` is of that code and its launch, compiled for ``arch`` by ``nvcc`` from what ``tilelang`` generated.
+    Some older records have the generated source's instead. ``commit`` has the families of before.
     """
 
     source_sha256: str
