@@ -35,8 +35,10 @@ endif
 # Tests of one file share a worker, and all that measure share one.
 PYTEST = $(PY) -m pytest -n 2
 
-# Bytecode is compiled at the first import, which the set-up does itself, since an environment may forbid it later and
-# each process would then take thrice as long. torch alone has thousands of modules that are never imported.
+# Each process would compile each module anew where an environment forbids bytecode: it would take thrice as long.
+unexport PYTHONDONTWRITEBYTECODE
+
+# What is installed is compiled at its first import: torch alone has thousands of modules that are never imported.
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile --constraint $(VENV)/pins
 
 # The locks' versions without their hashes: see requirements.lock.
@@ -188,7 +190,7 @@ $(VENV)/runtime.stamp: pyproject.toml $(LOCKS)
 	@$(VENV)/bin/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@$(PINS) > $(VENV)/pins
 	@$(PIP) --editable .
-	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -c 'import tilelang, torch'
+	@$(VENV)/bin/python -c 'import tilelang, torch'
 	@$(VENV)/bin/python -m compileall -q harness kernels baselines
 	@touch $@
 

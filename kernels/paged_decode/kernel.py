@@ -1,19 +1,20 @@
 """Decoding from a cache in pages: the blocks of all sequences in a row, cut into as many equal shares as blocks run."""
 
 from dataclasses import dataclass
-from math import e, log2, sqrt
+from math import e, gcd, log2, sqrt
 from typing import Any, Self
 
 import tilelang.language as T
 
 from harness.iteration import Problem, Program, Workspace
 from kernels.hopper import GROUP, NUM_SMS, SHARED_BYTES_MAX, SHARED_BYTES_RESERVED
-from kernels.operands import require
+from kernels.operands import ceildiv, require
 
 ROWS = 64  # the M of a WGMMA; only the heads that share one head of keys are of use
 LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
 REGISTERS = {1: None, 2: (40, 208)}  # of a thread (producer, consumer), by blocks of an SM
 BARRIER = 8  # the named barrier of the consumers; TileLang takes them from 0
+HEADS_AT_ONCE = 8  # of a combination, whose loads are in flight together
 
 # Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, where
 # the share ends, and the steps in this row.
@@ -92,7 +93,7 @@ class PagedBlock:
 
     @property
     def shared_bytes(self) -> int:
-        return 2 * self.depth * (ROWS + 2 * self.num_stages * self.block_N) + 4 * self.sequences
+        return 2 * self.depth * (ROWS + 2 * self.num_stages * self.block_N) + 8 * self.sequences
 
     @property
     def blocks(self) -> int:
@@ -125,13 +126,14 @@ class Shares:
 
 @dataclass(frozen=True)
 class Pages:
-    """Tiles in shared memory with the barriers that hand them over, the lengths, and a word from thread to thread."""
+    """Tiles in shared memory with the barriers that hand them over, and what a cursor and the threads look up."""
 
     Q: Any
     K: Any
     V: Any
     lengths: Any
-    said: Any
+    ends: Any  # of each sequence, in blocks of keys of one head
+    said: Any  # a word from thread to thread
     K_full: Any
     K_empty: Any
     V_full: Any
@@ -158,12 +160,13 @@ def allocate(block: PagedBlock) -> Pages:
     K = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
     V = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
     lengths = T.alloc_shared((block.sequences,), "int32")
+    ends = T.alloc_shared((block.sequences,), "int32")
     said = T.alloc_shared((1,), "int32")
     K_full = T.alloc_barrier([1] * block.num_stages)
     K_empty = T.alloc_barrier([1] * block.num_stages)
     V_full = T.alloc_barrier([1] * block.num_stages)
     V_empty = T.alloc_barrier([1] * block.num_stages)
-    return Pages(Q, K, V, lengths, said, K_full, K_empty, V_full, V_empty)
+    return Pages(Q, K, V, lengths, ends, said, K_full, K_empty, V_full, V_empty)
 
 
 @T.macro
@@ -176,19 +179,41 @@ def allocate_registers(block: PagedBlock) -> DecodeRegisters:
 
 
 @T.macro
+def measure(block: PagedBlock, memory: Pages, lengths: Any, thread: Any) -> None:
+    """Copy the lengths, and count the blocks of keys up to the end of each sequence."""
+    for b in T.Parallel(block.sequences):
+        memory.lengths[b] = lengths[b]
+    T.sync_threads()
+    end = T.alloc_var("int32")
+    for i in T.serial(ceildiv(block.sequences, 2 * GROUP)):
+        at = i * 2 * GROUP + thread
+        if at < block.sequences:
+            end = 0
+            for b in T.serial(at + 1):
+                end = end + block.count(memory.lengths[b])
+            memory.ends[at] = end
+    T.sync_threads()
+
+
+@T.macro
 def begin(block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any) -> None:
     """Go to the first place of a share."""
-    before = T.alloc_var("int32", init=0)
+    high = T.alloc_var("int32")
+    middle = T.alloc_var("int32")
     cursor[PLACE] = shares.start(number)
     cursor[END] = shares.start(number + 1)
     cursor[SEQUENCE] = 0
-    cursor[COUNT] = block.count(memory.lengths[0])
-    while cursor[PLACE] >= before + cursor[COUNT] * block.kv_heads:
-        before = before + cursor[COUNT] * block.kv_heads
-        cursor[SEQUENCE] += 1
-        cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
-    cursor[HEAD] = T.truncdiv(cursor[PLACE] - before, cursor[COUNT])
-    cursor[BLOCK] = cursor[PLACE] - before - cursor[HEAD] * cursor[COUNT]
+    high = block.sequences - 1
+    while cursor[SEQUENCE] < high:  # the first sequence that ends behind the place
+        middle = T.truncdiv(cursor[SEQUENCE] + high, 2)
+        if memory.ends[middle] * block.kv_heads > cursor[PLACE]:
+            high = middle
+        else:
+            cursor[SEQUENCE] = middle + 1
+    cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
+    cursor[BLOCK] = cursor[PLACE] - (memory.ends[cursor[SEQUENCE]] - cursor[COUNT]) * block.kv_heads
+    cursor[HEAD] = T.truncdiv(cursor[BLOCK], cursor[COUNT])
+    cursor[BLOCK] -= cursor[HEAD] * cursor[COUNT]
 
 
 @T.macro
@@ -296,31 +321,37 @@ def attend(
 
 @T.macro
 def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, shares: Shares, column: Any) -> None:
-    """Add up the parts of a column of a row of places, in the order of the row."""
+    """Add up the parts of a column of a row of places, in the order of the row; some heads at once."""
+    at_once = gcd(block.shared_heads, HEADS_AT_ONCE)
     first = T.alloc_var("int32")
     last = T.alloc_var("int32")
     part = T.alloc_var("int32")
-    maximum = T.alloc_var("float32")
     larger = T.alloc_var("float32")
     own = T.alloc_var("float32")
     kept = T.alloc_var("float32")
-    total = T.alloc_var("float32")
-    value = T.alloc_var("float32")
+    maximum = T.alloc_local((at_once,), "float32")
+    total = T.alloc_local((at_once,), "float32")
+    value = T.alloc_local((at_once,), "float32")
     first = shares.owner(cursor[PLACE] - cursor[BLOCK])
     last = shares.owner(cursor[PLACE] - cursor[BLOCK] + cursor[COUNT] - 1)
-    for i in T.serial(block.shared_heads):
-        maximum = LEAST
-        total = 0.0
-        value = 0.0
+    for heads in T.serial(block.shared_heads // at_once):
+        for i in T.unroll(at_once):
+            maximum[i] = LEAST
+            total[i] = 0.0
+            value[i] = 0.0
         for share in T.serial(first, last + 1):
             part = share * 2 + T.if_then_else(share == first, 1, 0)
-            larger = T.max(maximum, states[part, 0, i])
-            kept = T.exp2((maximum - larger) * block.to_log2)
-            own = T.exp2((states[part, 0, i] - larger) * block.to_log2)
-            total = total * kept + states[part, 1, i] * own
-            value = value * kept + parts[part, i, column] * own
-            maximum = larger
-        Out[cursor[SEQUENCE], cursor[HEAD] * block.shared_heads + i, column] = value / total
+            for i in T.unroll(at_once):
+                head = heads * at_once + i
+                larger = T.max(maximum[i], states[part, 0, head])
+                kept = T.exp2((maximum[i] - larger) * block.to_log2)
+                own = T.exp2((states[part, 0, head] - larger) * block.to_log2)
+                total[i] = total[i] * kept + states[part, 1, head] * own
+                value[i] = value[i] * kept + parts[part, head, column] * own
+                maximum[i] = larger
+        for i in T.unroll(at_once):
+            head = cursor[HEAD] * block.shared_heads + heads * at_once + i
+            Out[cursor[SEQUENCE], head, column] = value[i] / total[i]
 
 
 def paged_decode(
@@ -342,7 +373,7 @@ def paged_decode(
     - ``blocks_per_sm``: with 2 one's softmax runs under the other's products and waits; each has half of the stages.
 
     Limits: sm_90a; bf16 and fp16; heads of 64 or 128. It needs counters, zero at first, which every launch leaves zero.
-    Launches on one workspace must not overlap. Not measured yet.
+    Launches on one workspace must not overlap.
     """
     block = PagedBlock.of(problem, block_N=block_N, num_stages=num_stages, blocks_per_sm=blocks_per_sm, num_sms=num_sms)
     shared, registers = block.shared_heads, REGISTERS[blocks_per_sm]
@@ -431,14 +462,10 @@ def paged_decode(
             memory = allocate(block)
             r = allocate_registers(block)
             cursor = T.alloc_local((SLOTS,), "int32")
-            places = T.alloc_var("int32", init=0)
             thread = T.get_thread_binding()
-            for i in T.Parallel(block.sequences):
-                memory.lengths[i] = lengths[i]
             T.clear(memory.Q)
-            T.sync_threads()
-            for b in T.serial(block.sequences):
-                places = places + block.count(memory.lengths[b]) * block.kv_heads
+            measure(block, memory, lengths, thread)
+            places = memory.ends[block.sequences - 1] * block.kv_heads
             shares = Shares(places, T.min(places, block.blocks))
             if number < shares.number:
                 if thread < GROUP:

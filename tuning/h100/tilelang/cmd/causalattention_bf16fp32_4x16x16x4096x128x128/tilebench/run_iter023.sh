@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
+file=tuning/h100/tilelang/srcs/causalattention_bf16fp32_4x16x16x4096x128x128/tilebench/iter023_four_heads_at_once.py
+mkdir -p tuning/h100/tilelang/perf/causalattention_bf16fp32_4x16x16x4096x128x128/tilebench
+python3 "$file" | tee tuning/h100/tilelang/perf/causalattention_bf16fp32_4x16x16x4096x128x128/tilebench/timing_iter023.txt
