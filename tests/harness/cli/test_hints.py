@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -20,27 +21,28 @@ OPTION: Final = re.compile(r"(?<!\S)(--[a-z][a-z-]*)")
 WORDS: Final = frozenset({"of", "installed", "is", "cannot", "needs", "and", "in", "or", "with", "has", "iteration"})
 
 
-def messages() -> Iterator[tuple[str, str]]:
+@cache
+def messages() -> tuple[tuple[str, str], ...]:
     """Every text in the harness that is no docstring, with its place; what is filled in reads ``…``."""
-    for path in sorted((ROOT / "harness").rglob("*.py")):
-        module = ast.parse(path.read_text())
-        silent = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
-        silent |= {id(part) for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in ast.walk(module):
-            if id(node) in silent:
-                continue
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
-            elif isinstance(node, ast.JoinedStr):
-                parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(str, parts))
+    return tuple(each for path in sorted((ROOT / "harness").rglob("*.py")) for each in texts(path))
 
 
-MESSAGES: Final = tuple(messages())
+def texts(path: Path) -> Iterator[tuple[str, str]]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    silent = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    silent |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if id(node) in silent:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+        elif isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(str, parts))
 
 
 def named(pattern: re.Pattern[str]) -> list[tuple[str, re.Match[str]]]:
-    return [(place, found) for place, text in MESSAGES for found in pattern.finditer(text)]
+    return [(place, found) for place, text in messages() for found in pattern.finditer(text)]
 
 
 def options(verb: str) -> frozenset[str]:
@@ -64,7 +66,7 @@ def test_every_verb_exists_and_takes_its_options() -> None:
 
 def test_pip_installs_into_this_environment_what_is_pinned_or_lies_here() -> None:
     home = "harness/machine/hints.py"
-    assert [place for place, text in MESSAGES if "pip install" in text and not place.startswith(home)] == []
+    assert [place for place, text in messages() if "pip install" in text and not place.startswith(home)] == []
     assert Path(hints.pip_install("x==1").split()[0]).is_file()
 
 
