@@ -2,9 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -41,7 +41,7 @@ class Iteration:
     def ordinal(self) -> str:
         return names.ordinal(self.number)
 
-    @property
+    @cached_property
     def shape_key(self) -> str:
         return self.problem.shape_key
 
@@ -172,7 +172,7 @@ class Tree:
     def source(self, gpu: str, shape_key: str, model: str, name: str) -> Path:
         return self.sources(gpu, shape_key, model) / f"{name}.py"
 
-    def parse(self, path: Path) -> Iteration:
+    def parse(self, path: Path, problem_of: Callable[[str], Problem] = parse_shape_key) -> Iteration:
         """The iteration of a path. Raises UsageError."""
         path = path.absolute()
         base = self.root / "tuning"
@@ -185,7 +185,7 @@ class Tree:
             raise UsageError(f"{self.short(path)}: the file name is not {names.FORM}.py, tag {names.TAG}")
         try:
             check_model(model)
-            problem = parse_shape_key(shape_key)
+            problem = problem_of(shape_key)
         except UsageError as error:
             raise UsageError(f"{self.short(path)}: {error}") from None
         return Iteration(path, gpu, problem, model, *named)
@@ -199,12 +199,12 @@ class Tree:
             raise UsageError(f"{error}{self.like(gpu, selection.shape) if misspelt else ''}") from None
         present: list[Iteration] = []
         misplaced: list[Misplaced] = []
-        base = self.folder(gpu) / "srcs"
+        base, problem_of = self.folder(gpu) / "srcs", cache(parse_shape_key)
         for path in sorted(base.rglob("*.py")):
             if "__pycache__" in path.parts:
                 continue
             try:
-                iteration = self.parse(path)
+                iteration = self.parse(path, problem_of)
                 if not (path.is_file() and os.access(path, os.R_OK)):
                     raise UsageError(f"{self.short(path)}: not a file that can be read")
             except UsageError as error:
