@@ -26,7 +26,7 @@ from harness.records.ceilings import CeilingRecord
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 from harness.records.results import Measurement, Record, Trial
 from harness.records.store import read
-from harness.records.throughput import GFLOPS, TFLOPS, throughput
+from harness.records.throughput import GFLOPS, TFLOPS, Throughput, throughput
 from harness.records.versus import VersusRecord
 
 LONGEST_SOURCE_BYTES: Final = 100_000
@@ -108,16 +108,19 @@ class Shape:
     def page(self) -> str:
         return f"/{self.problem.shape_key}"
 
+    @cached_property
+    def _of_1_ms(self) -> Throughput:
+        """The throughput of a launch of 1 ms: GB/s, or TFLOPS, of a CPU GFLOPS."""
+        figure, unit = throughput(self.problem, self.gpu, 1.0)
+        return Throughput(1e3 * figure, GFLOPS) if self.gpu.is_cpu and unit == TFLOPS else Throughput(figure, unit)
+
     @property
     def unit(self) -> str:
-        """The unit of its throughput: GB/s, or TFLOPS, of a CPU GFLOPS."""
-        unit = throughput(self.problem, self.gpu, 1.0).unit
-        return GFLOPS if self.gpu.is_cpu and unit == TFLOPS else unit
+        return self._of_1_ms.unit
 
     def throughput(self, time_ms: float | None) -> float | None:
         """The throughput of a launch, in ``unit``."""
-        scale = 1e3 if self.unit == GFLOPS else 1.0
-        return scale * throughput(self.problem, self.gpu, time_ms).figure or None if time_ms else None
+        return self._of_1_ms.figure / time_ms or None if time_ms and time_ms > 0 else None
 
     @property
     def best(self) -> ReportEntry | None:
@@ -289,11 +292,14 @@ def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None
     for board in boards:
         by_problem.setdefault(board.problem, []).append(board)
     facts = gpus.find(gpu)
+    iterations: dict[str, list[Iteration]] = {}
+    for each in tree.scan(gpu, Selection())[0]:
+        iterations.setdefault(each.shape_key, []).append(each)
     paired = [record for problem in by_problem for record in read(tree.versus(gpu, problem), VersusRecord)[0]]
     return Report(
         gpu=facts,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        shapes=tuple(_Folder(tree, facts, key).shape(of_one) for key, of_one in by_problem.items()),
+        shapes=tuple(_Folder(tree, facts, key, iterations[key]).shape(of_one) for key, of_one in by_problem.items()),
         # A report travels: it names places in the checkout, not on a disk.
         complaints=tuple(dict.fromkeys(each.replace(f"{tree.root}/", "") for each in [*complaints, *more])),
         ceilings=tuple(read(tree.ceilings(gpu), CeilingRecord)[0]),
@@ -306,9 +312,8 @@ def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None
 class _Folder:
     """The files of one problem, each read once."""
 
-    def __init__(self, tree: Tree, gpu: Gpu, shape_key: str) -> None:
+    def __init__(self, tree: Tree, gpu: Gpu, shape_key: str, found: list[Iteration]) -> None:
         self.tree, self.gpu, self.shape_key = tree, gpu, shape_key
-        found, _ = tree.scan(gpu.key, Selection(shape=shape_key))
         self.iterations = {(each.model, each.name): each for each in found}
         models = dict.fromkeys(model for model, _ in self.iterations)
         self.records = {model: read(tree.records(gpu.key, shape_key, model), Record)[0] for model in models}

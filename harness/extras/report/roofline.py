@@ -9,7 +9,6 @@ from harness.extras.profile.figures import FIGURES
 from harness.extras.report.gather import Report, ReportEntry, Shape, Sheet
 from harness.records.ceilings import newest
 from harness.records.profiles import ProfileOutcome, ProfileRecord
-from harness.records.throughput import bandwidth_gbs
 
 DATASHEET: Final = "datasheet"
 REACHED: Final = "reached here"
@@ -117,11 +116,11 @@ def _rates(entries: Iterable[ReportEntry]) -> Iterator[tuple[float, str]]:
 def _bandwidths(entries: Iterable[ReportEntry]) -> Iterator[tuple[float, str]]:
     """GB/s with names: each tensor once over the time of a launch, or ncu's bytes over the time under ncu."""
     for entry in entries:
-        if (measured := entry.measured) is None or entry.failed:
+        if entry.measured is None or entry.failed:
             continue
         name = f"{entry.row.problem} {entry.row.iteration}"
-        if measured.time_ms > 0:
-            yield bandwidth_gbs(entry.iteration.problem, measured.time_ms), name
+        if entry.row.gbs:
+            yield entry.row.gbs, name
         counted = dram_bytes(entry.profile)
         if counted and entry.profile and entry.profile.duration_us:
             yield counted / (entry.profile.duration_us * 1e3), f"{name}, under ncu"
