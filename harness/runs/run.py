@@ -16,6 +16,7 @@ from harness.evidence import toolchain
 from harness.judge import builds, fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.hashes import reading
 from harness.judge.pipeline import advance
 from harness.judge.processes import end_forkserver, start_forkserver
 from harness.judge.stopping import Progress
@@ -97,8 +98,9 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             reporter.finished(result_line(record, plan.gpu, reused=True))
     if not waiting:
         return results
-    with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else nullcontext():
-        if plan.upto is not Stage.CONTRACT:
+    checks = plan.upto is Stage.CONTRACT
+    with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else reading() if checks else nullcontext():
+        if not checks:
             prepare(plan.gpu, plan.device, reporter)
             rehearse(plan.tree, plan.gpu, [each.problem for each in waiting])
         planned = {each.key for each in plan.iterations}

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -43,7 +44,8 @@ def run_ahead(
         ahead = window if first is None else first
         while True:
             if not (in_batches and begun):
-                begun.extend(pool.submit(work, each) for each in islice(waiting, ahead - len(begun)))
+                more = islice(waiting, ahead - len(begun))
+                begun.extend(pool.submit(copy_context().run, work, each) for each in more)
                 ahead = window
             if not begun:
                 return
