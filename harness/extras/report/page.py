@@ -31,19 +31,6 @@ def render(report: Report) -> str:
     The templates escape text from records, and `embedded` does so within a script. If either fails one day, the policy
     still runs only these two scripts, by their hashes, and loads nothing.
     """
-    environment = Environment(
-        loader=PackageLoader("harness.extras.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=figures.tame,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {name: getattr(figures, name) for name in _FILTERS} | {
-        "tally": tally,
-        "regimes": tables.regimes,
-        "power_bound": PowerBound.of,
-    }
     rooflines = {
         name: found
         for name, (shape, sheet) in _sheets(report).items()
@@ -60,15 +47,38 @@ def render(report: Report) -> str:
             "form-action 'none'",
         )
     )
-    return environment.get_template("page.html").render(
-        report=report,
-        version=__version__,
-        policy=policy,
-        style=Markup(style),
-        scripts=[Markup(script) for script in scripts],
-        data=embedded(_data(report, rooflines)),
-        rooflines=rooflines,
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            report=report,
+            version=__version__,
+            policy=policy,
+            style=Markup(style),
+            scripts=[Markup(script) for script in scripts],
+            data=embedded(_data(report, rooflines)),
+            rooflines=rooflines,
+        )
     )
+
+
+@cache
+def _environment() -> Environment:
+    """The templates, each compiled once."""
+    made = Environment(
+        loader=PackageLoader("harness.extras.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=figures.tame,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {name: getattr(figures, name) for name in _FILTERS} | {
+        "tally": tally,
+        "regimes": tables.regimes,
+        "power_bound": PowerBound.of,
+    }
+    return made
 
 
 def write(report: Report, path: Path) -> int:
