@@ -1,5 +1,6 @@
 """Fixtures for all tests: small trees, and a reason to skip where no GPU is."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="this machine has no NVIDIA GPU"))
         if config.getoption("fast") and item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="it is slow"))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # thousands of items and modules stay to the end: no collection need walk over them
 
 
 @pytest.fixture
