@@ -127,6 +127,11 @@ def _code() -> tempfile.TemporaryDirectory[str]:
     return made
 
 
+def _copied(source: str, target: str) -> None:
+    """Bytecode is only ever replaced whole, so that checkouts may share its files."""
+    (os.link if source.endswith(".pyc") else shutil.copy2)(source, target)
+
+
 @dataclass
 class Shell:
     """One process that runs commands on checkouts of the same code; it starts at the first, and again after its end."""
@@ -172,7 +177,7 @@ class Checkout:
 
     @classmethod
     def create(cls, root: Path) -> "Checkout":
-        shutil.copytree(_code().name, root)
+        shutil.copytree(_code().name, root, copy_function=_copied)
         (root / "tuning").mkdir()
         (root / "tmp").mkdir()
         return cls(root)

@@ -1,6 +1,7 @@
 """A play-off: an iteration that is behind for sure loses the first rank, as long as all is as it was."""
 
 import math
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -177,6 +178,15 @@ def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(che
         assert hashes == (standing.source_sha256, standing.families_sha256)
 
 
+@pytest.fixture(scope="module")
+def unplayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """Wrong commands change nothing, so that they share a checkout."""
+    made = Checkout.create(tmp_path_factory.mktemp("unplayed") / "checkout")
+    made.ladder((8,))
+    yield made
+    made.end()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -189,9 +199,8 @@ def test_the_command_measures_in_turns_and_the_leaderboard_takes_the_verdict(che
         (("--shape", SMALL, "--budget", "nan"), "--budget nan is not a number of seconds above 0"),
     ],
 )
-def test_a_wrong_command_is_one_line(checkout: Checkout, words: tuple[str, ...], says: str) -> None:
-    checkout.ladder((8,))
-    done = checkout.run("play-off", "--gpu", "cpu", *words)
+def test_a_wrong_command_is_one_line(unplayed: Checkout, words: tuple[str, ...], says: str) -> None:
+    done = unplayed.run("play-off", "--gpu", "cpu", *words)
     assert done.returncode == 2
     assert says in one_line(done.stderr)
-    assert answer(checkout.run("leaderboard", "--gpu", "cpu", "--json").stdout)
+    assert answer(unplayed.run("leaderboard", "--gpu", "cpu", "--json").stdout)
