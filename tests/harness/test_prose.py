@@ -25,8 +25,9 @@ MODULES: Final = sorted(
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_prose_is_plain(path: Path) -> None:
     source = path.read_text()
-    messages = () if path.is_relative_to(ROOT / "tests") else _messages(source)
-    for text in (*_docstrings(source), *_comments(source), *messages):
+    nodes = list(ast.walk(ast.parse(source)))
+    messages = () if path.is_relative_to(ROOT / "tests") else _messages(nodes)
+    for text in (*_docstrings(nodes), *_comments(source), *messages):
         assert PERSON.search(text) is None, text
         for sentence in END.split(text):
             assert len(sentence.split()) <= WORDS_MAX, sentence
@@ -41,12 +42,11 @@ def test_a_comment_is_read_whole() -> None:
 def test_a_message_is_read_whole() -> None:
     """Its values count as a word each; what holds no words, or several lines, is no message."""
     source = """x = f"{path}: no file" " here"\ny = "2 * K"\nz = "import this\\n"\n"""
-    assert list(_messages(source)) == ["…: no file here"]
+    assert list(_messages(list(ast.walk(ast.parse(source))))) == ["…: no file here"]
 
 
-def _messages(source: str) -> Iterator[str]:
+def _messages(nodes: list[ast.AST]) -> Iterator[str]:
     """The texts of one line that a person may read, formatted or not."""
-    nodes = list(ast.walk(ast.parse(source)))
     formatted = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
     inside = {id(each) for parts in formatted for each in parts}
     alone: list[list[ast.expr]] = [
@@ -58,8 +58,8 @@ def _messages(source: str) -> Iterator[str]:
             yield text
 
 
-def _docstrings(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+def _docstrings(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             yield ast.get_docstring(node) or ""
 

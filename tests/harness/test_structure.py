@@ -86,6 +86,14 @@ def imports(module: str) -> frozenset[str]:
     return frozenset(names & MODULES.keys() - {module})
 
 
+@cache
+def defined(module: str) -> tuple[list[str], list[str]]:
+    """The names of a module's classes and functions."""
+    nodes = list(ast.walk(ast.parse(MODULES[module].read_text())))
+    classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+    return classes, [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
+
+
 def _running(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
@@ -127,18 +135,16 @@ def test_few_modules_stand_outside_a_room() -> None:
 
 def test_class_names_are_unique() -> None:
     places = defaultdict(list)
-    for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(module)
+    for module in MODULES:
+        for name in defined(module)[0]:
+            places[name].append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_retired_words_name_nothing() -> None:
-    for module, path in MODULES.items():
-        defined = (ast.ClassDef, ast.FunctionDef)
-        names = {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, defined)}
-        assert RETIRED.isdisjoint({*names, *module.split(".")}), module
+    for module in MODULES:
+        classes, functions = defined(module)
+        assert RETIRED.isdisjoint({*classes, *functions, *module.split(".")}), module
 
 
 def test_what_decides_lies_in_the_judge() -> None:
