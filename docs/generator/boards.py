@@ -92,7 +92,8 @@ def staleness(gpu: str) -> str:
     stale = [row for row in measured if row.stale]
     if not stale:
         return ""
-    changed = " or ".join(CHANGED[each] for each in sorted({each for row in stale for each in row.stale}))
+    *first, last = (CHANGED[each] for each in sorted({each for row in stale for each in row.stale}))
+    changed = " or ".join([*([", ".join(first)] if first else []), last])
     share = f"All {len(stale)}" if len(stale) == len(measured) else f"{len(stale)} of {len(measured)}"
     return f"**{share} rows are stale**: {changed} has changed since they were measured."
 

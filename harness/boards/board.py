@@ -81,7 +81,6 @@ class BoardRow(msgspec.Struct, frozen=True):
     ceiling_pj_per_flop: float | None = None  # what the ceiling spends
     sm_clock_mhz: float | None = None  # at equal clocks
     dynamic: tuple[str, ...] | None = None  # the dimensions that its kernel leaves symbolic
-    wrong: tuple[str, ...] | None = None  # why other runs of the same code were rejected for a wrong result
 
     @property
     def key(self) -> tuple[str, str, str]:

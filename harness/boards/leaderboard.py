@@ -17,6 +17,7 @@ from harness.judge import builds
 from harness.judge.facts.hashes import judge_sha256, reading, source_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.fault_attribution import is_retried
+from harness.machine.table import counted
 from harness.records.base import Cause, RowKind, Stage, Status
 from harness.records.ceilings import CeilingRecord
 from harness.records.ceilings import newest as ceiling_of
@@ -76,9 +77,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         pairs = _read(tree.pairs(gpu, shape_key), PairRecord, complaints)
         _add_wrong(pairs, wrong)
         blank = unmeasured.get(shape_key, [])
-        for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank):
-            judged = _with_wrong(tree, _with_bounds(board, bounds), wrong)
-            opposed = _with_opponents(tree, judged, members, pairs, complaints)
+        for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank, wrong):
+            opposed = _with_opponents(tree, _with_bounds(board, bounds), members, pairs, complaints)
             ordered = decided_by(_of_ceiling(_with_sustained(tree, opposed, alone), ceilings), play_offs)
             result.append(_narrowed(_kept(ranked_at_limit(ordered, play_offs)), names))
     return [board for board in result if board.rows], complaints
@@ -91,7 +91,12 @@ def _read(path: Path, kind: type[R], complaints: list[str]) -> list[R]:
 
 
 def _of_problem(
-    tree: Tree, gpu: str, shape_key: str, found: Iterable[list[tuple[Iteration, Record]]], blank: list[BoardRow]
+    tree: Tree,
+    gpu: str,
+    shape_key: str,
+    found: Iterable[list[tuple[Iteration, Record]]],
+    blank: list[BoardRow],
+    wrong: Outcomes,
 ) -> list[Board]:
     """A problem's boards, the newest first; ``blank`` rows are at the end of the first."""
     alike = (part for group in found for part in _by_libraries(group))
@@ -101,7 +106,7 @@ def _of_problem(
     return [
         board
         for position, group in enumerate(groups)
-        for board in _boards(tree, gpu, shape_key, group, [] if position else blank)
+        for board in _boards(tree, gpu, shape_key, group, [] if position else blank, wrong)
     ]
 
 
@@ -171,11 +176,17 @@ def _by_folder(iterations: list[Iteration]) -> dict[tuple[str, str], list[Iterat
 
 
 def _boards(
-    tree: Tree, gpu: str, shape_key: str, group: list[tuple[Iteration, Record]], blank: list[BoardRow]
+    tree: Tree,
+    gpu: str,
+    shape_key: str,
+    group: list[tuple[Iteration, Record]],
+    blank: list[BoardRow],
+    wrong: Outcomes,
 ) -> list[Board]:
     """One board per timer, the newest first; failures and unmeasured iterations are at its end."""
-    kept = _decisions(group)
-    rows = [_row(tree, iteration, record, kept.get(id(record))) for iteration, record in group]
+    rows = _decided(
+        (iteration.number, _refuted(tree, _row(tree, iteration, record), wrong)) for iteration, record in group
+    )
     newest_first = _newest_first(group)
     passed = (record for record in newest_first if record.status is Status.PASSED)
     timers: list[str | None] = [
@@ -262,16 +273,13 @@ def _add_wrong(records: Iterable[Outcome], found: Outcomes) -> None:
             found.setdefault(record.key, []).append(record)
 
 
-def _with_wrong(tree: Tree, board: Board, found: Outcomes) -> Board:
-    """Add why passed rows were rejected in other runs of the same code, by this judge."""
-
-    def told(row: BoardRow) -> BoardRow:
-        if row.status != Status.PASSED:
-            return row
-        same = (each for each in found.get(row.key, ()) if _same_code(tree, row, each))
-        return msgspec.structs.replace(row, wrong=tuple(each.reason or each.status.value for each in same) or None)
-
-    return board.each(told)
+def _refuted(tree: Tree, row: BoardRow, found: Outcomes) -> BoardRow:
+    """The row, rejected where another run of the same code found its result wrong, by this judge."""
+    said = [each.reason for each in found.get(row.key, ()) if _same_code(tree, row, each)]
+    if row.status != Status.PASSED or not said:
+        return row
+    reason = f"wrong in {counted(len(said), 'other run')} of the same code: {said[-1]}"
+    return msgspec.structs.replace(row, status=Status.REJECTED.value, reason=reason)
 
 
 def _bounds(
@@ -371,25 +379,20 @@ def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:
     }
 
 
-def _decisions(group: list[tuple[Iteration, Record]]) -> dict[int, str]:
-    """KEEP an iteration if its interval is above that of its model's best so far."""
-    best: dict[tuple[str, str], Measurement] = {}
-    decided: dict[int, str] = {}
-    for iteration, record in sorted(group, key=lambda pair: (pair[0].model, pair[0].number)):
-        measured = record.measurement
-        if record.status is not Status.PASSED or measured is None:
-            decided[id(record)] = DISCARD
-            continue
-        held = best.get((iteration.model, measured.timer))
-        if held is None or measured.ratio_low > held.ratio_high:
-            best[iteration.model, measured.timer] = measured
-            decided[id(record)] = KEEP
-        else:
-            decided[id(record)] = DISCARD
+def _decided(rows: Iterable[tuple[int, BoardRow]]) -> list[BoardRow]:
+    """KEEP a row if its interval is above that of its model's best so far; each comes with its number."""
+    best: dict[tuple[str, str | None], float] = {}
+    decided = []
+    for _, row in sorted(rows, key=lambda each: (each[1].model, each[0])):
+        held = best.get((row.model, row.timer), 0.0)
+        keeps = row.status == Status.PASSED and row.ratio_low is not None and row.ratio_low > held
+        if keeps and row.ratio_high is not None:
+            best[row.model, row.timer] = row.ratio_high
+        decided.append(msgspec.structs.replace(row, decision=KEEP if keeps else DISCARD))
     return decided
 
 
-def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str | None = None) -> BoardRow:
+def _row(tree: Tree, iteration: Iteration, record: Record | None) -> BoardRow:
     measured, build = (record.measurement, builds.evidence(tree, record)) if record else (None, None)
     trials, kernel = record.verification if record else (), main_kernel(build)
     return BoardRow(
@@ -403,7 +406,7 @@ def _row(tree: Tree, iteration: Iteration, record: Record | None, decision: str 
         max_abs_err=worst_error(trials),
         rel_err=worst_error(trials, "rel_err"),
         stale=_stale(tree, iteration, record) if record else (),
-        decision=decision,
+        decision=None,
         bound=None,
         registers=kernel.registers if kernel else None,
         spill_bytes=kernel.spill_bytes if kernel else None,

@@ -38,8 +38,7 @@ def publication(tree: Tree, gpu: str, before: Publication) -> tuple[Publication,
     """The winners by the leaderboard, and a line for each iteration that was passed over.
 
     A winner published ``before`` stays while its row is stale, unless its own source has changed. So neither a stricter
-    judge nor an edit of a family takes a kernel away before it is measured again. What any run of the same code found
-    wrong is passed over.
+    judge nor an edit of a family takes a kernel away before it is measured again.
     """
     boards, complaints = leaderboard.boards(tree, gpu, Selection())
     winners: dict[str, Winner] = {}
@@ -74,10 +73,9 @@ def _best(
             return None
         for row in (row for row in rows if row.is_ahead):
             call = calls[row.model, row.iteration]
-            if isinstance(call, Call) and not row.wrong:
+            if isinstance(call, Call):
                 return _winner(row, call)
-            reason = f"wrong in another run: {row.wrong[-1]}" if row.wrong else call
-            complaints.append(f"{row.problem}/{row.model}/{row.iteration}: passed over: {reason}")
+            complaints.append(f"{row.problem}/{row.model}/{row.iteration}: passed over: {call}")
         return f"no kernel is above {board.baseline} for sure{_nearest(rows)}"
     return None
 
@@ -98,7 +96,7 @@ def _at_limit(
         for row in sorted(rows.values(), key=lambda row: -(row.sustained_ratio or 0)):
             call = _call(tree, gpu, row)
             leads = _holds(row, row.sustained_record, known) and (row.sustained_ratio_low or 0) > least
-            if leads and not row.wrong and isinstance(call, Call):
+            if leads and isinstance(call, Call):
                 return _winner(_as_sustained(row), call)
         if chosen is not None and (chosen.sustained_ratio_high or 0) < 1:
             return f"no kernel is above {board.baseline} for sure at the power limit{_nearest([_as_sustained(chosen)])}"

@@ -290,8 +290,6 @@ def _notes(row: BoardRow) -> Iterable[str]:
         yield f"sustained against {row.sustained_best_opponent} {reached}"
     if row.unstable:
         yield "unstable"
-    if row.wrong:
-        yield f"wrong in {counted(len(row.wrong), 'other run')}: {row.wrong[-1]}"
     if row.status != Status.PASSED:
         yield row.status if row.reason is None else f"{row.status}: {row.reason}"
 

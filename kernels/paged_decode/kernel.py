@@ -14,7 +14,7 @@ ROWS = 64  # the M of a WGMMA; only the heads that share one head of keys are of
 LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
 REGISTERS = {1: None, 2: (40, 208)}  # of a thread (producer, consumer), by blocks of an SM
 BARRIER = 8  # the named barrier of the consumers; TileLang takes them from 0
-HEADS_AT_ONCE = 8  # of a combination, whose loads are in flight together
+HEADS_AT_ONCE = 8  # of a combination: their loads are in flight together
 
 # Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, where
 # the share ends, and the steps in this row.

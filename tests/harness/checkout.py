@@ -128,8 +128,11 @@ def _code() -> tempfile.TemporaryDirectory[str]:
 
 
 def _copied(source: str, target: str) -> None:
-    """Bytecode is only ever replaced whole, so that checkouts may share its files."""
-    (os.link if source.endswith(".pyc") else shutil.copy2)(source, target)
+    """Bytecode is only ever replaced whole, so that checkouts on one file system may share its files."""
+    try:
+        (os.link if source.endswith(".pyc") else shutil.copy2)(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 @dataclass

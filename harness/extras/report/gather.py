@@ -299,7 +299,9 @@ def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None
     return Report(
         gpu=facts,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        shapes=tuple(_Folder(tree, facts, key, iterations[key]).shape(of_one) for key, of_one in by_problem.items()),
+        shapes=tuple(
+            _Folder(tree, facts, key, iterations.get(key, [])).shape(of_one) for key, of_one in by_problem.items()
+        ),
         # A report travels: it names places in the checkout, not on a disk.
         complaints=tuple(dict.fromkeys(each.replace(f"{tree.root}/", "") for each in [*complaints, *more])),
         ceilings=tuple(read(tree.ceilings(gpu), CeilingRecord)[0]),

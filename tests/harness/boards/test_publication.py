@@ -102,8 +102,6 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert winner(found((msgspec.structs.replace(first, stale=("source",)), second, *others), made)) == behind
     measured_again = msgspec.structs.replace(first, record="another", stale=("judge",))
     assert winner(found((measured_again, second, *others), made)) == behind
-    wrong = msgspec.structs.replace(first, wrong=("max_abs_err=0.0131 is over 0.01",))
-    assert winner(found((wrong, second, *others), made)) == behind
     assert first.environment is not None
     locked = msgspec.structs.replace(first.environment, locked_mhz=1410)
     assert winner(found((msgspec.structs.replace(first, environment=locked), second, *others))) == behind
@@ -142,7 +140,6 @@ def test_who_wins_at_the_power_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not found(leads, sustained(second, 1.025, 1.045)).sustained  # the intervals meet
     stale = msgspec.structs.replace(follows, stale=("judge",))
     assert not found(leads, stale).sustained
-    assert not found(leads, msgspec.structs.replace(follows, wrong=("nan",))).sustained
     assert found(leads, stale, before=made) == made
     assert not found(leads, msgspec.structs.replace(stale, sustained_record="another"), before=made).sustained
     slow = found(sustained(ahead, 0.97, 0.98), second).sustained[board.problem]
@@ -166,7 +163,7 @@ def test_kernels_that_are_no_family_s_are_neither_published_nor_called_slow() ->
 def test_what_lies_in_kernels_is_what_the_leaderboard_gives() -> None:
     path = published.place(ROOT, "h200")
     made, complaints = publication(Tree(ROOT), "h200", published.read(path))
-    assert all("passed over: wrong in another run: " in each for each in complaints)
+    assert complaints == []
     assert path.read_bytes() == published.encode(made)
     assert made.winners
     assert all(winner.low > 1 for winner in made.winners.values())

@@ -56,8 +56,9 @@ def test_a_row_has_both_figures_and_another_leader_is_named(ladder: Ladder) -> N
     assert "iter002 leads sustained" in tables.leaders([board], "github")
 
 
-def test_a_row_says_what_other_runs_of_its_code_found_wrong(ladder: Ladder) -> None:
+def test_what_another_run_of_the_same_code_found_wrong_is_rejected(ladder: Ladder) -> None:
     """Here at the power limit and before its own run; what another source or judge had says nothing of it."""
+    second = ladder.measured(2, 1.050, 1.052)
     first = ladder.measured(1, 1.055, 1.059)
     refused = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
     keep(ladder, first, 1.0, reason="random trial: off by 2", **refused)
@@ -67,10 +68,14 @@ def test_a_row_says_what_other_runs_of_its_code_found_wrong(ladder: Ladder) -> N
     )
     append(ladder.tree.records("cpu", SHAPE, "me"), first)
     (board,) = ladder.boards()
-    assert board.rows[0].wrong == ("timed trial: off", "random trial: off by 2")
-    assert "wrong in 2 other runs: random trial: off by 2" in " ".join(tables.leaderboard(board).split())
-    (exported,) = exports.rows([first], [board])
-    assert exported["wrong"] == "timed trial: off, random trial: off by 2"
+    assert [(row.iteration[:7], row.rank, row.status) for row in board.rows] == [
+        ("iter002", 1, Status.PASSED),
+        ("iter001", None, Status.REJECTED),
+    ]
+    said = " ".join(tables.leaderboard(board).split())
+    assert "rejected: wrong in 2 other runs of the same code: random trial: off by 2" in said
+    exported = exports.rows([first, second], [board])
+    assert [(row["status"], row["verdict"]) for row in exported] == [("passed", "rejected"), ("passed", "passed")]
 
 
 def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:
