@@ -17,6 +17,7 @@ from tests.lanes import Scheduler
 
 settings.register_profile("thorough", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("default", max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("fast", settings.get_profile("default"), max_examples=50)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: on two cores its threads only wait
 
@@ -29,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     starts_workers = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if config.getoption("fast") and not starts_workers:
         lanes.keep_fast()
+        settings.load_profile("fast")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,7 +10,7 @@ from harness.iteration import Problem
 NAME: Final = "kernels.flash_attention.forward"
 SHORT_TOKENS: Final = 1024
 GROWTH: Final = 8.0  # as in FlashAttention-4
-POWERS_FIRST: Final = (24, 32, 40)  # of the 64 of a thread in a block of 128 keys
+POWERS_FIRST: Final = (24, 32, 40, 48)  # of the 64 of a thread in a block of 128 keys
 # block_N, ahead, epilogue_buffers; the kernel refuses those that do not fit the width of the heads.
 BLOCKS: Final = (
     (176, False, 1),
@@ -27,27 +27,30 @@ BLOCKS: Final = (
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
     """Maxima kept from a tile's first block of keys, and softmaxes that find new ones in each.
 
-    Kept maxima lead wherever they were measured, in blocks of 128 keys. Of the others, causal and short ones also come
-    with maxima that must grow before the output is scaled; where blocks are wide that loses. Short sequences also have
-    a dependent launch. ``forward`` refuses what does not fit.
+    Kept maxima lead wherever they were measured, in blocks of 128 keys. Without a mask they need exact weights, since
+    one measurement in ten is wrong else. Of the others, causal and short ones also come with maxima that must grow
+    before the output is scaled; where blocks are wide that loses. Short sequences also have a dependent launch.
+    ``forward`` refuses what does not fit.
     """
     batches, heads, kv_heads, tokens, *_ = problem.dims
     shared = heads // kv_heads
     causal, short = problem.operator == "causalattention", tokens <= SHORT_TOKENS
     at_once = {count * shared for count in (1, 2, 4, 8, 16)} if causal else {shared}
+    growths = (0.0, GROWTH) if causal or short else (0.0,)
     return [
         {**levers, "heads_at_once": heads_at_once, "dependent_launch": dependent_launch}
-        for levers in (*_of_kept_maxima(), *_of_new_maxima((0.0, GROWTH) if causal or short else (0.0,)))
+        for levers in (*_of_kept_maxima(exact=not causal), *_of_new_maxima(growths))
         for heads_at_once in sorted(at_once)
         for dependent_launch in ((False, True) if short else (False,))
         if batches * heads % heads_at_once == 0
     ]
 
 
-def _of_kept_maxima() -> Iterator[dict[str, Any]]:
+def _of_kept_maxima(exact: bool) -> Iterator[dict[str, Any]]:
     for (ahead, buffers), powers_first, keys_ahead in product(((True, 2), (False, 1)), POWERS_FIRST, (True, False)):
         block = {"block_N": 128, "ahead": ahead, "epilogue_buffers": buffers}
-        yield {**block, "keeps_maxima": True, "powers_first": powers_first, "keys_ahead": keys_ahead}
+        kept = {"keeps_maxima": True, "exact_weights": exact, "powers_first": powers_first}
+        yield {**block, **kept, "keys_ahead": keys_ahead}
 
 
 def _of_new_maxima(growths: tuple[float, ...]) -> Iterator[dict[str, Any]]:
