@@ -29,6 +29,7 @@ from kernels.paged_decode.kernel import (
     combine,
     decoding,
     enter_row,
+    measure,
     signal,
 )
 
@@ -81,7 +82,7 @@ class LatentBlock:
         require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
         row = 2 * (self.depth + self.rotary)
         shared_scores = self.share_scores * ROWS * (2 * self.block_N + 4 * 2 * GROUPS)
-        require_shared(row * (ROWS + self.num_stages * self.block_N) + shared_scores + 4 * self.sequences)
+        require_shared(row * (ROWS + self.num_stages * self.block_N) + shared_scores + 8 * self.sequences)
 
     @property
     def shared_heads(self) -> int:
@@ -119,6 +120,7 @@ class LatentPages:
     K: list[Any]
     K_rest: Any
     lengths: Any
+    ends: Any
     said: Any
     full: Any
     empty: Any
@@ -147,12 +149,13 @@ def allocate(block: LatentBlock) -> LatentPages:
     K = [T.alloc_shared((block.num_stages, block.block_N, block.width), block.dtype) for _ in range(GROUPS)]
     K_rest = T.alloc_shared((block.num_stages, block.block_N, block.rotary), block.dtype)
     lengths = T.alloc_shared((block.sequences,), "int32")
+    ends = T.alloc_shared((block.sequences,), "int32")
     said = T.alloc_shared((GROUPS,), "int32")
     full = T.alloc_barrier([1] * block.num_stages)
     empty = T.alloc_barrier([GROUPS] * block.num_stages)
     P = T.alloc_shared((ROWS, block.block_N), block.dtype) if block.share_scores else None
     states = T.alloc_shared((2, GROUPS, ROWS), "float32") if block.share_scores else None
-    return LatentPages(Q, Q_rest, K, K_rest, lengths, said, full, empty, P, states)
+    return LatentPages(Q, Q_rest, K, K_rest, lengths, ends, said, full, empty, P, states)
 
 
 @T.macro
@@ -396,13 +399,9 @@ def latent_decode(
             memory = allocate(block)
             registers = allocate_registers(block)
             cursor = T.alloc_local((SLOTS,), "int32")
-            places = T.alloc_var("int32", init=0)
             thread = T.get_thread_binding()
-            for i in T.Parallel(block.sequences):
-                memory.lengths[i] = lengths[i]
-            T.sync_threads()
-            for b in T.serial(block.sequences):
-                places = places + block.count(memory.lengths[b]) * block.kv_heads
+            measure(block, memory, lengths, (GROUPS + 1) * GROUP, thread)
+            places = memory.ends[block.sequences - 1] * block.kv_heads
             shares = Shares(places, T.min(places, block.blocks))
             if number < shares.number:
                 if thread < GROUP:

@@ -179,14 +179,14 @@ def allocate_registers(block: PagedBlock) -> DecodeRegisters:
 
 
 @T.macro
-def measure(block: PagedBlock, memory: Pages, lengths: Any, thread: Any) -> None:
+def measure(block: PagedBlock, memory: Pages, lengths: Any, threads: int, thread: Any) -> None:
     """Copy the lengths, and count the blocks of keys up to the end of each sequence."""
     for b in T.Parallel(block.sequences):
         memory.lengths[b] = lengths[b]
     T.sync_threads()
     end = T.alloc_var("int32")
-    for i in T.serial(ceildiv(block.sequences, 2 * GROUP)):
-        at = i * 2 * GROUP + thread
+    for i in T.serial(ceildiv(block.sequences, threads)):
+        at = i * threads + thread
         if at < block.sequences:
             end = 0
             for b in T.serial(at + 1):
@@ -464,7 +464,7 @@ def paged_decode(
             cursor = T.alloc_local((SLOTS,), "int32")
             thread = T.get_thread_binding()
             T.clear(memory.Q)
-            measure(block, memory, lengths, thread)
+            measure(block, memory, lengths, 2 * GROUP, thread)
             places = memory.ends[block.sequences - 1] * block.kv_heads
             shares = Shares(places, T.min(places, block.blocks))
             if number < shares.number:

@@ -4,7 +4,7 @@ from harness.iteration import Problem, Program, bench_with, main, verify_with
 from kernels.varlen_attention import varlen
 
 PARENT = "iter002_output_by_tma"
-CONFIG = dict(block_N=128, epilogue_buffers=2, keeps_maxima=True, powers_first=24)
+CONFIG = dict(block_N=128, epilogue_buffers=2)
 
 
 def build(problem: Problem) -> Program:
