@@ -93,7 +93,7 @@ def staleness(gpu: str) -> str:
     if not stale:
         return ""
     *first, last = (CHANGED[each] for each in sorted({each for row in stale for each in row.stale}))
-    changed = " or ".join([*([", ".join(first)] if first else []), last])
+    changed = " or ".join(filter(None, (", ".join(first), last)))
     share = f"All {len(stale)}" if len(stale) == len(measured) else f"{len(stale)} of {len(measured)}"
     return f"**{share} rows are stale**: {changed} has changed since they were measured."
 

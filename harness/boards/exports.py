@@ -162,11 +162,7 @@ COLUMNS: Final[dict[str, _Column]] = {
     "sustained_vs_best_high": (float, "upper end of its 95% interval", "row.sustained_vs_best_high"),
     "sustained_best_opponent": (str, "the strongest opponent there", "row.sustained_best_opponent"),
     "dynamic": (str, "the dimensions that its kernel leaves symbolic", "record.dynamic"),
-    "verdict": (
-        str,
-        "status on the board: rejected too where another run of the code was wrong",
-        "row.status",
-    ),
+    "verdict": (str, "status on the board: rejected too where another run of the code was wrong", "row.status"),
 }
 
 

@@ -275,8 +275,10 @@ def _add_wrong(records: Iterable[Outcome], found: Outcomes) -> None:
 
 def _refuted(tree: Tree, row: BoardRow, found: Outcomes) -> BoardRow:
     """The row, rejected where another run of the same code found its result wrong, by this judge."""
+    if row.status != Status.PASSED:
+        return row
     said = [each.reason for each in found.get(row.key, ()) if _same_code(tree, row, each)]
-    if row.status != Status.PASSED or not said:
+    if not said:
         return row
     reason = f"wrong in {counted(len(said), 'other run')} of the same code: {said[-1]}"
     return msgspec.structs.replace(row, status=Status.REJECTED.value, reason=reason)

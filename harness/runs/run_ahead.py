@@ -45,6 +45,7 @@ def run_ahead(
         while True:
             if not (in_batches and begun):
                 more = islice(waiting, ahead - len(begun))
+                # A thread does not have the caller's context by itself, such as what ``reading`` keeps.
                 begun.extend(pool.submit(copy_context().run, work, each) for each in more)
                 ahead = window
             if not begun:

@@ -102,6 +102,8 @@ def test_who_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert winner(found((msgspec.structs.replace(first, stale=("source",)), second, *others), made)) == behind
     measured_again = msgspec.structs.replace(first, record="another", stale=("judge",))
     assert winner(found((measured_again, second, *others), made)) == behind
+    wrong = msgspec.structs.replace(first, status="rejected")
+    assert winner(found((wrong, second, *others), made)) == behind
     assert first.environment is not None
     locked = msgspec.structs.replace(first.environment, locked_mhz=1410)
     assert winner(found((msgspec.structs.replace(first, environment=locked), second, *others))) == behind
@@ -140,6 +142,7 @@ def test_who_wins_at_the_power_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not found(leads, sustained(second, 1.025, 1.045)).sustained  # the intervals meet
     stale = msgspec.structs.replace(follows, stale=("judge",))
     assert not found(leads, stale).sustained
+    assert not found(leads, msgspec.structs.replace(follows, status="rejected")).sustained
     assert found(leads, stale, before=made) == made
     assert not found(leads, msgspec.structs.replace(stale, sustained_record="another"), before=made).sustained
     slow = found(sustained(ahead, 0.97, 0.98), second).sustained[board.problem]
