@@ -7,7 +7,7 @@ from typing import Any, Self
 import tilelang.language as T
 
 from harness.iteration import Problem, Program, Workspace
-from kernels.hopper import GROUP, NUM_SMS, SHARED_BYTES_MAX, SHARED_BYTES_RESERVED
+from kernels.hopper import GROUP, NUM_SMS, SHARED_BYTES_MAX, SHARED_BYTES_RESERVED, wait_for_kernel_before
 from kernels.operands import ceildiv, require
 
 ROWS = 64  # the M of a WGMMA; only the heads that share one head of keys are of use
@@ -23,15 +23,15 @@ SEQUENCE, COUNT, HEAD, BLOCK, PLACE, END, STEPS, SLOTS = range(8)
 FUNCTIONS = r"""
 // Whether these steps were the last of a row's. The one that sees so finds all parts of the row written.
 static __device__ __forceinline__ int ends_row(int *counter, int *said, int steps, int all, int barrier) {
-  __threadfence();
   asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
   if (threadIdx.x % 128 == 0) {
+    __threadfence();  // of what the barrier has shown too
     int last = atomicAdd(counter, steps) + steps == all;
     if (last) atomicExch(counter, 0);
     *said = last;
+    __threadfence();
   }
   asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
-  __threadfence();
   return *said;
 }
 """
@@ -180,7 +180,10 @@ def allocate_registers(block: PagedBlock) -> DecodeRegisters:
 
 @T.macro
 def measure(block: PagedBlock, memory: Pages, lengths: Any, threads: int, thread: Any) -> None:
-    """Copy the lengths, and count the blocks of keys up to the end of each sequence."""
+    """Copy the lengths, and count the blocks of keys up to the end of each sequence.
+
+    Each thread reads all lengths, since a loop of a known number of steps has many reads in flight.
+    """
     for b in T.Parallel(block.sequences):
         memory.lengths[b] = lengths[b]
     T.sync_threads()
@@ -189,8 +192,8 @@ def measure(block: PagedBlock, memory: Pages, lengths: Any, threads: int, thread
         at = i * threads + thread
         if at < block.sequences:
             end = 0
-            for b in T.serial(at + 1):
-                end = end + block.count(memory.lengths[b])
+            for b in T.serial(block.sequences):
+                end = end + T.if_then_else(b <= at, block.count(memory.lengths[b]), 0)
             memory.ends[at] = end
     T.sync_threads()
 
@@ -355,7 +358,13 @@ def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, s
 
 
 def paged_decode(
-    problem: Problem, *, block_N: int, num_stages: int, blocks_per_sm: int = 1, num_sms: int = NUM_SMS
+    problem: Problem,
+    *,
+    block_N: int,
+    num_stages: int,
+    blocks_per_sm: int = 1,
+    dependent_launch: bool = False,
+    num_sms: int = NUM_SMS,
 ) -> Program:
     """O[B,H,D] = softmax(Q Kᵀ / sqrt(D)) V over the tokens of each sequence, which lie in pages.
 
@@ -371,6 +380,7 @@ def paged_decode(
     - ``block_N``: keys of a block; it divides a page.
     - ``num_stages`` of each ring.
     - ``blocks_per_sm``: with 2 one's softmax runs under the other's products and waits; each has half of the stages.
+    - ``dependent_launch``: as in ``kernels.gemm.warp_specialized``.
 
     Limits: sm_90a; bf16 and fp16; heads of 64 or 128. It needs counters, zero at first, which every launch leaves zero.
     Launches on one workspace must not overlap.
@@ -464,6 +474,8 @@ def paged_decode(
             cursor = T.alloc_local((SLOTS,), "int32")
             thread = T.get_thread_binding()
             T.clear(memory.Q)
+            if dependent_launch:
+                wait_for_kernel_before(let_next_start=True)
             measure(block, memory, lengths, 2 * GROUP, thread)
             places = memory.ends[block.sequences - 1] * block.kv_heads
             shares = Shares(places, T.min(places, block.blocks))

@@ -1,0 +1,23 @@
+"""A dependent launch: blocks of the next launch prepare themselves where those of this one have ended early."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.paged_decode import paged_decode
+
+PARENT = "iter007_two_blocks_of_64_keys"
+CONFIG = dict(block_N=64, num_stages=2, blocks_per_sm=2, dependent_launch=True)
+
+
+def build(problem: Problem) -> Program:
+    return paged_decode(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
