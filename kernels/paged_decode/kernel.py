@@ -14,22 +14,27 @@ ROWS = 64  # the M of a WGMMA; only the heads that share one head of keys are of
 LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - scale * LEAST is 0 in one FMA too
 REGISTERS = {1: None, 2: (40, 208)}  # of a thread (producer, consumer), by blocks of an SM
 BARRIER = 8  # the named barrier of the consumers; TileLang takes them from 0
-HEADS_AT_ONCE = 8  # of a combination: their loads are in flight together
+HEADS_AT_ONCE, PARTS_AT_ONCE = 8, 2  # of a combination: their loads are in flight together
 
 # Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, where
 # the share ends, and the steps in this row.
 SEQUENCE, COUNT, HEAD, BLOCK, PLACE, END, STEPS, SLOTS = range(8)
 
 FUNCTIONS = r"""
-// Whether these steps were the last of a row's. The one that sees so finds all parts of the row written.
+// Whether these steps were the last of a row's. The one that sees so finds all parts of the row written. Where those of
+// the other shares are, no one else needs this one, and no fence has to wait until it is written.
 static __device__ __forceinline__ int ends_row(int *counter, int *said, int steps, int all, int barrier) {
   asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
   if (threadIdx.x % 128 == 0) {
-    __threadfence();  // of what the barrier has shown too
-    int last = atomicAdd(counter, steps) + steps == all;
-    if (last) atomicExch(counter, 0);
-    *said = last;
-    __threadfence();
+    int written;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(written) : "l"(counter) : "memory");
+    if (written + steps != all) {
+      __threadfence();  // of what the barrier has shown too
+      written = atomicAdd(counter, steps);
+      __threadfence();
+    }
+    *said = written + steps == all;
+    if (*said) *counter = 0;
   }
   asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
   return *said;
@@ -324,7 +329,7 @@ def attend(
 
 @T.macro
 def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, shares: Shares, column: Any) -> None:
-    """Add up the parts of a column of a row of places, in the order of the row; some heads at once."""
+    """Add up the parts of a column of a row of places, in the order of the row; some heads and parts at once."""
     at_once = gcd(block.shared_heads, HEADS_AT_ONCE)
     first = T.alloc_var("int32")
     last = T.alloc_var("int32")
@@ -335,6 +340,9 @@ def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, s
     maximum = T.alloc_local((at_once,), "float32")
     total = T.alloc_local((at_once,), "float32")
     value = T.alloc_local((at_once,), "float32")
+    maxima = T.alloc_local((PARTS_AT_ONCE, at_once), "float32")
+    totals = T.alloc_local((PARTS_AT_ONCE, at_once), "float32")
+    values = T.alloc_local((PARTS_AT_ONCE, at_once), "float32")
     first = shares.owner(cursor[PLACE] - cursor[BLOCK])
     last = shares.owner(cursor[PLACE] - cursor[BLOCK] + cursor[COUNT] - 1)
     for heads in T.serial(block.shared_heads // at_once):
@@ -342,16 +350,23 @@ def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, s
             maximum[i] = LEAST
             total[i] = 0.0
             value[i] = 0.0
-        for share in T.serial(first, last + 1):
-            part = share * 2 + T.if_then_else(share == first, 1, 0)
-            for i in T.unroll(at_once):
-                head = heads * at_once + i
-                larger = T.max(maximum[i], states[part, 0, head])
-                kept = T.exp2((maximum[i] - larger) * block.to_log2)
-                own = T.exp2((states[part, 0, head] - larger) * block.to_log2)
-                total[i] = total[i] * kept + states[part, 1, head] * own
-                value[i] = value[i] * kept + parts[part, head, column] * own
-                maximum[i] = larger
+        for some in T.serial(ceildiv(last - first + 1, PARTS_AT_ONCE)):
+            for each in T.unroll(PARTS_AT_ONCE):
+                share = first + some * PARTS_AT_ONCE + each
+                part = T.min(share, last) * 2 + T.if_then_else(share == first, 1, 0)
+                for i in T.unroll(at_once):
+                    head = heads * at_once + i
+                    maxima[each, i] = T.if_then_else(share > last, LEAST, states[part, 0, head])
+                    totals[each, i] = states[part, 1, head]
+                    values[each, i] = parts[part, head, column]
+            for each in T.unroll(PARTS_AT_ONCE):
+                for i in T.unroll(at_once):
+                    larger = T.max(maximum[i], maxima[each, i])
+                    kept = T.exp2((maximum[i] - larger) * block.to_log2)
+                    own = T.exp2((maxima[each, i] - larger) * block.to_log2)
+                    total[i] = total[i] * kept + totals[each, i] * own
+                    value[i] = value[i] * kept + values[each, i] * own
+                    maximum[i] = larger
         for i in T.unroll(at_once):
             head = cursor[HEAD] * block.shared_heads + heads * at_once + i
             Out[cursor[SEQUENCE], head, column] = value[i] / total[i]
