@@ -244,17 +244,17 @@ def _with_opponents(
     if board.best_opponent is None:
         return board
     best = board.best_opponent.iteration
-    return board.each(lambda row: _against(row, best, pairs))
+    return board.each(lambda row: _against(tree, row, best, pairs))
 
 
-def _against(row: BoardRow, best: str, pairs: list[PairRecord]) -> BoardRow:
-    """Add the newest pair of the row's source, judge and environment with the strongest opponent."""
+def _against(tree: Tree, row: BoardRow, best: str, pairs: list[PairRecord]) -> BoardRow:
+    """Add the newest pair of the row's code, judge and environment with the strongest opponent."""
     for held in reversed(pairs):
         same = (held.model, held.iteration, held.opponent) == (row.model, row.iteration, best)
         measured = held.measurement
         if not same or measured is None or row.environment is None or row.timer is None:
             continue
-        if held.applies(row.environment, row.timer) and held.source_sha256 == row.source_sha256:
+        if held.applies(row.environment, row.timer) and _same_code(tree, row, held):
             return _beside(row, best, measured)
     return row
 

@@ -491,6 +491,7 @@ def test_the_pair_with_the_strongest_opponent_is_vs_best(ladder: Ladder) -> None
     paired(ladder, "strong", 1.10, 1.14)
     paired(ladder, "strong", 0, 0, measurement=None, status=Status.REJECTED)
     paired(ladder, "strong", 3.0, 3.1, source_sha256="of another source")
+    paired(ladder, "strong", 3.5, 3.6, families_sha256="of other families")
     paired(ladder, "strong", 4.0, 4.1, environment=ladder.elsewhere(judge_sha256="another"))
     row = ladder.rows()[0]
     assert row.best_opponent == "strong"
