@@ -45,6 +45,17 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # untyped
         file = nodeid.partition("::")[0]
         return "measuring" if file.startswith(MEASURE) or "_on_" in file else file
 
+    def remove_node(self, node: Any) -> str | None:
+        """The test that killed its worker, which no other worker then takes; None where a worker ended well."""
+        for work in self.assigned_work[node].values():
+            for test, done in work.items():
+                if not done:
+                    work[test] = True
+                    super().remove_node(node)
+                    return str(test)
+        super().remove_node(node)
+        return None
+
 
 def keep_fast() -> None:
     """From now on a test that imports torch or starts a Python process is skipped."""

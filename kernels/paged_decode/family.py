@@ -31,7 +31,8 @@ def fitting(problem: Problem) -> list[dict[str, Any]]:
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    return fitting(problem)
+    """Each of these with a dependent launch too."""
+    return [levers | {"dependent_launch": dependent} for levers in fitting(problem) for dependent in (False, True)]
 
 
 def draft(problem: Problem, gpu: Gpu) -> Draft:

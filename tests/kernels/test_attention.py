@@ -22,14 +22,13 @@ from kernels.front.candidates import ATTENTION
 from kernels.front.defaults import default
 from kernels.front.places import Place
 from tests.harness.operators.launches import wrong
-from tests.kernels.emulation import generated
+from tests.kernels.emulation import SYNC, TRIGGER, generated
 from tests.kernels.emulation.numbers import Stopped, emulated
 from tests.lanes import few
 
 FULL = "attention_bf16fp32_2x4x2x512x128x128"
 CAUSAL = "causalattention_fp16fp32_2x4x2x512x192x128"
 RAGGED = "attention_bf16fp32_1x2x1x500x128x64"
-SYNC, TRIGGER = "cudaGridDependencySynchronize();", "cudaTriggerProgrammaticLaunchCompletion();"
 
 
 def build(key: str, **levers: object) -> Program:
@@ -280,7 +279,7 @@ def test_three_groups_and_a_second_buffer_of_queries() -> None:
 
 
 @pytest.mark.parametrize("dependent_launch", [False, True])
-def test_who_may_start_early_waits_for_the_kernel_before(dependent_launch: bool) -> None:
+def test_what_may_start_early_waits_for_the_kernel_before(dependent_launch: bool) -> None:
     source = cuda(FULL, dependent_launch=dependent_launch)
     assert (SYNC in source) == (TRIGGER in source) == dependent_launch
     if dependent_launch:

@@ -10,6 +10,7 @@ from kernels.latent_decode import latent_decode
 from kernels.paged_decode import paged_decode
 from kernels.varlen_attention import varlen
 from tests.harness.operators.launches import wrong
+from tests.kernels.emulation import SYNC, TRIGGER, generated
 from tests.kernels.emulation.numbers import Stopped, emulated
 from tests.lanes import few
 
@@ -23,6 +24,16 @@ def test_shares_of_pages_give_the_attention_of_each_sequence(block_N: int, block
     program = paged_decode(parse_shape_key(PAGED), block_N=block_N, num_stages=3, num_sms=blocks)
     pages = (3, 1, 2, 0), (64, block_N, 1, 1)
     assert wrong(PAGED, emulated(program, blocks, {"K": pages, "V": pages}, tmp_path)) == set()
+
+
+@pytest.mark.parametrize("dependent_launch", [False, True])
+def test_what_may_start_early_waits_for_the_kernel_before(dependent_launch: bool) -> None:
+    program = paged_decode(parse_shape_key(PAGED), block_N=32, num_stages=3, dependent_launch=dependent_launch)
+    source = generated(program)
+    assert (SYNC in source) == (TRIGGER in source) == dependent_launch
+    if dependent_launch:
+        text = source[source.index("main_kernel") :]
+        assert text.index(".init(") < text.index(SYNC) < text.index(TRIGGER) < text.index("lengths[")
 
 
 BROKEN = {

@@ -25,7 +25,7 @@ from kernels.gemm.operands import TensorCoreOperands
 from kernels.gemm.raster import Raster
 from kernels.gemm.roles import Roles
 from kernels.gemm.stream_k.kernel import Split, TailSplit
-from tests.kernels.emulation import generated
+from tests.kernels.emulation import SYNC, TRIGGER, generated
 from tests.lanes import few
 
 MATMUL = "matmul_bf16fp32_512x512x256"
@@ -105,12 +105,9 @@ def test_a_cluster_multicasts_the_operand_it_shares(cluster: str, multicast: str
     assert "tl::cluster_sync()" in source
 
 
-SYNC, TRIGGER = "cudaGridDependencySynchronize();", "cudaTriggerProgrammaticLaunchCompletion();"
-
-
 @pytest.mark.parametrize("cluster_M", [1, 2])
 @pytest.mark.parametrize("dependent_launch", [False, True])
-def test_who_may_start_early_waits_for_the_kernel_before(cluster_M: int, dependent_launch: bool) -> None:
+def test_what_may_start_early_waits_for_the_kernel_before(cluster_M: int, dependent_launch: bool) -> None:
     """TileLang lets every cluster start early, asked or not."""
     levers = dict(cluster_M=cluster_M, dependent_launch=dependent_launch)
     source = cuda(build(warp_specialized, MATMUL, **TILE, **levers))

@@ -13,6 +13,8 @@ from harness.iteration import Program
 from harness.judge.facts.problem import Problem
 
 HEADER: Final = Path(__file__).with_name("emulation.hpp")
+SYNC: Final = "cudaGridDependencySynchronize();"
+TRIGGER: Final = "cudaTriggerProgrammaticLaunchCompletion();"
 _MAIN: Final = """
 int main() {{
   GROUPS = {groups}, K = {K}, K_MAJOR_B = {k_major_B}, CLUSTER = {cluster};
