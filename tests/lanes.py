@@ -47,14 +47,12 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # untyped
 
     def remove_node(self, node: Any) -> str | None:
         """The test that killed its worker, which no other worker then takes; None where a worker ended well."""
-        for work in self.assigned_work[node].values():
-            for test, done in work.items():
-                if not done:
-                    work[test] = True
-                    super().remove_node(node)
-                    return str(test)
+        files = self.assigned_work[node].values()
+        work, killer = next(((file, test) for file in files for test, done in file.items() if not done), (None, None))
+        if work is not None:
+            work[killer] = True
         super().remove_node(node)
-        return None
+        return killer
 
 
 def keep_fast() -> None:

@@ -48,12 +48,6 @@ def test_the_lane_is_watched(what: str, request: pytest.FixtureRequest) -> None:
         HEAVY[what]()
 
 
-CONFTEST = """
-from tests.lanes import Scheduler
-
-def pytest_xdist_make_scheduler(config, log):
-    return Scheduler(config, log)
-"""
 CRASHES = """
 import os, pytest
 
@@ -65,9 +59,9 @@ def test_it(number):
 
 
 def test_a_test_that_kills_its_worker_fails_once_and_the_others_go_on(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
+    folder = str(tmp_path)
     (tmp_path / "test_it.py").write_text(CRASHES)
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--rootdir", str(tmp_path), str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-p", "tests.conftest", "--rootdir", folder, folder]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     assert "1 failed, 3 passed" in done.stdout

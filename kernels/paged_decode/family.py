@@ -31,7 +31,7 @@ def fitting(problem: Problem) -> list[dict[str, Any]]:
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    """Each of these with a dependent launch too."""
+    """What divides the pages, without and with a dependent launch."""
     return [levers | {"dependent_launch": dependent} for levers in fitting(problem) for dependent in (False, True)]
 
 
