@@ -9,6 +9,7 @@ import msgspec
 
 from harness.boards.board import CHANGES, DISCARD, FAMILY, KEEP, NOT_MEASURED, Board, BoardRow
 from harness.boards.ranking import decided_by, ranked, ranked_at_limit
+from harness.boards.row_code import same_code
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponent, Opponents
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
@@ -79,8 +80,8 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         blank = unmeasured.get(shape_key, [])
         for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank, wrong):
             opposed = _with_opponents(tree, _with_bounds(board, bounds), members, pairs, complaints)
-            ordered = decided_by(_of_ceiling(_with_sustained(tree, opposed, alone), ceilings), play_offs)
-            result.append(_narrowed(_kept(ranked_at_limit(ordered, play_offs)), names))
+            ordered = decided_by(tree, _of_ceiling(_with_sustained(tree, opposed, alone), ceilings), play_offs)
+            result.append(_narrowed(_kept(ranked_at_limit(tree, ordered, play_offs)), names))
     return [board for board in result if board.rows], complaints
 
 
@@ -351,18 +352,11 @@ def _of_ceiling(board: Board, ceilings: list[CeilingRecord]) -> Board:
 
 
 def _same_code(tree: Tree, row: BoardRow, record: Outcome) -> bool:
+    """Whether a record has the code of a row, and its judge and environment."""
     if row.environment is None:
         return False
-    ours, theirs = (
-        (each.source_sha256, where.rank_key, where.judge_sha256)
-        for each, where in ((row, row.environment), (record, record.environment))
-    )
-    if ours != theirs:
-        return False
-    path, families = tree.same_code(row.gpu, row.problem, row.model), record.families_sha256
-    return row.families_sha256 == families or row.families_sha256 in alike(
-        path, record.source_sha256, families, record.environment.tilelang
-    )
+    ours, theirs = ((each.rank_key, each.judge_sha256) for each in (row.environment, record.environment))
+    return ours == theirs and same_code(tree, row, record, record.environment.tilelang)
 
 
 def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from dataclasses import replace
 import msgspec
 
 from harness.boards.board import Board, BoardRow, by_sustained
+from harness.boards.row_code import same_code
+from harness.catalog.tree import Tree
 from harness.records.base import Regime
 from harness.records.playoffs import PlayOff, PlayOffEntry
 
@@ -33,7 +35,7 @@ def _placed(rows: Iterable[BoardRow]) -> list[BoardRow]:
     return [msgspec.structs.replace(row, rank=rank) for row, rank in zip(ordered, places, strict=True)]
 
 
-def ranked_at_limit(board: Board, play_offs: list[PlayOff]) -> Board:
+def ranked_at_limit(tree: Tree, board: Board, play_offs: list[PlayOff]) -> Board:
     """Rank the rows with a sustained figure by it; a play-off in that regime orders those of the first rank."""
     rows = [row for row in board.rows if row.sustained_ratio is not None and row.rank is not None]
     rows.sort(key=lambda row: -by_sustained(row))
@@ -42,7 +44,7 @@ def ranked_at_limit(board: Board, play_offs: list[PlayOff]) -> Board:
         _named(row): (place, None) for row, place in zip(rows, places, strict=True)
     }
     first = {_named(row): row for row in rows if found[_named(row)] == (1, None)}
-    if held := _deciding(first, play_offs, Regime.SUSTAINED):
+    if held := _deciding(tree, first, play_offs, Regime.SUSTAINED):
         found |= _order(first, held)
 
     def placed(row: BoardRow) -> BoardRow:
@@ -65,10 +67,10 @@ def ranks(intervals: Iterable[tuple[float, float]]) -> Iterator[int]:
         yield rank
 
 
-def decided_by(board: Board, play_offs: list[PlayOff]) -> Board:
+def decided_by(tree: Tree, board: Board, play_offs: list[PlayOff]) -> Board:
     """Order the rows of the first rank by the newest play-off that all of them took part in."""
     first = {_named(row): row for row in board.rows if row.rank == 1}
-    held = _deciding(first, play_offs, Regime.PAIRED)
+    held = _deciding(tree, first, play_offs, Regime.PAIRED)
     if held is None:
         return board
     order = _order(first, held).items()
@@ -76,22 +78,23 @@ def decided_by(board: Board, play_offs: list[PlayOff]) -> Board:
     return replace(board, rows=(*ordered, *board.rows[len(first) :]))
 
 
-def _deciding(first: Mapping[Name, BoardRow], play_offs: list[PlayOff], regime: Regime) -> PlayOff | None:
+def _deciding(tree: Tree, first: Mapping[Name, BoardRow], play_offs: list[PlayOff], regime: Regime) -> PlayOff | None:
     """The newest play-off of a regime that all of these rows took part in, as they are now."""
     for held in reversed(play_offs):
         standings = {(each.model, each.iteration): each for each in held.standings}
         if held.regime is not regime or len(first) < 2 or not first.keys() <= standings.keys():
             continue
-        if all(_played(row, held, standings[name]) for name, row in first.items()):
+        if all(_played(tree, row, held, standings[name]) for name, row in first.items()):
             return held
     return None
 
 
-def _played(row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
+def _played(tree: Tree, row: BoardRow, held: PlayOff, standing: PlayOffEntry) -> bool:
     """Whether a row has the code, the judge and the environment of the play-off."""
     assert row.environment is not None and row.timer is not None
-    unchanged = row.source_sha256 == standing.source_sha256 and not row.edited
-    return unchanged and held.applies(row.environment, row.timer)
+    if row.edited or not held.applies(row.environment, row.timer):
+        return False
+    return same_code(tree, row, standing, held.environment.tilelang)
 
 
 def _order(first: Mapping[Name, BoardRow], held: PlayOff) -> dict[Name, tuple[int, float]]:

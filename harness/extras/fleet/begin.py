@@ -10,6 +10,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler would be gone, and the signal with it
     parent, cpus, *arguments = sys.argv[1:]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # kept by what it becomes
     if os.getppid() != int(parent):

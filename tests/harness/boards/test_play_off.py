@@ -83,6 +83,18 @@ def test_it_counts_only_where_all_leaders_played_as_they_are_now(ladder: Ladder)
     assert {rank for _, rank in ranks(ladder)} == {1}
 
 
+def test_it_counts_only_where_the_families_give_the_code_of_then(ladder: Ladder) -> None:
+    played(ladder, {1: noisy(1.01, 1), 2: noisy(1.00, 2), 3: noisy(1.00, 3)})
+    before, _ = read(ladder.tree.records("cpu", SHAPE, "me"), Record)
+    (ladder.tree.root / "kernels/family.py").write_text("# changed\n")
+    for made in before:
+        ladder.made(made.number, measurement=made.measurement)
+    assert {rank for _, rank in ranks(ladder)} == {1}
+    for made in before:
+        ladder.keeps_code(made)
+    assert ranks(ladder) == [("iter001_idea", 1), ("iter002_idea", 2), ("iter003_idea", 2)]
+
+
 def test_another_machine_is_not_ordered_by_it(ladder: Ladder) -> None:
     held = played(ladder, {1: noisy(1.01, 1), 2: noisy(1.00, 2), 3: noisy(1.00, 3)})
     assert held.applies(ladder.environment, "host")

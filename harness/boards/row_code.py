@@ -1,0 +1,27 @@
+"""Whether a record of another kind has the code of a row."""
+
+from typing import Protocol
+
+from harness.boards.board import BoardRow
+from harness.catalog.tree import Tree
+from harness.records.same_code import alike
+
+
+class Code(Protocol):
+    """The hashes of an iteration's source and of the families that it imports."""
+
+    @property
+    def source_sha256(self) -> str: ...
+
+    @property
+    def families_sha256(self) -> str: ...
+
+
+def same_code(tree: Tree, row: BoardRow, code: Code, tilelang: str) -> bool:
+    """Whether ``code`` has a row's source, and families that give this source the same code by this TileLang."""
+    if row.source_sha256 != code.source_sha256:
+        return False
+    path = tree.same_code(row.gpu, row.problem, row.model)
+    return row.families_sha256 == code.families_sha256 or row.families_sha256 in alike(
+        path, code.source_sha256, code.families_sha256, tilelang
+    )
