@@ -7,7 +7,7 @@ from harness.catalog.tree import Tree
 from harness.records.same_code import alike
 
 
-class Code(Protocol):
+class CodeHashes(Protocol):
     """The hashes of an iteration's source and of the families that it imports."""
 
     @property
@@ -17,7 +17,7 @@ class Code(Protocol):
     def families_sha256(self) -> str: ...
 
 
-def same_code(tree: Tree, row: BoardRow, code: Code, tilelang: str) -> bool:
+def same_code(tree: Tree, row: BoardRow, code: CodeHashes, tilelang: str) -> bool:
     """Whether ``code`` has a row's source, and families that give this source the same code by this TileLang."""
     if row.source_sha256 != code.source_sha256:
         return False

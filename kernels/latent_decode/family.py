@@ -9,17 +9,19 @@ NAME: Final = "kernels.latent_decode.latent_decode"
 ROWS: Final = 64
 WIDTHS: Final = (256, 512)
 ROTARY: Final = 64
-# block_N, num_stages of rows of 512 and 64, share_scores
-BLOCKS: Final = ((64, 2, False), (32, 4, False), (64, 2, True), (32, 3, False), (16, 8, False))
+BLOCKS: Final[tuple[dict[str, Any], ...]] = (  # for rows of 512 and 64
+    {"block_N": 64, "num_stages": 2},
+    {"block_N": 64, "num_stages": 2, "alternate": True},
+    {"block_N": 64, "num_stages": 2, "share_scores": True},
+    {"block_N": 32, "num_stages": 4},
+    {"block_N": 32, "num_stages": 3},
+    {"block_N": 16, "num_stages": 8},
+)
 
 
 def fitting(problem: Problem) -> list[dict[str, Any]]:
     """What divides the pages."""
-    return [
-        {"block_N": block_N, "num_stages": num_stages, "share_scores": share_scores}
-        for block_N, num_stages, share_scores in BLOCKS
-        if problem.dims[5] % block_N == 0
-    ]
+    return [dict(each) for each in BLOCKS if problem.dims[5] % each["block_N"] == 0]
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
@@ -42,7 +44,7 @@ def refuses(problem: Problem, gpu: Gpu) -> str | None:
     if width not in WIDTHS or rotary != ROTARY:
         return f"{problem}: rows of {width} and {rotary}, not of 256 or 512 and {ROTARY}"
     if not fitting(problem):
-        return f"{problem}: pages of {page} tokens are no multiple of {min(block_N for block_N, *_ in BLOCKS)}"
+        return f"{problem}: pages of {page} tokens are no multiple of {min(each['block_N'] for each in BLOCKS)}"
     return None
 
 

@@ -9,6 +9,7 @@ import tilelang.language as T
 
 from harness.iteration import Problem, Program
 from kernels.hopper import GROUP, NUM_SMS, require_shared, run_consumers
+from kernels.latent_decode.alternating import latent_decode_in_pairs
 from kernels.operands import require
 from kernels.paged_decode.kernel import (
     BARRIER,
@@ -286,7 +287,13 @@ def attend(
 
 
 def latent_decode(
-    problem: Problem, *, block_N: int, num_stages: int, share_scores: bool = False, num_sms: int = NUM_SMS
+    problem: Problem,
+    *,
+    block_N: int,
+    num_stages: int,
+    share_scores: bool = False,
+    alternate: bool = False,
+    num_sms: int = NUM_SMS,
 ) -> Program:
     """O[B,H,D] = softmax(Q Cᵀ / sqrt(D + R)) C[:, :D] over the tokens of each sequence, which lie in pages.
 
@@ -300,10 +307,16 @@ def latent_decode(
     - ``num_stages`` of the ring.
     - ``share_scores``: each group computes the scores of half of the keys, and they meet twice for each block, to tell
       the maxima and the weights. Else both compute all scores, and nothing passes between them.
+    - ``alternate``: the groups have the scores of different blocks, as ``alternating`` says. Two tiles of heads share
+      each load, the next pair is brought into the L2 cache, and the output's parts pass as they lie in registers.
 
     Limits: sm_90a; bf16 and fp16; heads in multiples of 64; rows of 512 and 64. It needs counters, zero at first,
-    which every launch leaves zero. Launches on one workspace must not overlap. Not measured yet.
+    which every launch leaves zero. Launches on one workspace must not overlap. With ``alternate`` the order in which
+    parts are added depends on who ends last.
     """
+    if alternate:
+        require((block_N, num_stages, share_scores) == (64, 2, False), "alternate is for block_N=64 and num_stages=2")
+        return latent_decode_in_pairs(problem, num_sms)
     block = LatentBlock.of(problem, block_N=block_N, num_stages=num_stages, share_scores=share_scores, blocks=num_sms)
     width, depth = block.width, block.depth
     parts_shape, states_shape = (2 * block.blocks, ROWS, depth), (2 * block.blocks, 2, ROWS)

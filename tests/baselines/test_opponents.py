@@ -36,6 +36,7 @@ def test_a_stock_kernel_lowers_for_hopper(name: str, shape_key: str) -> None:
     [
         ("flash_attention_3", "attention_bf16fp32_4x16x4x4096x192x128", "attention_bf16fp32_1x1x1x128x96x96"),
         ("flash_attention_4", "causalattention_fp16fp32_1x1x1x128x64x64", "attention_bf16fp32_1x1x1x128x512x512"),
+        ("flash_mla", "mladecode_bf16fp32_2x64x512x64x4x64", "mladecode_bf16fp32_2x64x256x64x4x64"),
         ("tilelang_stock_attention", "attention_bf16fp32_1x1x1x128x64x64", "attention_bf16fp32_1x1x1x100x64x64"),
     ],
 )

@@ -66,6 +66,52 @@ def test_two_groups_give_the_latent_attention(block_N: int, share_scores: bool, 
     assert wrong(LATENT, launch) == set()
 
 
+ALTERNATE: dict[str, Any] = {"block_N": 64, "num_stages": 2, "alternate": True}
+BLOCK_OF_KEYS = ((2, 1, 0), (64, 64, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape_key", "blocks"),
+    few(
+        [
+            ("mladecode_bf16fp32_3x128x256x64x5x64", 6),
+            ("mladecode_bf16fp32_5x64x256x64x7x64", 16),
+            ("mladecode_bf16fp32_5x192x256x64x4x128", 9),
+            ("mladecode_bf16fp32_2x128x512x64x3x64", 4),
+        ],
+        ("mladecode_bf16fp32_3x128x256x64x5x64", 6),
+    ),
+)
+def test_groups_that_alternate_give_the_latent_attention(shape_key: str, blocks: int, tmp_path: Path) -> None:
+    """Of two tiles of heads a cluster has both; of one or three each block of threads loads for itself."""
+    problem = parse_shape_key(shape_key)
+    program = latent_decode(problem, num_sms=blocks, **ALTERNATE)
+    boxes = {"Q": BLOCK_OF_KEYS, "cache": BLOCK_OF_KEYS}
+    launch = emulated(program, blocks, boxes, tmp_path, cluster=2 if problem.dims[1] == 128 else 1)
+    assert wrong(shape_key, launch) == set()
+
+
+BROKEN_TURNS = {
+    "nothing waits for the other's weights": (r"told\[1\]\.wait\([^;]*\);", ";"),
+    "nothing waits for both tiles": (r"(?<!Q_)empty\[[^;]*\.wait\([^;]*\);", ";"),
+    "what lies beyond a length is read": (r"if \(\(?left[^;{]* < 64\) \{", "if (0) {"),
+    "the others' parts are left out": (r"add_registers<\d+>\(v[^;]*\);", ";"),
+}
+
+
+@pytest.mark.parametrize("broken", few(BROKEN_TURNS, "the others' parts are left out"))
+def test_a_mistake_in_the_turns_shows_in_the_numbers(broken: str, tmp_path: Path) -> None:
+    shape_key = "mladecode_bf16fp32_3x128x256x64x5x64"
+    program = latent_decode(parse_shape_key(shape_key), num_sms=6, **ALTERNATE)
+    boxes = {"Q": BLOCK_OF_KEYS, "cache": BLOCK_OF_KEYS}
+    launch = emulated(program, 6, boxes, tmp_path, BROKEN_TURNS[broken], cluster=2)
+    try:
+        found = wrong(shape_key, launch)
+    except Stopped as stopped:
+        found = {str(stopped)}
+    assert found
+
+
 KEPT: dict[str, Any] = {"keeps_maxima": True, "powers_first": 16}
 
 

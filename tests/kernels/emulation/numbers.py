@@ -14,6 +14,7 @@ from harness.iteration import Program
 from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
 from kernels.flash_attention.kept_maxima import FUNCTIONS as FUNCTIONS_OF_KEPT_MAXIMA
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
+from kernels.latent_decode.alternating import REGISTER_FUNCTIONS
 from tests.kernels.emulation import generated
 
 HEADER: Final = Path(__file__).with_name("numbers.hpp")
@@ -37,7 +38,7 @@ _KERNEL: Final = """
     }}"""
 
 # Of kernels, which compute here as they stand.
-FUNCTIONS: Final = (FUNCTIONS_BY_ROW, FUNCTIONS_OF_KEPT_MAXIMA, BACKWARD_FUNCTIONS)
+FUNCTIONS: Final = (FUNCTIONS_BY_ROW, FUNCTIONS_OF_KEPT_MAXIMA, BACKWARD_FUNCTIONS, REGISTER_FUNCTIONS)
 CONVERSION: Final = r'asm\("cvt\.rn\.\S+ .*?" : "=r"\((.*?)\) : "f"\((.*?)\), "f"\((.*?)\)\);'
 
 
@@ -149,6 +150,6 @@ def _launch(
 
 
 def _pointer(text: str, name: str) -> str:
-    found = re.search(rf"(\w+)\* __restrict__ {name}\b", text)
+    found = re.search(rf"(\w+)\* (?:__restrict__ )?{name}\b", text)  # none where a kernel may start early
     assert found is not None
     return found[1]
