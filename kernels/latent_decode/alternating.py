@@ -62,14 +62,14 @@ static __device__ __forceinline__ int others_are_written(int *counter, int *said
 }
 """
 REGISTER_FUNCTIONS: Final = r"""
-// Write the registers of a thread's output, four at a time; threads lie beside each other.
+// Write a thread's registers of the output, four at a time; the threads of a group lie beside each other.
 template <int count>
 static __device__ __forceinline__ void leave_registers(const float *out, float *parts, int part) {
   float4 *to = reinterpret_cast<float4 *>(parts) + part * (count * 32) + threadIdx.x % 128;
 #pragma unroll
   for (int i = 0; i < count; i += 4) to[i * 32] = make_float4(out[i], out[i + 1], out[i + 2], out[i + 3]);
 }
-// Add what another thread has left so, each by its row's factors; the loads of 32 registers are in flight together.
+// Add what another block's thread has left so, by the factors of its rows; 32 registers load at once.
 template <int count>
 static __device__ __forceinline__ void add_registers(
     float *out, const float *parts, int part, const float *own, const float *other) {
@@ -104,8 +104,7 @@ class PairBlock:
     page: int  # tokens of a page
     dtype: str
     shares: int  # of a tile
-
-    cluster: int  # blocks of threads, of tiles that share a load
+    cluster: int  # blocks of threads, whose tiles share each load
 
     kv_heads = 1  # as a cursor counts them: a block of threads stays with its tile
     shared_heads = ROWS
@@ -380,7 +379,7 @@ def weigh(block: PairBlock, memory: PairMemory, r: PairRegisters, group: int) ->
 
 @T.macro
 def rescale(block: PairBlock, r: PairRegisters) -> None:
-    """Let the output and its total count by the larger maxima."""
+    """Count the output and its total by the larger maxima."""
     for i in T.Parallel(ROWS):
         r.scale[i] = T.exp2((r.maximum[i] - r.larger[i]) * block.to_log2)
         r.total[i] *= r.scale[i]
@@ -452,6 +451,7 @@ def add_totals(memory: PairMemory, r: PairRegisters, group: int) -> None:
 def hand_over(
     function: str, counters: Any, memory: PairMemory, cursor: Any, steps: Any, pairs: Any, tile: Any, group: int
 ) -> Any:
+    """Call what finds out whether a group ends its row."""
     return T.call_extern(
         "int32",
         function,

@@ -311,8 +311,8 @@ def latent_decode(
       each load, the next pair is brought into the L2 cache, and the output's parts pass as they lie in registers.
 
     Limits: sm_90a; bf16 and fp16; heads in multiples of 64; rows of 512 and 64. It needs counters, zero at first,
-    which every launch leaves zero. Launches on one workspace must not overlap. With ``alternate`` the order in which
-    parts are added depends on who ends last.
+    which every launch leaves zero. Launches on one workspace must not overlap. With ``alternate`` the parts of a
+    row are added to the last one, so their order differs between launches.
     """
     if alternate:
         require((block_N, num_stages, share_scores) == (64, 2, False), "alternate is for block_N=64 and num_stages=2")
