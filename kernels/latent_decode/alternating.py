@@ -104,7 +104,7 @@ class PairBlock:
     page: int  # tokens of a page
     dtype: str
     shares: int  # of a tile
-    cluster: int  # blocks of threads, whose tiles share each load
+    cluster: int  # blocks of threads; their tiles share each load
 
     kv_heads = 1  # as a cursor counts them: a block of threads stays with its tile
     shared_heads = ROWS

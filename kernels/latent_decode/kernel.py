@@ -308,7 +308,7 @@ def latent_decode(
     - ``share_scores``: each group computes the scores of half of the keys, and they meet twice for each block, to tell
       the maxima and the weights. Else both compute all scores, and nothing passes between them.
     - ``alternate``: the groups have the scores of different blocks, as ``alternating`` says. Two tiles of heads share
-      each load, the next pair is brought into the L2 cache, and the output's parts pass as they lie in registers.
+      each load. The next pair is brought into the L2 cache. The output's parts pass as they lie in registers.
 
     Limits: sm_90a; bf16 and fp16; heads in multiples of 64; rows of 512 and 64. It needs counters, zero at first,
     which every launch leaves zero. Launches on one workspace must not overlap. With ``alternate`` the parts of a
