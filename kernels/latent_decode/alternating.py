@@ -7,13 +7,13 @@ The maxima go from the first block to the second, and from there to the next pai
 
 from dataclasses import dataclass
 from functools import partial
-from math import e, log2, sqrt
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
 from kernels.hopper import GROUP, require_shared, run_consumers, wait_for_kernel_before
+from kernels.latent_decode.rows import GROUPS, MEETING, LatentRows
 from kernels.operands import require
 from kernels.paged_decode.kernel import (
     BARRIER,
@@ -36,13 +36,11 @@ from kernels.paged_decode.kernel import (
 )
 from kernels.paged_decode.kernel import FUNCTIONS as PAGED_FUNCTIONS
 
-GROUPS: Final = 2  # of consumers, blocks of a pair, and halves of the output
-KEYS: Final = 64  # of a block
+KEYS: Final = 64  # of a block; a pair has one for each group
 PARTS: Final = 3  # of a block in shared memory: two halves of the values, and the rest
 REST: Final = 2
 REGISTERS: Final = (24, 240)  # of a thread (producer, consumer)
 ROW_PAIRS: Final = 2  # pairs that cost as much as a row's queries, its hand-over and its output
-MEETING: Final = BARRIER + GROUPS  # the named barrier of both groups
 
 FUNCTIONS: Final = r"""
 // Bring a block of keys into the L2 cache, where its load will find it.
@@ -93,65 +91,34 @@ static __device__ __forceinline__ void add_registers(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairBlock:
+class PairBlock(LatentRows):
     """A problem's sizes and those of a block of threads. Raises ValueError for what cannot work."""
 
-    sequences: int
-    tiles: int  # of heads: each reads the cache once
-    depth: int  # of a value
-    rotary: int  # what a key has beyond the value
-    pages: int  # of a sequence
-    page: int  # tokens of a page
-    dtype: str
-    shares: int  # of a tile
-    cluster: int  # blocks of threads; their tiles share each load
+    num_sms: int
 
     kv_heads = 1  # as a cursor counts them: a block of threads stays with its tile
-    shared_heads = ROWS
-
-    @classmethod
-    def of(cls, problem: Problem, num_sms: int) -> Self:
-        require(problem.operator == "mladecode", f"{problem}: operator '{problem.operator}' is not mladecode")
-        sequences, heads, depth, rotary, pages, page = problem.dims
-        require(heads % ROWS == 0, f"{heads} heads are no multiple of {ROWS}, the rows of a tile")
-        tiles = heads // ROWS
-        return cls(
-            sequences=sequences,
-            tiles=tiles,
-            depth=depth,
-            rotary=rotary,
-            pages=pages,
-            page=page,
-            dtype=problem.input,
-            shares=num_sms // tiles,
-            cluster=2 - tiles % 2,
-        )
 
     def __post_init__(self) -> None:
-        require(self.dtype in ("float16", "bfloat16"), f"{self.dtype} inputs are not supported, only 16-bit ones")
-        require(
-            self.depth in (256, 512) and self.rotary == KEYS,
-            f"rows of {self.depth} and {self.rotary} are not of 256 or 512 and {KEYS}, the keys of a block",
-        )
+        super().__post_init__()
         require(self.page % KEYS == 0, f"pages of {self.page} tokens are no multiple of {KEYS}, the keys of a block")
         require(self.shares > 0, f"{self.tiles} tiles of heads need as many multiprocessors")
-        row = 2 * (self.depth + self.rotary)
-        require_shared(row * (ROWS + GROUPS * KEYS) + 2 * GROUPS * 4 * ROWS + 8 * self.sequences)
+        states = 2 * GROUPS * 4 * ROWS
+        require_shared(self.row_bytes * (ROWS + GROUPS * KEYS) + states + 8 * self.sequences)
 
     @property
-    def width(self) -> int:
-        """Columns of the output that a group has."""
-        return self.depth // GROUPS
+    def shares(self) -> int:
+        """Those of a tile."""
+        return self.num_sms // self.tiles
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of threads; their tiles share each load."""
+        return 2 - self.tiles % 2
 
     @property
     def registers(self) -> int:
         """Those of a thread's output."""
         return ROWS * self.width // GROUP
-
-    @property
-    def to_log2(self) -> float:
-        """The factor from q · k to an exponent of 2."""
-        return log2(e) / sqrt(self.depth + self.rotary)
 
     def place(self, number: Any) -> tuple[Any, Any]:
         """Tile and share of a block of threads; those of a cluster have the same share of different tiles."""
@@ -492,7 +459,7 @@ def add_parts(
 
 def latent_decode_in_pairs(problem: Problem, num_sms: int) -> Program:
     """The kernel of ``alternate``: see ``latent_decode``."""
-    block = PairBlock.of(problem, num_sms)
+    block = PairBlock(**PairBlock.sizes(problem), num_sms=num_sms)
     width, blocks = block.width, block.shares * block.tiles
     parts_shape, states_shape = (2 * blocks, GROUPS, ROWS * width), (2 * blocks, 2, ROWS)
     counters_shape = (block.sequences, block.tiles, GROUPS)

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from math import e, log2, sqrt
-from typing import Any, Self
+from typing import Any
 
 import tilelang.language as T
 
 from harness.iteration import Problem, Program
 from kernels.hopper import GROUP, NUM_SMS, require_shared, run_consumers
 from kernels.latent_decode.alternating import latent_decode_in_pairs
+from kernels.latent_decode.rows import GROUPS, MEETING, LatentRows
 from kernels.operands import require
 from kernels.paged_decode.kernel import (
     BARRIER,
@@ -34,60 +34,34 @@ from kernels.paged_decode.kernel import (
     signal,
 )
 
-GROUPS = 2
 REGISTERS = (40, 232)  # of a thread (producer, consumer)
-MEETING = BARRIER + GROUPS  # the named barrier of both groups
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatentBlock:
+class LatentBlock(LatentRows):
     """A problem's sizes and those of a block of threads. Raises ValueError for what cannot work."""
 
-    sequences: int
-    kv_heads: int  # tiles of heads: each reads the cache once
-    depth: int  # of a value
-    rotary: int  # what a key has beyond the value
-    page: int  # tokens of a page
-    dtype: str
     block_N: int
     num_stages: int
     share_scores: bool
     blocks: int
 
-    @classmethod
-    def of(cls, problem: Problem, **levers: Any) -> Self:
-        require(problem.operator == "mladecode", f"{problem}: operator '{problem.operator}' is not mladecode")
-        sequences, heads, depth, rotary, _, page = problem.dims
-        require(heads % ROWS == 0, f"{heads} heads are no multiple of {ROWS}, the rows of a tile")
-        return cls(
-            sequences=sequences,
-            kv_heads=heads // ROWS,
-            depth=depth,
-            rotary=rotary,
-            page=page,
-            dtype=problem.input,
-            **levers,
-        )
-
     def __post_init__(self) -> None:
-        require(self.dtype in ("float16", "bfloat16"), f"{self.dtype} inputs are not supported, only 16-bit ones")
-        require(
-            self.depth in (256, 512) and self.rotary == 64,
-            f"rows of {self.depth} and {self.rotary} are not of 256 or 512 and 64",
-        )
+        super().__post_init__()
         require(
             self.block_N in (16, 32, 64) and self.page % self.block_N == 0,
             f"block_N={self.block_N} is not 16, 32 or 64, or does not divide pages of {self.page} tokens",
         )
         require(not self.share_scores or self.block_N == 64, f"share_scores is for block_N=64, not {self.block_N}")
         require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
-        row = 2 * (self.depth + self.rotary)
         shared_scores = self.share_scores * ROWS * (2 * self.block_N + 4 * 2 * GROUPS)
-        require_shared(row * (ROWS + self.num_stages * self.block_N) + shared_scores + 8 * self.sequences)
+        blocks = self.row_bytes * (ROWS + self.num_stages * self.block_N)
+        require_shared(blocks + shared_scores + 8 * self.sequences)
 
     @property
-    def shared_heads(self) -> int:
-        return ROWS
+    def kv_heads(self) -> int:
+        """As a cursor counts them."""
+        return self.tiles
 
     @property
     def scored(self) -> int:
@@ -96,16 +70,6 @@ class LatentBlock:
 
     def first_scored(self, group: int) -> int:
         return group * self.scored if self.share_scores else 0
-
-    @property
-    def width(self) -> int:
-        """Columns of the output that a group has."""
-        return self.depth // GROUPS
-
-    @property
-    def to_log2(self) -> float:
-        """The factor from q · k to an exponent of 2."""
-        return log2(e) / sqrt(self.depth + self.rotary)
 
     def count(self, length: Any) -> Any:
         """Blocks of keys of a sequence."""
@@ -317,7 +281,13 @@ def latent_decode(
     if alternate:
         require((block_N, num_stages, share_scores) == (64, 2, False), "alternate is for block_N=64 and num_stages=2")
         return latent_decode_in_pairs(problem, num_sms)
-    block = LatentBlock.of(problem, block_N=block_N, num_stages=num_stages, share_scores=share_scores, blocks=num_sms)
+    block = LatentBlock(
+        **LatentBlock.sizes(problem),
+        block_N=block_N,
+        num_stages=num_stages,
+        share_scores=share_scores,
+        blocks=num_sms,
+    )
     width, depth = block.width, block.depth
     parts_shape, states_shape = (2 * block.blocks, ROWS, depth), (2 * block.blocks, 2, ROWS)
     counters_shape = (block.sequences, block.kv_heads, GROUPS)

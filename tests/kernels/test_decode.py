@@ -11,7 +11,7 @@ from kernels.paged_decode import paged_decode
 from kernels.varlen_attention import varlen
 from tests.harness.operators.launches import wrong
 from tests.kernels.emulation import SYNC, TRIGGER, generated
-from tests.kernels.emulation.numbers import Stopped, emulated
+from tests.kernels.emulation.numbers import emulated, faults
 from tests.lanes import few
 
 PAGED = "pageddecode_bf16fp32_3x16x2x64x3x64"
@@ -49,11 +49,7 @@ def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path)
     program = paged_decode(parse_shape_key(PAGED), block_N=16, num_stages=2, num_sms=5)
     pages = (3, 1, 2, 0), (64, 16, 1, 1)
     launch = emulated(program, 5, {"K": pages, "V": pages}, tmp_path, BROKEN[broken])
-    try:
-        found = wrong(PAGED, launch)
-    except Stopped as stopped:
-        found = {str(stopped)}
-    assert found
+    assert faults(PAGED, launch)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +63,7 @@ def test_two_groups_give_the_latent_attention(block_N: int, share_scores: bool, 
 
 
 ALTERNATE: dict[str, Any] = {"block_N": 64, "num_stages": 2, "alternate": True}
-BLOCK_OF_KEYS = ((2, 1, 0), (64, 64, 1))
+BOXES = dict.fromkeys(("Q", "cache"), ((2, 1, 0), (64, 64, 1)))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +82,7 @@ def test_groups_that_alternate_give_the_latent_attention(shape_key: str, blocks:
     """Of two tiles of heads a cluster has both; of one or three each block of threads loads for itself."""
     problem = parse_shape_key(shape_key)
     program = latent_decode(problem, num_sms=blocks, **ALTERNATE)
-    boxes = {"Q": BLOCK_OF_KEYS, "cache": BLOCK_OF_KEYS}
-    launch = emulated(program, blocks, boxes, tmp_path, cluster=2 if problem.dims[1] == 128 else 1)
+    launch = emulated(program, blocks, BOXES, tmp_path, cluster=2 if problem.dims[1] == 128 else 1)
     assert wrong(shape_key, launch) == set()
 
 
@@ -103,13 +98,8 @@ BROKEN_TURNS = {
 def test_a_mistake_in_the_turns_shows_in_the_numbers(broken: str, tmp_path: Path) -> None:
     shape_key = "mladecode_bf16fp32_3x128x256x64x5x64"
     program = latent_decode(parse_shape_key(shape_key), num_sms=6, **ALTERNATE)
-    boxes = {"Q": BLOCK_OF_KEYS, "cache": BLOCK_OF_KEYS}
-    launch = emulated(program, 6, boxes, tmp_path, BROKEN_TURNS[broken], cluster=2)
-    try:
-        found = wrong(shape_key, launch)
-    except Stopped as stopped:
-        found = {str(stopped)}
-    assert found
+    launch = emulated(program, 6, BOXES, tmp_path, BROKEN_TURNS[broken], cluster=2)
+    assert faults(shape_key, launch)
 
 
 KEPT: dict[str, Any] = {"keeps_maxima": True, "powers_first": 16}

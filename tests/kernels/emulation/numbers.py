@@ -15,6 +15,7 @@ from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
 from kernels.flash_attention.kept_maxima import FUNCTIONS as FUNCTIONS_OF_KEPT_MAXIMA
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
 from kernels.latent_decode.alternating import REGISTER_FUNCTIONS
+from tests.harness.operators.launches import wrong
 from tests.kernels.emulation import generated
 
 HEADER: Final = Path(__file__).with_name("numbers.hpp")
@@ -111,6 +112,14 @@ def emulated(
             raise Stopped(wrong.decode())
 
     return launch
+
+
+def faults(shape_key: str, launch: Callable[..., None]) -> set[str]:
+    """What is wrong with what a launch computes, or why it stopped."""
+    try:
+        return wrong(shape_key, launch)
+    except Stopped as stopped:
+        return {str(stopped)}
 
 
 def _launch(
