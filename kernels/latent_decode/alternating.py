@@ -21,18 +21,21 @@ from kernels.paged_decode.kernel import (
     COUNT,
     END,
     LEAST,
+    LINE_FUNCTION,
     PLACE,
     ROWS,
     SEQUENCE,
     SLOTS,
-    STEPS,
+    LaneCounts,
     Shares,
     advance,
     begin,
+    count_places,
     decoding,
     enter_row,
-    measure,
     signal,
+    start_of,
+    steps_of,
 )
 from kernels.paged_decode.kernel import FUNCTIONS as PAGED_FUNCTIONS
 
@@ -40,7 +43,6 @@ KEYS: Final = 64  # of a block; a pair has one for each group
 PARTS: Final = 3  # of a block in shared memory: two halves of the values, and the rest
 REST: Final = 2
 REGISTERS: Final = (24, 240)  # of a thread (producer, consumer)
-ROW_PAIRS: Final = 2  # pairs that cost as much as a row's queries, its hand-over and its output
 
 FUNCTIONS: Final = r"""
 // Bring a block of keys into the L2 cache, where its load will find it.
@@ -94,6 +96,8 @@ static __device__ __forceinline__ void add_registers(
 class PairBlock(LatentRows):
     """A problem's sizes and those of a block of threads. Raises ValueError for what cannot work."""
 
+    row_cost: int  # in pairs
+    warps_look_up: bool
     num_sms: int
 
     kv_heads = 1  # as a cursor counts them: a block of threads stays with its tile
@@ -101,6 +105,7 @@ class PairBlock(LatentRows):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.page % KEYS == 0, f"pages of {self.page} tokens are no multiple of {KEYS}, the keys of a block")
+        require(self.row_cost > 0, f"row_cost={self.row_cost} is below 1")
         require(self.shares > 0, f"{self.tiles} tiles of heads need as many multiprocessors")
         states = 2 * GROUPS * 4 * ROWS
         require_shared(self.row_bytes * (ROWS + GROUPS * KEYS) + states + 8 * self.sequences)
@@ -127,7 +132,7 @@ class PairBlock(LatentRows):
 
     def launch(self) -> Any:
         blocks, threads = self.shares * self.tiles, (GROUPS + 1) * GROUP
-        prelude = PAGED_FUNCTIONS + FUNCTIONS + REGISTER_FUNCTIONS
+        prelude = LINE_FUNCTION * self.warps_look_up + PAGED_FUNCTIONS + FUNCTIONS + REGISTER_FUNCTIONS
         if self.cluster == 1:
             return T.Kernel(blocks, threads=threads, prelude=prelude)
         return T.ClusterKernel(blocks, threads=threads, prelude=prelude, cluster_dims=(self.cluster, 1, 1))
@@ -138,7 +143,7 @@ class PairBlock(LatentRows):
 
     def count(self, length: Any) -> Any:
         """Places of a sequence: its pairs of blocks, and what a row costs."""
-        return T.truncdiv(length + GROUPS * KEYS - 1, GROUPS * KEYS) + ROW_PAIRS
+        return T.truncdiv(length + GROUPS * KEYS - 1, GROUPS * KEYS) + self.row_cost
 
 
 @dataclass(frozen=True)
@@ -214,12 +219,6 @@ def allocate_registers(block: PairBlock) -> list[PairRegisters]:
     return [PairRegisters(S[group], P[group], out[group], *rows[group]) for group in range(GROUPS)]
 
 
-def pairs_of(cursor: Any) -> tuple[Any, Any]:
-    """The first pair that a share has of a row, and how many: the row's first places stand for what a row costs."""
-    first = T.max(cursor[BLOCK] - ROW_PAIRS, 0)
-    return first, T.max(cursor[BLOCK] + cursor[STEPS] - ROW_PAIRS, 0) - first
-
-
 @T.macro
 def load_part(
     block: PairBlock, memory: PairMemory, cache: Any, page: Any, token: Any, parity: Any, which: int, part: int
@@ -275,15 +274,16 @@ def produce(
     shares: Shares,
     share: Any,
     tile: Any,
+    counts: LaneCounts | None,
 ) -> None:
-    begin(block, memory, cursor, shares, share)
+    begin(block, memory, cursor, shares, share, counts)
     done = T.alloc_var("int32", init=0)
     rows = T.alloc_var("int32", init=0)
     at = T.alloc_var("int32")
     page = T.alloc_var("int32")
     while cursor[PLACE] < cursor[END]:
         enter_row(block, memory, cursor)
-        start, steps = pairs_of(cursor)
+        start, steps = start_of(block, cursor), steps_of(block, cursor)
         if steps > 0:
             load_queries(block, memory, Q, cursor, rows, tile)
         for step in T.serial(steps):
@@ -443,7 +443,7 @@ def add_parts(
     first = T.alloc_var("int32")
     last = T.alloc_var("int32")
     part = T.alloc_var("int32")
-    first = shares.owner(cursor[PLACE] - cursor[BLOCK] + ROW_PAIRS)
+    first = shares.owner(cursor[PLACE] - cursor[BLOCK] + block.row_cost)
     last = shares.owner(cursor[PLACE] - cursor[BLOCK] + cursor[COUNT] - 1)
     for others in T.serial(last - first + 1):
         if first + others != own:
@@ -457,9 +457,9 @@ def add_parts(
             on_registers("add", block, r, parts, part * GROUPS + group, r.scale.data, r.sum.data)
 
 
-def latent_decode_in_pairs(problem: Problem, num_sms: int) -> Program:
+def latent_decode_in_pairs(problem: Problem, row_cost: int, warps_look_up: bool, num_sms: int) -> Program:
     """The kernel of ``alternate``: see ``latent_decode``."""
-    block = PairBlock(**PairBlock.sizes(problem), num_sms=num_sms)
+    block = PairBlock(**PairBlock.sizes(problem), row_cost=row_cost, warps_look_up=warps_look_up, num_sms=num_sms)
     width, blocks = block.width, block.shares * block.tiles
     parts_shape, states_shape = (2 * blocks, GROUPS, ROWS * width), (2 * blocks, 2, ROWS)
     counters_shape = (block.sequences, block.tiles, GROUPS)
@@ -490,7 +490,7 @@ def latent_decode_in_pairs(problem: Problem, num_sms: int) -> Program:
         group: int,
     ) -> None:
         """Write the output if these were the row's last steps, else leave them to those that will be."""
-        pairs, ended = cursor[COUNT] - ROW_PAIRS, T.alloc_var("int32")
+        pairs, ended = cursor[COUNT] - block.row_cost, T.alloc_var("int32")
         if steps == pairs:
             ended = 1
         else:
@@ -517,15 +517,16 @@ def latent_decode_in_pairs(problem: Problem, num_sms: int) -> Program:
         share: Any,
         tile: Any,
         thread: Any,
+        counts: LaneCounts | None,
         group: int,
     ) -> None:
         r, own = registers[group], shares.first + share
-        begin(block, memory, cursor, shares, share)
+        begin(block, memory, cursor, shares, share, counts)
         done = T.alloc_var("int32", init=0)
         rows = T.alloc_var("int32", init=0)
         while cursor[PLACE] < cursor[END]:
             enter_row(block, memory, cursor)
-            start, steps = pairs_of(cursor)
+            start, steps = start_of(block, cursor), steps_of(block, cursor)
             if steps > 0:
                 T.clear(r.out)
                 T.clear(r.total)
@@ -559,19 +560,17 @@ def latent_decode_in_pairs(problem: Problem, num_sms: int) -> Program:
             tile, share = block.place(number)
             if block.cluster > 1:
                 wait_for_kernel_before(let_next_start=False)
-            measure(block, memory, lengths, (GROUPS + 1) * GROUP, thread)
-            places = memory.ends[block.sequences - 1]
+            places, counts = count_places(block, memory, lengths, table, (GROUPS + 1) * GROUP, thread)
             shares = TileShares(places, T.min(places, block.shares), tile * block.shares)
             if share < shares.number:
                 if thread < GROUP:
                     T.set_max_nreg(REGISTERS[0], 0)
                     if thread < 32:
-                        produce(block, memory, Q, cache, table, cursor, shares, share, tile)
+                        produce(block, memory, Q, cache, table, cursor, shares, share, tile, counts)
                 else:
-                    work = partial(
-                        consume, Out, parts, states, counters, memory, registers, cursor, shares, share, tile, thread
-                    )
-                    run_consumers(GROUPS, REGISTERS[1], thread, work, 0)
+                    work = partial(consume, Out, parts, states, counters, memory, registers)
+                    place = cursor, shares, share, tile, thread, counts
+                    run_consumers(GROUPS, REGISTERS[1], thread, partial(work, *place), 0)
             if block.cluster > 1:
                 T.cluster_sync()  # no block may leave while a peer still writes to it
 

@@ -257,6 +257,8 @@ def latent_decode(
     num_stages: int,
     share_scores: bool = False,
     alternate: bool = False,
+    row_cost: int = 2,
+    warps_look_up: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[B,H,D] = softmax(Q Cᵀ / sqrt(D + R)) C[:, :D] over the tokens of each sequence, which lie in pages.
@@ -274,13 +276,16 @@ def latent_decode(
     - ``alternate``: the groups have the scores of different blocks, as ``alternating`` says. Two tiles of heads share
       each load. The next pair is brought into the L2 cache. The output's parts pass as they lie in registers.
 
+    - ``row_cost``, in pairs, and ``warps_look_up``: as in ``kernels.paged_decode``, for groups that alternate.
+
     Limits: sm_90a; bf16 and fp16; heads in multiples of 64; rows of 512 and 64. It needs counters, zero at first,
     which every launch leaves zero. Launches on one workspace must not overlap. With ``alternate`` the parts of a
     row are added to the last one, so their order differs between launches.
     """
     if alternate:
         require((block_N, num_stages, share_scores) == (64, 2, False), "alternate is for block_N=64 and num_stages=2")
-        return latent_decode_in_pairs(problem, num_sms)
+        return latent_decode_in_pairs(problem, row_cost, warps_look_up, num_sms)
+    require(not warps_look_up, "warps_look_up is for groups that alternate")
     block = LatentBlock(
         **LatentBlock.sizes(problem),
         block_N=block_N,

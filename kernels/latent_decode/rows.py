@@ -26,6 +26,8 @@ class LatentRows:
     dtype: str
 
     shared_heads = ROWS
+    row_cost = 0
+    warps_look_up = False
 
     @staticmethod
     def sizes(problem: Problem) -> dict[str, Any]:

@@ -15,6 +15,8 @@ LEAST = -(2.0**100)  # a masked score: a power of two, so that scale * LEAST - s
 REGISTERS = {1: None, 2: (40, 208)}  # of a thread (producer, consumer), by blocks of an SM
 BARRIER = 8  # the named barrier of the consumers; TileLang takes them from 0
 HEADS_AT_ONCE, PARTS_AT_ONCE = 8, 2  # of a combination: their loads are in flight together
+LANES = 32  # of a warp
+LINE_BYTES = 128  # of the caches
 
 # Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, where
 # the share ends, and the steps in this row.
@@ -40,6 +42,12 @@ static __device__ __forceinline__ int ends_row(int *counter, int *said, int step
   return *said;
 }
 """
+LINE_FUNCTION = r"""
+// Bring a line of a tensor into the L2 cache, where its reads will find it.
+static __device__ __forceinline__ void bring_line(const void *tensor, int offset) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char *>(tensor) + offset));
+}
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +64,8 @@ class PagedBlock:
     block_N: int
     num_stages: int
     blocks_per_sm: int
+    row_cost: int
+    warps_look_up: bool
     num_sms: int
 
     @classmethod
@@ -83,12 +93,13 @@ class PagedBlock:
         )
         require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
         require(self.blocks_per_sm in REGISTERS, f"blocks_per_sm={self.blocks_per_sm} is not 1 or 2")
+        require(self.row_cost >= 0, f"row_cost={self.row_cost} is below 0")
         limit = SHARED_BYTES_MAX // self.blocks_per_sm - 2 * SHARED_BYTES_RESERVED
         require(
             self.shared_bytes <= limit,
             f"the tiles take {self.shared_bytes} bytes of shared memory; one block of {self.blocks_per_sm} has {limit}",
         )
-        units = self.sequences * self.kv_heads * self.pages * (self.page // self.block_N)
+        units = self.sequences * self.kv_heads * (self.pages * (self.page // self.block_N) + self.row_cost)
         require(units * self.blocks < 2**31, f"{units} blocks of keys overflow 32-bit indices")
 
     @property
@@ -110,8 +121,8 @@ class PagedBlock:
         return log2(e) / sqrt(self.depth)
 
     def count(self, length: Any) -> Any:
-        """Blocks of keys of a sequence."""
-        return T.truncdiv(length + self.block_N - 1, self.block_N)
+        """Places of a sequence's row: its blocks of keys, and what a row costs."""
+        return T.truncdiv(length + self.block_N - 1, self.block_N) + self.row_cost
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ class Pages:
     K: Any
     V: Any
     lengths: Any
-    ends: Any  # of each sequence, in blocks of keys of one head
+    ends: Any  # of each sequence, in places of one head
     said: Any  # a word from thread to thread
     K_full: Any
     K_empty: Any
@@ -185,7 +196,7 @@ def allocate_registers(block: PagedBlock) -> DecodeRegisters:
 
 @T.macro
 def measure(block: PagedBlock, memory: Pages, lengths: Any, threads: int, thread: Any) -> None:
-    """Copy the lengths, and count the blocks of keys up to the end of each sequence.
+    """Copy the lengths, and count the places up to the end of each sequence.
 
     Each thread reads all lengths, since a loop of a known number of steps has many reads in flight.
     """
@@ -203,16 +214,83 @@ def measure(block: PagedBlock, memory: Pages, lengths: Any, threads: int, thread
     T.sync_threads()
 
 
+@dataclass(frozen=True)
+class LaneCounts:
+    """Places of the sequences of a warp's lane, which lie one after another: of each, of all, and up to their end."""
+
+    each: Any
+    all: Any
+    end: Any
+
+
 @T.macro
-def begin(block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any) -> None:
-    """Go to the first place of a share."""
+def look_up(block: PagedBlock, memory: Pages, lengths: Any, table: Any, threads: int, thread: Any) -> LaneCounts:
+    """Copy the lengths, and count the places up to the end of each lane's sequences; no warp waits for another.
+
+    The table comes to the L2 cache meanwhile: where a share reads it is not known yet.
+    """
+    lines = ceildiv(4 * block.sequences * block.pages, LINE_BYTES)
+    for i in T.serial(ceildiv(lines, threads)):
+        if i * threads + thread < lines:
+            T.call_extern("handle", "bring_line", T.address_of(table[0, 0]), (i * threads + thread) * LINE_BYTES)
+    each = ceildiv(block.sequences, LANES)
+    lane = T.truncmod(thread, LANES)
+    length = T.alloc_var("int32")
+    before = T.alloc_var("int32")
+    counts = T.alloc_local((each,), "int32")
+    own = T.alloc_var("int32", init=0)
+    end = T.alloc_var("int32")
+    for i in T.unroll(each):
+        counts[i] = 0
+        if lane * each + i < block.sequences:
+            length = lengths[lane * each + i]
+            memory.lengths[lane * each + i] = length  # every warp writes the same
+            counts[i] = block.count(length)
+        own = own + counts[i]
+    end = own
+    for step in [1, 2, 4, 8, 16]:
+        before = T.shfl_up(end, step)
+        end = end + T.if_then_else(lane >= step, before, 0)
+    T.sync_warp()
+    return LaneCounts(counts, own, end)
+
+
+@T.macro
+def begin_in_warp(
+    block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any, counts: LaneCounts
+) -> None:
+    """Go to the first place of a share: its lane is the first that ends behind the place."""
+    each = ceildiv(block.sequences, LANES)
+    lane = T.alloc_var("int32")
+    before = T.alloc_var("int32")
+    end = T.alloc_var("int32")
+    cursor[PLACE] = shares.start(number)
+    cursor[END] = shares.start(number + 1)
+    lane = T.cast(T.popcount(T.ballot(counts.end * block.kv_heads <= cursor[PLACE])), "int32")
+    cursor[SEQUENCE] = lane * each
+    before = T.shfl_sync(counts.end - counts.all, lane)
+    end = before
+    for i in T.unroll(each - 1):
+        end = end + T.shfl_sync(counts.each[i], lane)
+        behind = end * block.kv_heads <= cursor[PLACE]
+        before = T.if_then_else(behind, end, before)
+        cursor[SEQUENCE] += T.if_then_else(behind, 1, 0)
+    cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
+    cursor[BLOCK] = cursor[PLACE] - before * block.kv_heads
+    cursor[HEAD] = 0 if block.kv_heads == 1 else T.truncdiv(cursor[BLOCK], cursor[COUNT])
+    cursor[BLOCK] -= cursor[HEAD] * cursor[COUNT]
+
+
+@T.macro
+def begin_by_search(block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any) -> None:
+    """Go to the first place of a share: its sequence is the first that ends behind the place."""
     high = T.alloc_var("int32")
     middle = T.alloc_var("int32")
     cursor[PLACE] = shares.start(number)
     cursor[END] = shares.start(number + 1)
     cursor[SEQUENCE] = 0
     high = block.sequences - 1
-    while cursor[SEQUENCE] < high:  # the first sequence that ends behind the place
+    while cursor[SEQUENCE] < high:
         middle = T.truncdiv(cursor[SEQUENCE] + high, 2)
         if memory.ends[middle] * block.kv_heads > cursor[PLACE]:
             high = middle
@@ -225,8 +303,49 @@ def begin(block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number:
 
 
 @T.macro
+def count_places(
+    block: PagedBlock, memory: Pages, lengths: Any, table: Any, threads: int, thread: Any
+) -> tuple[Any, LaneCounts | None]:
+    """Count all places, by warp or together."""
+    if block.warps_look_up:
+        counts = look_up(block, memory, lengths, table, threads, thread)
+        return T.shfl_sync(counts.end, LANES - 1) * block.kv_heads, counts
+    else:
+        measure(block, memory, lengths, threads, thread)
+        return memory.ends[block.sequences - 1] * block.kv_heads, None
+
+
+@T.macro
+def begin(
+    block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any, counts: LaneCounts | None = None
+) -> None:
+    """Go to the first place of a share, by the warp's counts where it has them."""
+    if counts is None:
+        begin_by_search(block, memory, cursor, shares, number)
+    else:
+        begin_in_warp(block, memory, cursor, shares, number, counts)
+
+
+def start_of(block: PagedBlock, cursor: Any) -> Any:
+    """The first block of keys that a share has of a row: the row's first places stand for what it costs."""
+    return T.max(cursor[BLOCK] - block.row_cost, 0) if block.row_cost else cursor[BLOCK]
+
+
+def steps_of(block: PagedBlock, cursor: Any) -> Any:
+    """The blocks of keys that a share has of a row."""
+    if block.row_cost == 0:
+        return cursor[STEPS]
+    return T.max(cursor[BLOCK] + cursor[STEPS] - block.row_cost, 0) - start_of(block, cursor)
+
+
+def has_steps(block: PagedBlock, cursor: Any) -> Any:
+    """Whether a share has more of a row than its cost."""
+    return block.row_cost == 0 or steps_of(block, cursor) > 0
+
+
+@T.macro
 def enter_row(block: PagedBlock, memory: Pages, cursor: Any) -> None:
-    """Find how many blocks of the cursor's row belong to the share.
+    """Find how many places of the cursor's row belong to the share.
 
     The length is read here and not in ``advance``: there it needs a guard, and ptxas 13.0 added 1 twice to the guarded
     index.
@@ -261,16 +380,24 @@ def load(tensor: Any, at: Any, buffer: Any, full: Any, stage: Any) -> None:
 
 @T.macro
 def produce(
-    block: PagedBlock, memory: Pages, K: Any, V: Any, table: Any, cursor: Any, shares: Shares, number: Any
+    block: PagedBlock,
+    memory: Pages,
+    K: Any,
+    V: Any,
+    table: Any,
+    cursor: Any,
+    shares: Shares,
+    number: Any,
+    counts: LaneCounts | None,
 ) -> None:
     size, num_stages = block.block_N, block.num_stages
-    begin(block, memory, cursor, shares, number)
+    begin(block, memory, cursor, shares, number, counts)
     done = T.alloc_var("int32", init=0)
     page = T.alloc_var("int32")
     while cursor[PLACE] < cursor[END]:
         enter_row(block, memory, cursor)
-        for step in T.serial(cursor[STEPS]):
-            first = (cursor[BLOCK] + step) * size
+        for step in T.serial(steps_of(block, cursor)):
+            first = (start_of(block, cursor) + step) * size
             page = table[cursor[SEQUENCE], T.truncdiv(first, block.page)]
             at = (page, T.truncmod(first, block.page), size, cursor[HEAD], block.depth)
             stage, parity = (done + step) % num_stages, (((done + step) // num_stages) & 1) ^ 1
@@ -278,7 +405,7 @@ def produce(
             load(K, at, memory.K, memory.K_full, stage)
             T.mbarrier_wait_parity(memory.V_empty[stage], parity)
             load(V, at, memory.V, memory.V_full, stage)
-        done = done + cursor[STEPS]
+        done = done + steps_of(block, cursor)
         advance(block, cursor)
 
 
@@ -343,7 +470,7 @@ def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, s
     maxima = T.alloc_local((PARTS_AT_ONCE, at_once), "float32")
     totals = T.alloc_local((PARTS_AT_ONCE, at_once), "float32")
     values = T.alloc_local((PARTS_AT_ONCE, at_once), "float32")
-    first = shares.owner(cursor[PLACE] - cursor[BLOCK])
+    first = shares.owner(cursor[PLACE] - cursor[BLOCK] + block.row_cost)
     last = shares.owner(cursor[PLACE] - cursor[BLOCK] + cursor[COUNT] - 1)
     for heads in T.serial(block.shared_heads // at_once):
         for i in T.unroll(at_once):
@@ -379,6 +506,8 @@ def paged_decode(
     num_stages: int,
     blocks_per_sm: int = 1,
     dependent_launch: bool = False,
+    row_cost: int = 0,
+    warps_look_up: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[B,H,D] = softmax(Q Kᵀ / sqrt(D)) V over the tokens of each sequence, which lie in pages.
@@ -396,16 +525,27 @@ def paged_decode(
     - ``num_stages`` of each ring.
     - ``blocks_per_sm``: with 2 one's softmax runs under the other's products and waits; each has half of the stages.
     - ``dependent_launch``: as in ``kernels.gemm.warp_specialized``.
+    - ``row_cost``: a row counts as so many blocks of keys more, for its queries, its hand-over and its output.
+    - ``warps_look_up``: each warp finds its share by itself, and the table comes to the L2 cache meanwhile.
 
     Limits: sm_90a; bf16 and fp16; heads of 64 or 128. It needs counters, zero at first, which every launch leaves zero.
     Launches on one workspace must not overlap.
     """
-    block = PagedBlock.of(problem, block_N=block_N, num_stages=num_stages, blocks_per_sm=blocks_per_sm, num_sms=num_sms)
+    block = PagedBlock.of(
+        problem,
+        block_N=block_N,
+        num_stages=num_stages,
+        blocks_per_sm=blocks_per_sm,
+        row_cost=row_cost,
+        warps_look_up=warps_look_up,
+        num_sms=num_sms,
+    )
     shared, registers = block.shared_heads, REGISTERS[blocks_per_sm]
     parts_shape, states_shape = (2 * block.blocks, shared, block.depth), (2 * block.blocks, 2, shared)
     counters_shape = (block.sequences, block.kv_heads)
     q_shape, k_shape, v_shape, table_shape, lengths_shape = problem.inputs
     dtype = block.dtype
+    functions = FUNCTIONS + LINE_FUNCTION if warps_look_up else FUNCTIONS
 
     @T.macro
     def leave_part(parts: Any, states: Any, r: DecodeRegisters, part: Any) -> None:
@@ -416,6 +556,41 @@ def paged_decode(
             if i < shared:
                 states[part, 0, i] = r.maximum[i]
                 states[part, 1, i] = r.total[i]
+
+    @T.macro
+    def end_row(
+        Out: Any,
+        parts: Any,
+        states: Any,
+        counters: Any,
+        memory: Pages,
+        r: DecodeRegisters,
+        cursor: Any,
+        shares: Shares,
+        number: Any,
+        thread: Any,
+    ) -> None:
+        """Write the output of a whole row; of a part, leave it, and add all up where it was the last."""
+        if steps_of(block, cursor) == cursor[COUNT] - row_cost:
+            for i, j in T.Parallel(ROWS, block.depth):
+                if i < shared:
+                    Out[cursor[SEQUENCE], cursor[HEAD] * shared + i, j] = r.out[i, j] / r.total[i]
+        else:
+            leave_part(parts, states, r, number * 2 + T.if_then_else(start_of(block, cursor) == 0, 1, 0))
+            if (
+                T.call_extern(
+                    "int32",
+                    "ends_row",
+                    T.address_of(counters[cursor[SEQUENCE], cursor[HEAD]]),
+                    T.address_of(memory.said[0]),
+                    steps_of(block, cursor),
+                    cursor[COUNT] - row_cost,
+                    BARRIER,
+                )
+                != 0
+            ):
+                if thread % GROUP < block.depth:
+                    combine(block, Out, parts, states, cursor, shares, thread % GROUP)
 
     @T.macro
     def consume(
@@ -430,43 +605,26 @@ def paged_decode(
         shares: Shares,
         number: Any,
         thread: Any,
+        counts: LaneCounts | None,
     ) -> None:
-        begin(block, memory, cursor, shares, number)
+        begin(block, memory, cursor, shares, number, counts)
         done = T.alloc_var("int32", init=0)
         while cursor[PLACE] < cursor[END]:
             enter_row(block, memory, cursor)
-            for i, j in T.Parallel(shared, block.depth):
-                memory.Q[i, j] = Q[cursor[SEQUENCE], cursor[HEAD] * shared + i, j]
-            T.fence_proxy_async()
-            T.sync_threads(BARRIER, GROUP)
-            T.clear(r.out)
-            T.clear(r.total)
-            T.fill(r.maximum, LEAST)
-            for step in T.serial(cursor[STEPS]):
-                left = memory.lengths[cursor[SEQUENCE]] - (cursor[BLOCK] + step) * block_N
-                stage, parity = (done + step) % num_stages, ((done + step) // num_stages) & 1
-                attend(block, memory, r, stage, parity, left, thread)
-            done = done + cursor[STEPS]
-            if cursor[STEPS] == cursor[COUNT]:
-                for i, j in T.Parallel(ROWS, block.depth):
-                    if i < shared:
-                        Out[cursor[SEQUENCE], cursor[HEAD] * shared + i, j] = r.out[i, j] / r.total[i]
-            else:
-                leave_part(parts, states, r, number * 2 + T.if_then_else(cursor[BLOCK] == 0, 1, 0))
-                if (
-                    T.call_extern(
-                        "int32",
-                        "ends_row",
-                        T.address_of(counters[cursor[SEQUENCE], cursor[HEAD]]),
-                        T.address_of(memory.said[0]),
-                        cursor[STEPS],
-                        cursor[COUNT],
-                        BARRIER,
-                    )
-                    != 0
-                ):
-                    if thread % GROUP < block.depth:
-                        combine(block, Out, parts, states, cursor, shares, thread % GROUP)
+            if has_steps(block, cursor):
+                for i, j in T.Parallel(shared, block.depth):
+                    memory.Q[i, j] = Q[cursor[SEQUENCE], cursor[HEAD] * shared + i, j]
+                T.fence_proxy_async()
+                T.sync_threads(BARRIER, GROUP)
+                T.clear(r.out)
+                T.clear(r.total)
+                T.fill(r.maximum, LEAST)
+                for step in T.serial(steps_of(block, cursor)):
+                    left = memory.lengths[cursor[SEQUENCE]] - (start_of(block, cursor) + step) * block_N
+                    stage, parity = (done + step) % num_stages, ((done + step) // num_stages) & 1
+                    attend(block, memory, r, stage, parity, left, thread)
+                done = done + steps_of(block, cursor)
+                end_row(Out, parts, states, counters, memory, r, cursor, shares, number, thread)
             advance(block, cursor)
 
     @T.prim_func
@@ -481,7 +639,7 @@ def paged_decode(
         states: T.Tensor(states_shape, "float32"),
         counters: T.Tensor(counters_shape, "int32"),
     ):
-        with T.Kernel(block.blocks, threads=2 * GROUP, prelude=FUNCTIONS) as number:
+        with T.Kernel(block.blocks, threads=2 * GROUP, prelude=functions) as number:
             if blocks_per_sm > 1:
                 T.annotate_min_blocks_per_sm(blocks_per_sm)
             memory = allocate(block)
@@ -489,21 +647,22 @@ def paged_decode(
             cursor = T.alloc_local((SLOTS,), "int32")
             thread = T.get_thread_binding()
             T.clear(memory.Q)
+            if warps_look_up:
+                T.sync_threads()  # no warp waits later for what another has cleared
             if dependent_launch:
                 wait_for_kernel_before(let_next_start=True)
-            measure(block, memory, lengths, 2 * GROUP, thread)
-            places = memory.ends[block.sequences - 1] * block.kv_heads
+            places, counts = count_places(block, memory, lengths, table, 2 * GROUP, thread)
             shares = Shares(places, T.min(places, block.blocks))
             if number < shares.number:
                 if thread < GROUP:
                     if registers is not None:
                         T.set_max_nreg(registers[0], 0)
                     if thread < 32:
-                        produce(block, memory, K, V, table, cursor, shares, number)
+                        produce(block, memory, K, V, table, cursor, shares, number, counts)
                 else:
                     if registers is not None:
                         T.set_max_nreg(registers[1], 1)
-                    consume(Q, Out, parts, states, counters, memory, r, cursor, shares, number, thread)
+                    consume(Q, Out, parts, states, counters, memory, r, cursor, shares, number, thread, counts)
 
     return decoding(main, parts_shape, states_shape, counters_shape)
 

@@ -19,11 +19,30 @@ LATENT = "mladecode_bf16fp32_3x64x256x64x3x64"
 VARLEN = "varlenattention_bf16fp32_4x2x1x512x384x64"
 
 
-@pytest.mark.parametrize(("block_N", "blocks"), few([(32, 3), (64, 5), (16, 40)], (32, 3)))
-def test_shares_of_pages_give_the_attention_of_each_sequence(block_N: int, blocks: int, tmp_path: Path) -> None:
-    program = paged_decode(parse_shape_key(PAGED), block_N=block_N, num_stages=3, num_sms=blocks)
+COUNTED: dict[str, Any] = {"row_cost": 1, "warps_look_up": True}
+MANY = "pageddecode_bf16fp32_70x8x4x64x2x16"  # three sequences of a lane
+
+
+@pytest.mark.parametrize(
+    ("shape_key", "block_N", "blocks", "levers"),
+    few(
+        [
+            (PAGED, 32, 3, {}),
+            (PAGED, 64, 5, {}),
+            (PAGED, 16, 40, {}),
+            (PAGED, 32, 3, COUNTED),
+            (PAGED, 16, 40, {"row_cost": 3}),
+            (MANY, 16, 9, COUNTED),
+        ],
+        (PAGED, 32, 3, COUNTED),
+    ),
+)
+def test_shares_of_pages_give_the_attention_of_each_sequence(
+    shape_key: str, block_N: int, blocks: int, levers: dict[str, Any], tmp_path: Path
+) -> None:
+    program = paged_decode(parse_shape_key(shape_key), block_N=block_N, num_stages=3, num_sms=blocks, **levers)
     pages = (3, 1, 2, 0), (64, block_N, 1, 1)
-    assert wrong(PAGED, emulated(program, blocks, {"K": pages, "V": pages}, tmp_path)) == set()
+    assert wrong(shape_key, emulated(program, blocks, {"K": pages, "V": pages}, tmp_path)) == set()
 
 
 @pytest.mark.parametrize("dependent_launch", [False, True])
@@ -41,15 +60,16 @@ BROKEN = {
     "nothing waits for a free stage": (r"K_empty\[[^;]*\.wait\([^;]*\);", ";"),
     "a part is left out": (r"first = \(\(", "first = 1 + (("),
     "what lies beyond a length is read": (r"if \(left < \d+\) \{", "if (0) {"),
+    "a lane counts one of its sequences": (r"own = \(own \+ (counts\[\w+\])\);", r"own = \1;"),
 }
 
 
 @pytest.mark.parametrize("broken", few(BROKEN, "nothing waits for the values"))
 def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path) -> None:
-    program = paged_decode(parse_shape_key(PAGED), block_N=16, num_stages=2, num_sms=5)
+    program = paged_decode(parse_shape_key(MANY), block_N=16, num_stages=2, num_sms=5, **COUNTED)
     pages = (3, 1, 2, 0), (64, 16, 1, 1)
     launch = emulated(program, 5, {"K": pages, "V": pages}, tmp_path, BROKEN[broken])
-    assert faults(PAGED, launch)
+    assert faults(MANY, launch)
 
 
 @pytest.mark.parametrize(
@@ -67,21 +87,24 @@ BOXES = dict.fromkeys(("Q", "cache"), ((2, 1, 0), (64, 64, 1)))
 
 
 @pytest.mark.parametrize(
-    ("shape_key", "blocks"),
+    ("shape_key", "blocks", "warps_look_up"),
     few(
         [
-            ("mladecode_bf16fp32_3x128x256x64x5x64", 6),
-            ("mladecode_bf16fp32_5x64x256x64x7x64", 16),
-            ("mladecode_bf16fp32_5x192x256x64x4x128", 9),
-            ("mladecode_bf16fp32_2x128x512x64x3x64", 4),
+            ("mladecode_bf16fp32_3x128x256x64x5x64", 6, False),
+            ("mladecode_bf16fp32_3x128x256x64x5x64", 6, True),
+            ("mladecode_bf16fp32_5x64x256x64x7x64", 16, False),
+            ("mladecode_bf16fp32_5x192x256x64x4x128", 9, True),
+            ("mladecode_bf16fp32_2x128x512x64x3x64", 4, False),
         ],
-        ("mladecode_bf16fp32_3x128x256x64x5x64", 6),
+        ("mladecode_bf16fp32_3x128x256x64x5x64", 6, True),
     ),
 )
-def test_groups_that_alternate_give_the_latent_attention(shape_key: str, blocks: int, tmp_path: Path) -> None:
+def test_groups_that_alternate_give_the_latent_attention(
+    shape_key: str, blocks: int, warps_look_up: bool, tmp_path: Path
+) -> None:
     """Of two tiles of heads a cluster has both; of one or three each block of threads loads for itself."""
     problem = parse_shape_key(shape_key)
-    program = latent_decode(problem, num_sms=blocks, **ALTERNATE)
+    program = latent_decode(problem, num_sms=blocks, warps_look_up=warps_look_up, **ALTERNATE)
     launch = emulated(program, blocks, BOXES, tmp_path, cluster=2 if problem.dims[1] == 128 else 1)
     assert wrong(shape_key, launch) == set()
 

@@ -365,13 +365,29 @@ inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &
 inline unsigned __vmaxu2(unsigned a, unsigned b) {
   return max(a & 0xffff, b & 0xffff) | max(a >> 16, b >> 16) << 16;
 }
-inline int __any_sync(unsigned, bool value) {
-  int warp = running / 32, lanes = 0;
-  tl::slots[running] = value;
+inline std::vector<int> words(1024);
+template <typename Find> inline int in_warp(int value, Find find) {  // from what all lanes give, and this one's number
+  int warp = running / 32;
+  words[running] = value;
   meet(60000 + warp, 32);
-  for (int each = 32 * warp; each < 32 * warp + 32; ++each) lanes += tl::slots[each] != 0;
+  int found = find(&words[32 * warp], running % 32);
   meet(60000 + warp, 32);
-  return lanes;
+  return found;
+}
+inline unsigned __ballot_sync(unsigned, bool value) {
+  return in_warp(value, [](const int* all, int) {
+    unsigned lanes = 0;
+    for (int each = 0; each < 32; ++each) lanes |= unsigned(all[each]) << each;
+    return lanes;
+  });
+}
+inline int __any_sync(unsigned mask, bool value) { return __ballot_sync(mask, value) != 0; }
+inline int __popcll(unsigned long long lanes) { return __builtin_popcountll(lanes); }
+inline int __shfl_sync(unsigned, int value, int from, int) {
+  return in_warp(value, [=](const int* all, int) { return all[from % 32]; });
+}
+inline int __shfl_up_sync(unsigned, int value, int lanes, int) {
+  return in_warp(value, [=](const int* all, int mine) { return all[mine < lanes ? mine : mine - lanes]; });
 }
 
 // What the kernels bring themselves.

@@ -15,6 +15,7 @@ from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
 from kernels.flash_attention.kept_maxima import FUNCTIONS as FUNCTIONS_OF_KEPT_MAXIMA
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
 from kernels.latent_decode.alternating import REGISTER_FUNCTIONS
+from kernels.paged_decode.kernel import LINE_FUNCTION
 from tests.harness.operators.launches import wrong
 from tests.kernels.emulation import generated
 
@@ -39,7 +40,7 @@ _KERNEL: Final = """
     }}"""
 
 # Of kernels, which compute here as they stand.
-FUNCTIONS: Final = (FUNCTIONS_BY_ROW, FUNCTIONS_OF_KEPT_MAXIMA, BACKWARD_FUNCTIONS, REGISTER_FUNCTIONS)
+FUNCTIONS: Final = (FUNCTIONS_BY_ROW, FUNCTIONS_OF_KEPT_MAXIMA, BACKWARD_FUNCTIONS, REGISTER_FUNCTIONS, LINE_FUNCTION)
 CONVERSION: Final = r'asm\("cvt\.rn\.\S+ .*?" : "=r"\((.*?)\) : "f"\((.*?)\), "f"\((.*?)\)\);'
 
 
