@@ -12,6 +12,7 @@ ROTARY: Final = 64
 BLOCKS: Final[tuple[dict[str, Any], ...]] = (  # for rows of 512 and 64
     {"block_N": 64, "num_stages": 2},
     {"block_N": 64, "num_stages": 2, "alternate": True},
+    {"block_N": 64, "num_stages": 2, "alternate": True, "warps_look_up": True},
     {"block_N": 64, "num_stages": 2, "share_scores": True},
     {"block_N": 32, "num_stages": 4},
     {"block_N": 32, "num_stages": 3},

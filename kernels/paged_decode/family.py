@@ -19,6 +19,12 @@ BLOCKS: Final = (
     (32, 4, 2),
 )
 
+LEVERS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"dependent_launch": True},
+    {"dependent_launch": True, "row_cost": 1, "warps_look_up": True},
+)
+
 
 def fitting(problem: Problem) -> list[dict[str, Any]]:
     """What divides the pages, widest rings first."""
@@ -31,8 +37,8 @@ def fitting(problem: Problem) -> list[dict[str, Any]]:
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    """What divides the pages, without and with a dependent launch."""
-    return [levers | {"dependent_launch": dependent} for levers in fitting(problem) for dependent in (False, True)]
+    """What divides the pages, with each of the levers."""
+    return [blocks | levers for blocks in fitting(problem) for levers in LEVERS]
 
 
 def draft(problem: Problem, gpu: Gpu) -> Draft:
