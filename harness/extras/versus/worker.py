@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final
@@ -37,6 +37,7 @@ PLACED: Final = re.compile(
     r"^ *void\* (?P<name>\w+) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n", re.MULTILINE
 )
 USED: Final = re.compile(r"(?<!void\* )\b[A-Za-z_]\w*")  # a name, but where it is placed
+ALIGNMENT: Final = 1024  # bytes, of a tile that TMA swizzles
 LAUNCH: Final = ("thread_extent", "cluster_dims", "dyn_shared_memory_buf")
 
 
@@ -135,11 +136,26 @@ def placed_by_use(source: str) -> str:
     TileLang numbers and places them by their addresses, so one kernel has several texts.
     """
     places = {each["name"]: int(each["place"]) for each in PLACED.finditer(source)}
-    used, renamed = dict.fromkeys(USED.findall(source)), dict[str, str]()
+    used, renamed, moved = dict.fromkeys(USED.findall(source)), dict[str, str](), dict[str, int]()
     for _, group in groupby(sorted(places, key=_unnumbered), _unnumbered):
         alike = sorted(group, key=places.__getitem__)
-        renamed |= zip((name for name in used if name in alike), alike, strict=False)
-    return USED.sub(lambda word: renamed.get(word[0], word[0]), source)
+        by_use = [name for name in used if name in alike]
+        renamed |= zip(by_use, alike, strict=False)
+        moved |= zip(alike, _places_by_use(places, alike, by_use), strict=False)
+    named = USED.sub(lambda word: renamed.get(word[0], word[0]), source)
+    return PLACED.sub(lambda each: each[0].replace(f"+ {each['place']})", f"+ {moved[each['name']]})"), named)
+
+
+def _places_by_use(places: dict[str, int], alike: list[str], by_use: list[str]) -> list[int]:
+    """Where buffers lie in another order: where they lay, unless all sizes are known and keep the alignment."""
+    ordered = sorted(places, key=places.__getitem__)
+    first = ordered.index(alike[0])
+    after = ordered[first + 1 : first + len(alike) + 1]
+    sizes = {name: places[end] - places[name] for name, end in zip(alike, after, strict=False)}
+    whole = [*alike[1:], *after[-1:]] == after and len(sizes) == len(by_use) == len(alike)
+    if not whole or any(size % ALIGNMENT for size in sizes.values()):
+        return [places[name] for name in alike]
+    return list(accumulate((sizes[name] for name in by_use[:-1]), initial=places[alike[0]]))
 
 
 def _unnumbered(name: str) -> str:

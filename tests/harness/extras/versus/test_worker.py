@@ -88,3 +88,19 @@ def test_where_buffers_lie_by_chance_is_no_difference() -> None:
         GENERATED.replace("(buffer,", "(keys,"),
     ):
         assert placed_by_use(other) != GENERATED
+
+
+def test_buffers_of_several_sizes_lie_by_their_use() -> None:
+    text = GENERATED.replace("+ 8192", "+ 4096")
+    swapped = (
+        GENERATED.replace("+ 8192", "+ 12288")
+        .replace("(buffer, 64", "(buffer_1, 64")
+        .replace("(buffer_1, 128", "(buffer, 128")
+    )
+    assert placed_by_use(swapped) == placed_by_use(text) == text
+    for other in (
+        text.replace("+ 4096", "+ 4104"),  # moved, they would not be aligned
+        text.replace("void* keys", "void* buffer_2"),  # the size of the last is not known
+        text.replace("(buffer_1", "(buffer"),  # one is not used
+    ):
+        assert placed_by_use(other) == other
