@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import e, gcd, log2, sqrt
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import tilelang.language as T
 
@@ -69,7 +69,7 @@ class PagedBlock:
     num_sms: int
 
     @classmethod
-    def of(cls, problem: Problem, **levers: int) -> Self:
+    def of(cls, problem: Problem, **levers: Any) -> Self:
         require(problem.operator == "pageddecode", f"{problem}: operator '{problem.operator}' is not pageddecode")
         sequences, heads, kv_heads, depth, pages, page = problem.dims
         return cls(
@@ -326,19 +326,26 @@ def begin(
         begin_in_warp(block, memory, cursor, shares, number, counts)
 
 
-def start_of(block: PagedBlock, cursor: Any) -> Any:
+class CountedRows(Protocol):
+    """A block of threads for which rows have a cost."""
+
+    @property
+    def row_cost(self) -> int: ...
+
+
+def start_of(block: CountedRows, cursor: Any) -> Any:
     """The first block of keys that a share has of a row: the row's first places stand for what it costs."""
     return T.max(cursor[BLOCK] - block.row_cost, 0) if block.row_cost else cursor[BLOCK]
 
 
-def steps_of(block: PagedBlock, cursor: Any) -> Any:
+def steps_of(block: CountedRows, cursor: Any) -> Any:
     """The blocks of keys that a share has of a row."""
     if block.row_cost == 0:
         return cursor[STEPS]
     return T.max(cursor[BLOCK] + cursor[STEPS] - block.row_cost, 0) - start_of(block, cursor)
 
 
-def has_steps(block: PagedBlock, cursor: Any) -> Any:
+def has_steps(block: CountedRows, cursor: Any) -> Any:
     """Whether a share has more of a row than its cost."""
     return block.row_cost == 0 or steps_of(block, cursor) > 0
 
