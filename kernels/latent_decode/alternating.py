@@ -33,6 +33,7 @@ from kernels.paged_decode.kernel import (
     count_places,
     decoding,
     enter_row,
+    require_counts,
     signal,
     start_of,
     steps_of,
@@ -106,6 +107,7 @@ class PairBlock(LatentRows):
         super().__post_init__()
         require(self.page % KEYS == 0, f"pages of {self.page} tokens are no multiple of {KEYS}, the keys of a block")
         require(self.row_cost > 0, f"row_cost={self.row_cost} is below 1")
+        require_counts(self.warps_look_up, self.sequences)
         require(self.shares > 0, f"{self.tiles} tiles of heads need as many multiprocessors")
         states = 2 * GROUPS * 4 * ROWS
         require_shared(self.row_bytes * (ROWS + GROUPS * KEYS) + states + 8 * self.sequences)

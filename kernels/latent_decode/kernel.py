@@ -35,6 +35,7 @@ from kernels.paged_decode.kernel import (
 )
 
 REGISTERS = (40, 232)  # of a thread (producer, consumer)
+ROW_COST = 2  # of a row, in pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +258,7 @@ def latent_decode(
     num_stages: int,
     share_scores: bool = False,
     alternate: bool = False,
-    row_cost: int = 2,
+    row_cost: int = ROW_COST,
     warps_look_up: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
@@ -285,7 +286,7 @@ def latent_decode(
     if alternate:
         require((block_N, num_stages, share_scores) == (64, 2, False), "alternate is for block_N=64 and num_stages=2")
         return latent_decode_in_pairs(problem, row_cost, warps_look_up, num_sms)
-    require(not warps_look_up, "warps_look_up is for groups that alternate")
+    require(row_cost == ROW_COST and not warps_look_up, "row_cost and warps_look_up are for groups that alternate")
     block = LatentBlock(
         **LatentBlock.sizes(problem),
         block_N=block_N,

@@ -16,6 +16,7 @@ REGISTERS = {1: None, 2: (40, 208)}  # of a thread (producer, consumer), by bloc
 BARRIER = 8  # the named barrier of the consumers; TileLang takes them from 0
 HEADS_AT_ONCE, PARTS_AT_ONCE = 8, 2  # of a combination: their loads are in flight together
 LANES = 32  # of a warp
+SEQUENCES_MAX = 8 * LANES  # that a warp counts by itself: each lane has its own in registers
 LINE_BYTES = 128  # of the caches
 
 # Of a cursor: a sequence, its blocks of keys, a head of keys, a block in the row of the two; a place in all rows, where
@@ -48,6 +49,14 @@ static __device__ __forceinline__ void bring_line(const void *tensor, int offset
   asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char *>(tensor) + offset));
 }
 """
+
+
+def require_counts(warps_look_up: bool, sequences: int) -> None:
+    """Raise ValueError where a warp's lanes cannot hold the counts of all sequences."""
+    require(
+        not warps_look_up or sequences <= SEQUENCES_MAX,
+        f"warps_look_up is for {SEQUENCES_MAX} sequences at most, not {sequences}",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +103,7 @@ class PagedBlock:
         require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
         require(self.blocks_per_sm in REGISTERS, f"blocks_per_sm={self.blocks_per_sm} is not 1 or 2")
         require(self.row_cost >= 0, f"row_cost={self.row_cost} is below 0")
+        require_counts(self.warps_look_up, self.sequences)
         limit = SHARED_BYTES_MAX // self.blocks_per_sm - 2 * SHARED_BYTES_RESERVED
         require(
             self.shared_bytes <= limit,

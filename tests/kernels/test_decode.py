@@ -1,10 +1,12 @@
 """Decoding kernels and attention of uneven lengths, judged by what their generated text computes on the CPU."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.iteration import Program
 from harness.judge.facts.problem import parse_shape_key
 from kernels.latent_decode import latent_decode
 from kernels.paged_decode import paged_decode
@@ -123,6 +125,26 @@ def test_a_mistake_in_the_turns_shows_in_the_numbers(broken: str, tmp_path: Path
     program = latent_decode(parse_shape_key(shape_key), num_sms=6, **ALTERNATE)
     launch = emulated(program, 6, BOXES, tmp_path, BROKEN_TURNS[broken], cluster=2)
     assert faults(shape_key, launch)
+
+
+ALIGNED = {"block_N": 64, "num_stages": 2}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape_key", "levers", "message"),
+    [
+        (paged_decode, PAGED, {"row_cost": -1}, "row_cost=-1 is below 0"),
+        (paged_decode, "pageddecode_bf16fp32_300x16x2x64x3x64", COUNTED, "for 256 sequences at most, not 300"),
+        (latent_decode, LATENT, {"warps_look_up": True}, "for groups that alternate"),
+        (latent_decode, LATENT, {"row_cost": 3}, "for groups that alternate"),
+        (latent_decode, LATENT, {"alternate": True, "row_cost": 0}, "row_cost=0 is below 1"),
+    ],
+)
+def test_levers_that_cannot_work_are_refused(
+    kernel: Callable[..., Program], shape_key: str, levers: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        kernel(parse_shape_key(shape_key), **ALIGNED, **levers)
 
 
 KEPT: dict[str, Any] = {"keeps_maxima": True, "powers_first": 16}
