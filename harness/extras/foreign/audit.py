@@ -80,9 +80,10 @@ def _duplicates(scripts: list[ParsedScript], figures: Figures) -> Iterator[Audit
     for first, *others in groups.values():
         numbers = [number for script in (first, *others) if (number := loose_number(script.path.name)) is not None]
         found = [each for number in numbers for each in figures.get(number, [])]
-        found = [each for each in found if each.judge] or found  # the tables beside records repeat them
-        for judge in dict.fromkeys(each.judge for each in found):  # another judge may measure in another way
-            yield from _disagreement(first.path, [each for each in found if each.judge == judge])
+        found = [each for each in found if each.made_by] or found  # the tables beside records repeat them
+        # Another judge may measure in another way, and other families make another program.
+        for made_by in dict.fromkeys(each.made_by for each in found):
+            yield from _disagreement(first.path, [each for each in found if each.made_by == made_by])
 
 
 def _disagreement(path: Path, found: list[ClaimedFigure]) -> Iterator[AuditFinding]:

@@ -23,7 +23,7 @@ _TIMES: Final = ("time_ms", "latency_ms", "ms")
 class ClaimedFigure:
     """One recorded figure of an iteration: ms a launch, the ratio to the library where recorded, and the place.
 
-    ``judge`` is the hash of tilebench's judge, in its own records.
+    ``made_by`` has the hashes of tilebench's judge and of the kernel's families, in its own records.
     """
 
     path: Path
@@ -31,7 +31,7 @@ class ClaimedFigure:
     number: int
     time_ms: float
     ratio: float | None = None
-    judge: str | None = None
+    made_by: tuple[str, str] | None = None
 
 
 def read(folder: Path) -> tuple[list[ClaimedFigure], list[AuditFinding]]:
@@ -118,10 +118,10 @@ def _of_row(path: Path, line: int, row: dict[str, Any]) -> Iterator[ClaimedFigur
     number = int(name) if re.fullmatch(r"[0-9]{1,4}", name) else loose_number(name)
     time_ms = next((found for each in _TIMES if (found := positive(row.get(each))) is not None), None)
     if number is not None and time_ms is not None:
-        yield ClaimedFigure(path, line, number, time_ms, positive(row.get("ratio")), _judge(row))
+        yield ClaimedFigure(path, line, number, time_ms, positive(row.get("ratio")), _made_by(row))
 
 
-def _judge(row: dict[str, Any]) -> str | None:
+def _made_by(row: dict[str, Any]) -> tuple[str, str] | None:
     environment = row.get("environment")
     judge = environment.get("judge_sha256") if isinstance(environment, dict) else None
-    return judge if isinstance(judge, str) else None
+    return (judge, str(row.get("families_sha256"))) if isinstance(judge, str) else None
