@@ -276,7 +276,6 @@ def latent_decode(
       the maxima and the weights. Else both compute all scores, and nothing passes between them.
     - ``alternate``: the groups have the scores of different blocks, as ``alternating`` says. Two tiles of heads share
       each load. The next pair is brought into the L2 cache. The output's parts pass as they lie in registers.
-
     - ``row_cost``, in pairs, and ``warps_look_up``: as in ``kernels.paged_decode``, for groups that alternate.
 
     Limits: sm_90a; bf16 and fp16; heads in multiples of 64; rows of 512 and 64. It needs counters, zero at first,
