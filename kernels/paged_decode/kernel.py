@@ -266,16 +266,12 @@ def look_up(block: PagedBlock, memory: Pages, lengths: Any, table: Any, threads:
 
 
 @T.macro
-def begin_in_warp(
-    block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any, counts: LaneCounts
-) -> None:
-    """Go to the first place of a share: its lane is the first that ends behind the place."""
+def enter_by_lane(block: PagedBlock, memory: Pages, cursor: Any, counts: LaneCounts) -> None:
+    """Enter the place's row: its lane is the first that ends behind the place."""
     each = ceildiv(block.sequences, LANES)
     lane = T.alloc_var("int32")
     before = T.alloc_var("int32")
     end = T.alloc_var("int32")
-    cursor[PLACE] = shares.start(number)
-    cursor[END] = shares.start(number + 1)
     lane = T.cast(T.popcount(T.ballot(counts.end * block.kv_heads <= cursor[PLACE])), "int32")
     cursor[SEQUENCE] = lane * each
     before = T.shfl_sync(counts.end - counts.all, lane)
@@ -292,12 +288,10 @@ def begin_in_warp(
 
 
 @T.macro
-def begin_by_search(block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any) -> None:
-    """Go to the first place of a share: its sequence is the first that ends behind the place."""
+def enter_by_search(block: PagedBlock, memory: Pages, cursor: Any) -> None:
+    """Enter the place's row: its sequence is the first that ends behind the place."""
     high = T.alloc_var("int32")
     middle = T.alloc_var("int32")
-    cursor[PLACE] = shares.start(number)
-    cursor[END] = shares.start(number + 1)
     cursor[SEQUENCE] = 0
     high = block.sequences - 1
     while cursor[SEQUENCE] < high:
@@ -330,10 +324,12 @@ def begin(
     block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any, counts: LaneCounts | None = None
 ) -> None:
     """Go to the first place of a share, by the warp's counts where it has them."""
+    cursor[PLACE] = shares.start(number)
+    cursor[END] = shares.start(number + 1)
     if counts is None:
-        begin_by_search(block, memory, cursor, shares, number)
+        enter_by_search(block, memory, cursor)
     else:
-        begin_in_warp(block, memory, cursor, shares, number, counts)
+        enter_by_lane(block, memory, cursor, counts)
 
 
 class CountedRows(Protocol):
@@ -562,7 +558,6 @@ def paged_decode(
     counters_shape = (block.sequences, block.kv_heads)
     q_shape, k_shape, v_shape, table_shape, lengths_shape = problem.inputs
     dtype = block.dtype
-    functions = FUNCTIONS + LINE_FUNCTION if warps_look_up else FUNCTIONS
 
     @T.macro
     def leave_part(parts: Any, states: Any, r: DecodeRegisters, part: Any) -> None:
@@ -656,7 +651,7 @@ def paged_decode(
         states: T.Tensor(states_shape, "float32"),
         counters: T.Tensor(counters_shape, "int32"),
     ):
-        with T.Kernel(block.blocks, threads=2 * GROUP, prelude=functions) as number:
+        with T.Kernel(block.blocks, threads=2 * GROUP, prelude=FUNCTIONS + LINE_FUNCTION * warps_look_up) as number:
             if blocks_per_sm > 1:
                 T.annotate_min_blocks_per_sm(blocks_per_sm)
             memory = allocate(block)

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final
@@ -149,11 +149,10 @@ def placed_by_use(source: str) -> str:
 def _places_by_use(places: dict[str, int], alike: list[str], by_use: list[str]) -> list[int]:
     """Where buffers lie in another order: where they lay, unless all sizes are known and keep the alignment."""
     ordered = sorted(places, key=places.__getitem__)
+    sizes = {name: places[after] - places[name] for name, after in pairwise(ordered)}  # but the last one's
     first = ordered.index(alike[0])
-    after = ordered[first + 1 : first + len(alike) + 1]
-    sizes = {name: places[end] - places[name] for name, end in zip(alike, after, strict=False)}
-    whole = [*alike[1:], *after[-1:]] == after and len(sizes) == len(by_use) == len(alike)
-    if not whole or any(size % ALIGNMENT for size in sizes.values()):
+    together = ordered[first : first + len(alike)] == alike and len(by_use) == len(alike)
+    if not together or any(name not in sizes or sizes[name] % ALIGNMENT for name in alike):
         return [places[name] for name in alike]
     return list(accumulate((sizes[name] for name in by_use[:-1]), initial=places[alike[0]]))
 
