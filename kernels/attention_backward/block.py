@@ -21,6 +21,8 @@ MASKED = BLOCK_N // ROWS  # steps of a block that cross its diagonal
 THREADS = (GROUPS + 1) * GROUP
 REGISTERS = (24, 240)  # of a thread: producer, consumer
 STATISTICS = 2  # of each query: the logarithm to base 2 of its sum, and the product of its output and gradient
+WARP = 32  # threads
+AHEAD = 4  # steps that a consumer group may be ahead of the warp that finishes its half of dQ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class GradientBlock:
     num_stages: int
     bulk_add: bool
     heads_at_once: int
+    finish_within: bool
 
     @classmethod
     def of(cls, problem: Problem, **levers: Any) -> Self:
@@ -53,6 +56,10 @@ class GradientBlock:
         require(
             self.heads_at_once >= 1 and self.all_heads % self.heads_at_once == 0,
             f"heads_at_once={self.heads_at_once} does not divide the {self.all_heads} heads of the batch",
+        )
+        require(
+            not (self.bulk_add and self.finish_within),
+            "finish_within counts atomic additions that have ended; those of bulk_add end later",
         )
         require_shared(self.shared_bytes)
 
@@ -75,11 +82,16 @@ class GradientBlock:
         return self.depth // GROUPS
 
     @property
+    def holds_sums(self) -> bool:
+        """Whether dQ of 64 queries passes through shared memory."""
+        return self.bulk_add or self.finish_within
+
+    @property
     def shared_bytes(self) -> int:
         keys_and_values = 2 * BLOCK_N * self.depth
         queries = self.num_stages * 2 * ROWS * self.depth
         scores = BLOCK_N * ROWS
-        floats = self.num_stages * STATISTICS * ROWS + (ROWS * self.depth if self.bulk_add else 0)
+        floats = self.num_stages * STATISTICS * ROWS + (ROWS * self.depth if self.holds_sums else 0)
         return 2 * (keys_and_values + queries + scores) + 4 * floats
 
     @property
@@ -119,7 +131,7 @@ class GradientTiles:
     Q: Any
     dO: Any
     dS: list[Any]
-    sums: Any  # each group's half of dQ on its way, in the order of registers; None without bulk_add
+    sums: Any  # each group's half of dQ on its way, in the order of registers; None where none passes
     statistics: Any
     K_full: Any
     V_full: Any
@@ -127,6 +139,8 @@ class GradientTiles:
     Q_empty: Any
     dO_full: Any
     dO_empty: Any
+    added: Any  # of each group and step: it has added its half of dQ; None without finish_within, like the next
+    counted: Any
 
 
 @dataclass(frozen=True)
@@ -156,7 +170,7 @@ def allocate_shared(block: GradientBlock) -> GradientTiles:
     Q = T.alloc_shared(queries, block.dtype)
     dO = T.alloc_shared(queries, block.dtype)
     dS = [T.alloc_shared((ROWS, ROWS), block.dtype) for _ in range(GROUPS)]
-    sums = T.alloc_shared((GROUPS, ROWS * block.half), "float32") if block.bulk_add else None
+    sums = T.alloc_shared((GROUPS, ROWS * block.half), "float32") if block.holds_sums else None
     statistics = T.alloc_shared((block.num_stages, STATISTICS * ROWS), "float32")
     K_full = T.alloc_barrier([1] * GROUPS)
     V_full = T.alloc_barrier([1] * GROUPS)
@@ -164,7 +178,10 @@ def allocate_shared(block: GradientBlock) -> GradientTiles:
     Q_empty = T.alloc_barrier([GROUPS] * block.num_stages)
     dO_full = T.alloc_barrier([1] * block.num_stages)
     dO_empty = T.alloc_barrier([GROUPS] * block.num_stages)
-    return GradientTiles(K, V, Q, dO, dS, sums, statistics, K_full, V_full, Q_full, Q_empty, dO_full, dO_empty)
+    added = T.alloc_barrier([GROUP // WARP] * (GROUPS * AHEAD)) if block.finish_within else None
+    counted = T.alloc_barrier([1] * (GROUPS * AHEAD)) if block.finish_within else None
+    barriers = K_full, V_full, Q_full, Q_empty, dO_full, dO_empty, added, counted
+    return GradientTiles(K, V, Q, dO, dS, sums, statistics, *barriers)
 
 
 @T.macro

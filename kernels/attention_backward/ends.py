@@ -14,7 +14,10 @@ COLUMNS = 8  # of a chunk: a thread has a float4 of it, two columns of a row and
 
 @T.macro
 def prepare(block: GradientBlock, O: Any, dO: Any, lse: Any, sums: Any, statistics: Any) -> None:  # noqa: E741
-    """Statistics of 64 queries a block of threads, and zeros where their dQ will be summed up."""
+    """Statistics of 64 queries a block of threads, and zeros where their dQ will be summed up.
+
+    With ``finish_within`` the launch before has left the zeros.
+    """
     depth = block.depth
     with T.Kernel(block.all_heads * block.query_blocks, threads=2 * GROUP) as at:
         outputs = T.alloc_fragment((ROWS, depth), block.dtype)
@@ -30,8 +33,9 @@ def prepare(block: GradientBlock, O: Any, dO: Any, lse: Any, sums: Any, statisti
         for i in T.Parallel(ROWS):
             statistics[at, i] = lse[batch, own, m * ROWS + i] * log2(e)
             statistics[at, ROWS + i] = totals[i]
-        for i in T.Parallel(ROWS * depth):
-            sums[at, i] = 0.0
+        if not block.finish_within:
+            for i in T.Parallel(ROWS * depth):
+                sums[at, i] = 0.0
 
 
 @T.macro
@@ -57,6 +61,7 @@ def finish(block: GradientBlock, sums: Any, dQ: Any) -> None:
 
 
 def workspaces(block: GradientBlock) -> tuple[tuple[tuple[int, int], str], ...]:
-    """Shape and dtype of the sums of dQ, and of the statistics, of each 64 queries."""
+    """Shape and dtype, of each 64 queries: the sums of dQ, the statistics, and how many blocks have added."""
     number = block.all_heads * block.query_blocks
-    return ((number, ROWS * block.depth), "float32"), ((number, STATISTICS * ROWS), "float32")
+    sums, statistics = (number, ROWS * block.depth), (number, STATISTICS * ROWS)
+    return (sums, "float32"), (statistics, "float32"), ((number, GROUPS), "int32")

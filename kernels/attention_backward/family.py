@@ -10,12 +10,20 @@ DEPTH: Final = 128
 BLOCK_N: Final = 128
 
 
+# Ways to add to dQ: in bulk, by atomics, and by atomics that a warp counts.
+ADDITIONS: Final[tuple[dict[str, bool], ...]] = (
+    {"bulk_add": True},
+    {"bulk_add": False},
+    {"bulk_add": False, "finish_within": True},
+)
+
+
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    """Both ways to add to dQ and to free dS; as many heads at a time as divide them all."""
+    """All ways to add to dQ and to free dS; as many heads at a time as divide them all."""
     batches, heads, *_ = problem.dims
     return [
-        {"bulk_add": bulk_add, "early_free": early_free, "heads_at_once": heads_at_once}
-        for bulk_add in (True, False)
+        {**additions, "early_free": early_free, "heads_at_once": heads_at_once}
+        for additions in ADDITIONS
         for early_free in (True, False)
         for heads_at_once in (1, 2, 4, 8)
         if batches * heads % heads_at_once == 0

@@ -7,12 +7,14 @@ import tilelang.language as T
 
 from harness.iteration import Problem, Program, Workspace
 from kernels.attention_backward.block import (
+    AHEAD,
     BLOCK_N,
     GROUPS,
     MASKED,
     REGISTERS,
     ROWS,
     THREADS,
+    WARP,
     GradientBlock,
     GradientRegisters,
     GradientTiles,
@@ -26,6 +28,7 @@ LEAST = -(2.0**100)  # a masked score
 ALL_BARRIER = 8  # named barriers from here on are the kernel's; TileLang takes them from 0
 GROUP_BARRIER = 10  # one of each group, like the next
 READ_BARRIER = 12
+FLOATS = 4  # of a copy of 16 bytes
 
 FUNCTIONS = r"""
 // A product that clears its accumulators reads them all the same, as ptxas sees it. So they would hold their registers
@@ -51,6 +54,48 @@ static __device__ __forceinline__ void add_sums(const float *own, float *sums, i
               make_float4(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]));
 }
 """
+FINISH_FUNCTIONS = r"""
+// Additions that nothing answers. Beside the functions below nvcc 13.0 makes atomicAdd an instruction whose old value
+// comes back, though nothing takes it.
+static __device__ __forceinline__ void reduce(float4 *to, float4 value) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(value.x), "f"(value.y), "f"(value.z),
+               "f"(value.w) : "memory");
+}
+template <int chunks>
+static __device__ __forceinline__ void reduce_sums(const float *own, float *sums, int thread) {
+#pragma unroll
+  for (int i = 0; i < chunks; ++i)
+    reduce(reinterpret_cast<float4 *>(sums) + i * 128 + thread,
+           make_float4(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]));
+}
+// Count a block's addition to the sums, which the warp has seen. Whether it was the last of all; then the warp sees the
+// other blocks' too.
+static __device__ __forceinline__ int was_last(int *counter, int all) {
+  int last = 0;
+  if (threadIdx.x % 32 == 0) {
+    __threadfence();
+    last = atomicAdd(counter, 1) == all - 1;
+    if (last) *counter = 0;
+    __threadfence();
+  }
+  __syncwarp();
+  return __shfl_sync(0xffffffff, last, 0, 32);
+}
+// A warp brings sums of 64 queries and 8 * chunks columns into dQ's order and dtype, and leaves zeros.
+template <int chunks, int depth, typename Element>
+static __device__ __forceinline__ void finish_sums(float *sums, const float *held, Element *gradients, float scale) {
+  struct alignas(4) Pair { Element x, y; };
+  const int lane = threadIdx.x % 32;
+#pragma unroll 1
+  for (int i = 0; i < 4 * chunks; ++i) {
+    const float4 sum = reinterpret_cast<const float4 *>(held)[32 * i + lane];
+    reinterpret_cast<float4 *>(sums)[32 * i + lane] = make_float4(0, 0, 0, 0);
+    Element *at = gradients + (i % 4 * 16 + lane / 4) * depth + i / 4 * 8 + lane % 4 * 2;
+    *reinterpret_cast<Pair *>(at) = {Element(sum.x * scale), Element(sum.y * scale)};
+    *reinterpret_cast<Pair *>(at + 8 * depth) = {Element(sum.z * scale), Element(sum.w * scale)};
+  }
+}
+"""
 
 
 def backward(
@@ -61,6 +106,7 @@ def backward(
     bulk_add: bool = True,
     early_free: bool = False,
     heads_at_once: int = 1,
+    finish_within: bool = False,
 ) -> Program:
     """dQ, dK and dV[B,H,S,D] of causal attention; each consumer group 64 keys.
 
@@ -84,17 +130,22 @@ def backward(
       sends eight atomic additions of 16 bytes, and they compete with the loads of the softmax for issue.
     - ``early_free``: a group says that it has read dS as soon as it has its dQ. Otherwise the groups meet before the
       next dS is written, and the faster one waits there.
+    - ``finish_within``: a warp beside the producer counts each group's additions. Where a block's was the last of 64
+      queries, the warp finishes their dQ and leaves zeros, while the products go on. So there is no last kernel, and
+      the first one writes no zeros.
     - ``heads_at_once``: the heads in use at a time; their queries share the L2. More heads put the long blocks first.
     - ``num_stages`` of Q and of dO.
 
     Limits: sm_90a; bf16 and fp16; heads of 128; tokens in multiples of 128. The order in which blocks add to dQ, and
-    so its last bits, may change from launch to launch. Not measured yet.
+    so its last bits, may change from launch to launch. With ``finish_within`` sums and counters are zero at first, and
+    every launch leaves them zero; launches on one workspace must not overlap.
     """
     block = GradientBlock.of(
         problem,
         num_stages=num_stages,
         bulk_add=bulk_add,
         heads_at_once=heads_at_once,
+        finish_within=finish_within,
     )
 
     @T.macro
@@ -104,7 +155,7 @@ def backward(
 
     @T.macro
     def arrive(full: Any, at: Any) -> None:
-        if T.shuffle_elect(32):
+        if T.shuffle_elect(WARP):
             T.mbarrier_arrive(full[at])
 
     @T.macro
@@ -182,7 +233,8 @@ def backward(
     def add_queries(shared: GradientTiles, r: GradientRegisters, sums: Any, at: Any, thread: Any, group: int) -> None:
         """Add the group's half of dQ of 64 queries to the sums."""
         own, first = thread % GROUP, group * ROWS * block.half
-        put, add = (f"{name}_sums<{block.half // COLUMNS}>" for name in ("put", "add"))
+        names = "put", "reduce" if finish_within else "add"
+        put, add = (f"{name}_sums<{block.half // COLUMNS}>" for name in names)
         if bulk_add:
             T.tma_store_wait(0)  # the last addition has read the buffer
             T.sync_threads(GROUP_BARRIER + group, GROUP)
@@ -200,6 +252,50 @@ def backward(
                 T.tma_store_arrive()
         else:
             T.call_extern("handle", add, r.dQ.data, T.access_ptr(sums[at, first], "rw"), own)
+
+    @T.macro
+    def tell_added(shared: GradientTiles, step: Any, thread: Any, group: int) -> None:
+        if finish_within:
+            slot = group * AHEAD + step % AHEAD
+            T.mbarrier_wait_parity(shared.counted[slot], ((step // AHEAD) & 1) ^ 1)
+            T.sync_warp()
+            if thread % WARP == 0:
+                T.mbarrier_arrive(shared.added[slot])
+
+    @T.macro
+    def hold_sums(shared: GradientTiles, sums: Any, at: Any, thread: Any, group: Any) -> None:
+        """Each lane copies what it will finish to shared memory: the producer's registers hold too few loads."""
+        lane, size = thread % WARP, ROWS * block.half
+        for i in T.serial(size // (WARP * FLOATS)):
+            first = (i * WARP + lane) * FLOATS
+            T.ptx_cp_async(
+                T.access_ptr(shared.sums[group, first], "w"), T.access_ptr(sums[at, group * size + first], "r"), FLOATS
+            )
+        T.ptx_commit_group()
+        T.ptx_wait_group(0)
+
+    @T.macro
+    def finish_queries(
+        shared: GradientTiles, sums: Any, counters: Any, dQ: Any, place: tuple[Any, Any], thread: Any, group: Any
+    ) -> None:
+        """Count the additions to one half of dQ, and finish the sums that they complete. One warp does this."""
+        row, head = place
+        for step in T.serial(block.steps(row)):
+            m = row * MASKED + step
+            at, slot = head * block.query_blocks + m, group * AHEAD + step % AHEAD
+            T.mbarrier_wait_parity(shared.added[slot], (step // AHEAD) & 1)
+            if T.call_extern("int32", "was_last", T.access_ptr(counters[at, group], "rw"), m // MASKED + 1) != 0:
+                hold_sums(shared, sums, at, thread, group)
+                T.call_extern(
+                    "handle",
+                    f"finish_sums<{block.half // COLUMNS}, {block.depth}>",
+                    T.access_ptr(sums[at, group * ROWS * block.half], "rw"),
+                    T.address_of(shared.sums[group, 0]),
+                    T.access_ptr(dQ[head // block.heads, head % block.heads, m * ROWS, group * block.half], "w"),
+                    block.scale,
+                )
+            if thread % WARP == 0:
+                T.mbarrier_arrive(shared.counted[slot])
 
     @T.macro
     def meet() -> None:
@@ -264,6 +360,7 @@ def backward(
         await_product(r.dQ, block.half, 1)
         have_read(group)
         add_queries(shared, r, sums, head * block.query_blocks + row * MASKED + step, thread, group)
+        tell_added(shared, step, thread, group)
         await_product(r.dK, block.depth, 0)
         free(shared.Q_empty, step, thread)
 
@@ -307,7 +404,7 @@ def backward(
         T.tma_store_wait(0)
 
     dtype, tensor = block.dtype, problem.inputs[0]
-    sums_of, statistics_of = workspaces(block)
+    sums_of, statistics_of, counters_of = workspaces(block)
 
     @T.prim_func
     def main(
@@ -322,9 +419,11 @@ def backward(
         dV: T.Tensor(tensor, dtype),
         sums: T.Tensor(sums_of[0], "float32"),
         statistics: T.Tensor(statistics_of[0], "float32"),
+        counters: T.Tensor(counters_of[0], "int32"),
     ):
         prepare(block, O, dO, lse, sums, statistics)
-        with T.Kernel(block.rows * block.all_heads, threads=THREADS, prelude=FUNCTIONS) as number:
+        functions = FUNCTIONS + FINISH_FUNCTIONS * finish_within
+        with T.Kernel(block.rows * block.all_heads, threads=THREADS, prelude=functions) as number:
             shared = allocate_shared(block)
             registers = allocate_registers(block)
             row = T.alloc_var("int32")
@@ -335,12 +434,16 @@ def backward(
             thread = T.get_thread_binding()
             if thread < GROUP:
                 T.set_max_nreg(REGISTERS[0], 0)
-                if thread < 32:
+                if thread < WARP:
                     produce(Q, K, V, dO, statistics, shared, row, head)
+                if finish_within:
+                    if thread >= WARP and thread < WARP * (GROUPS + 1):
+                        finish_queries(shared, sums, counters, dQ, (row, head), thread, thread // WARP - 1)
             else:
                 work = partial(consume, dK, dV, sums, shared, registers, row, head, thread)
                 run_consumers(GROUPS, REGISTERS[1], thread, work, 0)
-        finish(block, sums, dQ)
+        if not finish_within:
+            finish(block, sums, dQ)
 
     return Program(
         main,
@@ -350,5 +453,5 @@ def backward(
             "tl.disable_safe_memory_legalize": True,  # it guards each store, and none is out of bounds
             "tl.disable_thread_storage_sync": True,  # barriers stand where they are needed
         },
-        workspaces=tuple(Workspace(*each) for each in (sums_of, statistics_of)),
+        workspaces=tuple(Workspace(*each) for each in (sums_of, statistics_of, counters_of)),
     )

@@ -18,18 +18,19 @@ from tests.lanes import few
 SMALL = "attentionbackward_bf16fp32_1x1x256x128"
 HALF = "attentionbackward_fp16fp32_2x2x256x128"
 PLAIN = {"overlap": False, "bulk_add": False, "num_stages": 1}
-BEST = {"early_free": True}
+BULK = {"early_free": True}
+WITHIN = {"bulk_add": False, "early_free": True, "finish_within": True}
 
 
 def launch(folder: Path, broken: tuple[str, str] | None = None, **levers: Any) -> Callable[..., None]:
     boxes = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), ((3, 2, 1, 0), (64, 64, 1, 1)))
     query_blocks, key_blocks = (256 // 64,), (256 // 128,)
     program = backward(parse_shape_key(SMALL), **levers)
-    grids = query_blocks, key_blocks, query_blocks
+    grids = (query_blocks, key_blocks, query_blocks)[: 2 if levers.get("finish_within") else 3]
     return emulated(program, grids, boxes | {"statistics": ((1, 0), (128, 1))}, folder, broken)
 
 
-@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BEST], BEST))
+@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK, WITHIN], WITHIN))
 def test_the_gradients_are_those_of_the_operator(levers: dict[str, Any], tmp_path: Path) -> None:
     assert wrong(SMALL, launch(tmp_path, **levers)) == set()
 
@@ -45,18 +46,34 @@ BROKEN = {
     "sums are overwritten before they are added": (r"tl::tma_store_wait<0, true>\(\);\s*tl::__sync", "tl::__sync"),
     "a step of keys too few": (r"step(_\d+) < \(", r"1 + step\1 < ("),
 }
+BROKEN_WITHIN = {
+    "additions are counted before they are there": (r"added\[[^;]*\.wait\([^;]*\);", ";"),
+    "sums are read before they are copied": (r"tl::cp_async_wait<0>\(\);", ";"),
+    "the last addition is not waited for": (r"== all - 1", "== all - 2"),
+}
 
 
 @pytest.mark.parametrize("broken", few(BROKEN, "dS is overwritten too early"))
 def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path) -> None:
-    assert faults(SMALL, launch(tmp_path, BROKEN[broken], **BEST))
+    assert faults(SMALL, launch(tmp_path, BROKEN[broken], **BULK))
+
+
+@pytest.mark.parametrize("broken", few(BROKEN_WITHIN, "the last addition is not waited for"))
+def test_a_mistake_of_the_finishing_warp_shows(broken: str, tmp_path: Path) -> None:
+    assert faults(SMALL, launch(tmp_path, BROKEN_WITHIN[broken], **WITHIN))
+
+
+def test_a_launch_leaves_zeros_for_the_next(tmp_path: Path) -> None:
+    launched = launch(tmp_path, **WITHIN)
+    assert wrong(SMALL, launched) == set()
+    assert wrong(SMALL, launched) == set()
 
 
 @cache
 def cuda(key: str, **levers: Any) -> str:
     """The main kernel's definition."""
     source = generated(backward(parse_shape_key(key), **levers))
-    return source[source.rindex("main_kernel_1(") : source.rindex('extern "C" __global__')]
+    return source[source.rindex("main_kernel_1(") :].split('extern "C" __global__')[0]
 
 
 @pytest.mark.parametrize("key", few([SMALL, HALF], HALF))
@@ -76,6 +93,9 @@ def test_sums_of_dq_leave_by_bulk_additions_or_atomics() -> None:
     assert "add_sums<" not in bulk
     assert atomic.count("add_sums<8>(") == 2
     assert "tl::tma_store_add(" not in atomic
+    within = cuda(SMALL, **WITHIN)
+    assert within.count("reduce_sums<8>(") == 2
+    assert within.count("was_last(") == within.count("finish_sums<8, 128>(") == 1
 
 
 def test_only_steps_at_the_diagonal_are_masked() -> None:
@@ -92,6 +112,7 @@ def test_only_steps_at_the_diagonal_are_masked() -> None:
         (SMALL, {"num_stages": 0}, "num_stages=0"),
         (SMALL, {"num_stages": 4}, "shared memory"),
         (SMALL, {"heads_at_once": 2}, "heads_at_once=2"),
+        (SMALL, {"finish_within": True}, "finish_within"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(key: str, levers: dict[str, Any], named: str) -> None:

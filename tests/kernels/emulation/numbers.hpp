@@ -230,6 +230,18 @@ template <CacheHintSm90 = CacheHintSm90::EVICT_NORMAL, typename... At>
 inline void tma_load_multicast(const CUtensorMap& map, Barrier& barrier, const void* to, uint16_t ranks, At... at) {
   for (int each = 0; ranks >> each; ++each) if (ranks >> each & 1) load_to(each, map, barrier, to, {int(at)...});
 }
+// A thread's copies to shared memory; like loads, they arrive some rounds later.
+inline std::map<int, int> copies;
+template <int bytes> inline void cp_async_gs(void* to, const void* from) {
+  int mine = running;
+  ++copies[mine];
+  under_way.emplace_back(dice() % 40, [=] { std::memcpy(to, from, bytes), --copies[mine]; });
+}
+inline void cp_async_commit() {}
+template <int> inline void cp_async_wait() {
+  int mine = running;
+  until("copies", [=] { return copies[mine] == 0; });
+}
 template <typename... At> inline void tma_store(const CUtensorMap& map, const void* from, At... at) {
   size_t start = static_cast<const uchar*>(from) - shared_memory;
   visit_box(map, {int(at)...}, [&](int number, uchar* to) {
@@ -442,7 +454,7 @@ inline void enter() {
 }
 inline void run_cluster(int first, int blocks, int threads, std::function<void()> kernel) {
   body = kernel, block_threads = threads, first_block = first;
-  meetings.clear(), arrays.clear(), tl::batches.clear(), tl::batch.clear(), tl::published.clear(), tl::products.clear(), tl::additions.clear();
+  meetings.clear(), arrays.clear(), tl::batches.clear(), tl::batch.clear(), tl::published.clear(), tl::products.clear(), tl::additions.clear(), tl::copies.clear();
   std::memset(memories, 0xff, blocks * SHARED_BYTES);  // NaN
   fibers = std::vector<Fiber>(blocks * threads);
   for (auto& each : fibers) {

@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 
 from harness.iteration import Program
+from kernels.attention_backward.kernel import FINISH_FUNCTIONS
 from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
 from kernels.flash_attention.kept_maxima import FUNCTIONS as FUNCTIONS_OF_KEPT_MAXIMA
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
@@ -40,8 +41,17 @@ _KERNEL: Final = """
     }}"""
 
 # Of kernels, which compute here as they stand.
-FUNCTIONS: Final = (FUNCTIONS_BY_ROW, FUNCTIONS_OF_KEPT_MAXIMA, BACKWARD_FUNCTIONS, REGISTER_FUNCTIONS, LINE_FUNCTION)
+FUNCTIONS: Final = (
+    FUNCTIONS_BY_ROW,
+    FUNCTIONS_OF_KEPT_MAXIMA,
+    BACKWARD_FUNCTIONS,
+    FINISH_FUNCTIONS,
+    REGISTER_FUNCTIONS,
+    LINE_FUNCTION,
+)
 CONVERSION: Final = r'asm\("cvt\.rn\.\S+ .*?" : "=r"\((.*?)\) : "f"\((.*?)\), "f"\((.*?)\)\);'
+
+REDUCTION: Final = r'asm volatile\("red\.global\.add\.v4\.f32 .*?\);'
 
 
 class Stopped(Exception):
@@ -85,6 +95,7 @@ def emulated(
     assert "__shared__" not in text
     main = _LAUNCH.format(cluster=cluster, launches="".join(launches))
     converting = re.sub(CONVERSION, r"\1 = __pack_nv_bfloat162(bfloat16_t(\3), bfloat16_t(\2));", own)
+    converting = re.sub(REDUCTION, "atomicAdd(to, value);", converting, flags=re.DOTALL)
     functions = re.sub(r"asm volatile\(.*?\);", ";", converting, flags=re.DOTALL)
     text = (schedule[0] if schedule else "") + functions + text
     (folder / "kernel.cpp").write_text(f'#include "{HEADER}"\n{text}\n{main}')
