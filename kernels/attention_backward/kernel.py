@@ -9,6 +9,7 @@ from harness.iteration import Problem, Program, Workspace
 from kernels.attention_backward.block import (
     AHEAD,
     BLOCK_N,
+    COUNTED,
     GROUPS,
     MASKED,
     REGISTERS,
@@ -23,6 +24,7 @@ from kernels.attention_backward.block import (
 )
 from kernels.attention_backward.ends import COLUMNS, finish, prepare, workspaces
 from kernels.hopper import GROUP, run_consumers
+from kernels.operands import ceildiv
 
 LEAST = -(2.0**100)  # a masked score
 ALL_BARRIER = 8  # named barriers from here on are the kernel's; TileLang takes them from 0
@@ -68,25 +70,28 @@ static __device__ __forceinline__ void reduce_sums(const float *own, float *sums
     reduce(reinterpret_cast<float4 *>(sums) + i * 128 + thread,
            make_float4(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]));
 }
-// Count a block's addition to the sums, which the warp has seen. Whether it was the last of all; then the warp sees the
-// other blocks' too.
-static __device__ __forceinline__ int was_last(int *counter, int all) {
+// Count a block's additions to the sums of some steps, which the warp has seen. A bit for each step says whether it was
+// the last of all; then the warp sees the other blocks' too. A fence takes as long as a step, so it is for all of them.
+template <int groups, int masked>
+static __device__ __forceinline__ int were_last(int *counters, int first, int steps) {
+  const int lane = threadIdx.x % 32;
   int last = 0;
-  if (threadIdx.x % 32 == 0) {
-    __threadfence();
-    last = atomicAdd(counter, 1) == all - 1;
-    if (last) *counter = 0;
-    __threadfence();
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  if (lane < steps) {
+    last = atomicAdd(counters + lane * groups, 1) == (first + lane) / masked;
+    if (last) counters[lane * groups] = 0;
   }
+  const int all = __ballot_sync(0xffffffff, last);
+  if (all) asm volatile("fence.acq_rel.gpu;" ::: "memory");
   __syncwarp();
-  return __shfl_sync(0xffffffff, last, 0, 32);
+  return all;
 }
 // A warp brings sums of 64 queries and 8 * chunks columns into dQ's order and dtype, and leaves zeros.
 template <int chunks, int depth, typename Element>
 static __device__ __forceinline__ void finish_sums(float *sums, const float *held, Element *gradients, float scale) {
   struct alignas(4) Pair { Element x, y; };
   const int lane = threadIdx.x % 32;
-#pragma unroll 1
+#pragma unroll 2
   for (int i = 0; i < 4 * chunks; ++i) {
     const float4 sum = reinterpret_cast<const float4 *>(held)[32 * i + lane];
     reinterpret_cast<float4 *>(sums)[32 * i + lane] = make_float4(0, 0, 0, 0);
@@ -130,9 +135,9 @@ def backward(
       sends eight atomic additions of 16 bytes, and they compete with the loads of the softmax for issue.
     - ``early_free``: a group says that it has read dS as soon as it has its dQ. Otherwise the groups meet before the
       next dS is written, and the faster one waits there.
-    - ``finish_within``: a warp beside the producer counts each group's additions. Where a block's was the last of 64
-      queries, the warp finishes their dQ and leaves zeros, while the products go on. So there is no last kernel, and
-      the first one writes no zeros.
+    - ``finish_within``: a warp beside the producer counts each group's additions, of four steps at once. Where one was
+      the last of 64 queries, the warp finishes their dQ and leaves zeros, while the products go on. So there is no last
+      kernel, and the first one writes no zeros.
     - ``heads_at_once``: the heads in use at a time; their queries share the L2. More heads put the long blocks first.
     - ``num_stages`` of Q and of dO.
 
@@ -280,22 +285,33 @@ def backward(
     ) -> None:
         """Count the additions to one half of dQ, and finish the sums that they complete. One warp does this."""
         row, head = place
-        for step in T.serial(block.steps(row)):
-            m = row * MASKED + step
-            at, slot = head * block.query_blocks + m, group * AHEAD + step % AHEAD
-            T.mbarrier_wait_parity(shared.added[slot], (step // AHEAD) & 1)
-            if T.call_extern("int32", "was_last", T.access_ptr(counters[at, group], "rw"), m // MASKED + 1) != 0:
-                hold_sums(shared, sums, at, thread, group)
-                T.call_extern(
-                    "handle",
-                    f"finish_sums<{block.half // COLUMNS}, {block.depth}>",
-                    T.access_ptr(sums[at, group * ROWS * block.half], "rw"),
-                    T.address_of(shared.sums[group, 0]),
-                    T.access_ptr(dQ[head // block.heads, head % block.heads, m * ROWS, group * block.half], "w"),
-                    block.scale,
-                )
+        batch, own = head // block.heads, head % block.heads
+        steps = T.alloc_var("int32")
+        last = T.alloc_var("int32")
+        for some in T.serial(ceildiv(block.steps(row), COUNTED)):
+            m = row * MASKED + some * COUNTED
+            at = head * block.query_blocks + m
+            steps = T.min(block.steps(row) - some * COUNTED, COUNTED)
+            for i in T.serial(steps):
+                step = some * COUNTED + i
+                T.mbarrier_wait_parity(shared.added[group * AHEAD + step % AHEAD], (step // AHEAD) & 1)
+            last = T.call_extern(
+                "int32", f"were_last<{GROUPS}, {MASKED}>", T.access_ptr(counters[at, group], "rw"), m, steps
+            )
+            for i in T.serial(steps):
+                if (last >> i) & 1 != 0:
+                    hold_sums(shared, sums, at + i, thread, group)
+                    T.call_extern(
+                        "handle",
+                        f"finish_sums<{block.half // COLUMNS}, {block.depth}>",
+                        T.access_ptr(sums[at + i, group * ROWS * block.half], "rw"),
+                        T.address_of(shared.sums[group, 0]),
+                        T.access_ptr(dQ[batch, own, (m + i) * ROWS, group * block.half], "w"),
+                        block.scale,
+                    )
             if thread % WARP == 0:
-                T.mbarrier_arrive(shared.counted[slot])
+                for i in T.serial(steps):
+                    T.mbarrier_arrive(shared.counted[group * AHEAD + (some * COUNTED + i) % AHEAD])
 
     @T.macro
     def meet() -> None:

@@ -23,6 +23,7 @@ LEVERS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"dependent_launch": True},
     {"dependent_launch": True, "row_cost": 1, "warps_look_up": True},
+    {"dependent_launch": True, "row_cost": 1, "warps_look_up": True, "bring_early": True},
 )
 
 

@@ -75,6 +75,7 @@ class PagedBlock:
     blocks_per_sm: int
     row_cost: int
     warps_look_up: bool
+    bring_early: bool
     num_sms: int
 
     @classmethod
@@ -104,6 +105,9 @@ class PagedBlock:
         require(self.blocks_per_sm in REGISTERS, f"blocks_per_sm={self.blocks_per_sm} is not 1 or 2")
         require(self.row_cost >= 0, f"row_cost={self.row_cost} is below 0")
         require_counts(self.warps_look_up, self.sequences)
+        require(
+            self.warps_look_up or not self.bring_early, "bring_early needs warps_look_up, which reads what it brings"
+        )
         limit = SHARED_BYTES_MAX // self.blocks_per_sm - 2 * SHARED_BYTES_RESERVED
         require(
             self.shared_bytes <= limit,
@@ -234,15 +238,18 @@ class LaneCounts:
 
 
 @T.macro
-def look_up(block: PagedBlock, memory: Pages, lengths: Any, table: Any, threads: int, thread: Any) -> LaneCounts:
-    """Copy the lengths, and count the places up to the end of each lane's sequences; no warp waits for another.
-
-    The table comes to the L2 cache meanwhile: where a share reads it is not known yet.
-    """
-    lines = ceildiv(4 * block.sequences * block.pages, LINE_BYTES)
+def bring(tensor: Any, words: int, threads: int, thread: Any) -> None:
+    """Bring a tensor of 32-bit words to the L2 cache."""
+    lines = ceildiv(4 * words, LINE_BYTES)
+    first = (0,) * len(tensor.shape)
     for i in T.serial(ceildiv(lines, threads)):
         if i * threads + thread < lines:
-            T.call_extern("handle", "bring_line", T.address_of(table[0, 0]), (i * threads + thread) * LINE_BYTES)
+            T.call_extern("handle", "bring_line", T.address_of(tensor[first]), (i * threads + thread) * LINE_BYTES)
+
+
+@T.macro
+def look_up(block: PagedBlock, memory: Pages, lengths: Any, thread: Any) -> LaneCounts:
+    """Copy the lengths, and count the places up to the end of each lane's sequences; no warp waits for another."""
     each = ceildiv(block.sequences, LANES)
     lane = T.truncmod(thread, LANES)
     length = T.alloc_var("int32")
@@ -308,11 +315,22 @@ def enter_by_search(block: PagedBlock, memory: Pages, cursor: Any) -> None:
 
 @T.macro
 def count_places(
-    block: PagedBlock, memory: Pages, lengths: Any, table: Any, threads: int, thread: Any
+    block: PagedBlock,
+    memory: Pages,
+    lengths: Any,
+    table: Any,
+    threads: int,
+    thread: Any,
+    table_is_near: bool = False,
 ) -> tuple[Any, LaneCounts | None]:
-    """Count all places, by warp or together."""
+    """Count all places, by warp or together.
+
+    Warps let the table come to the L2 cache meanwhile, unless it is there: where a share reads it is not known yet.
+    """
     if block.warps_look_up:
-        counts = look_up(block, memory, lengths, table, threads, thread)
+        if not table_is_near:
+            bring(table, block.sequences * block.pages, threads, thread)
+        counts = look_up(block, memory, lengths, thread)
         return T.shfl_sync(counts.end, LANES - 1) * block.kv_heads, counts
     else:
         measure(block, memory, lengths, threads, thread)
@@ -521,6 +539,7 @@ def paged_decode(
     dependent_launch: bool = False,
     row_cost: int = 0,
     warps_look_up: bool = False,
+    bring_early: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[B,H,D] = softmax(Q Kᵀ / sqrt(D)) V over the tokens of each sequence, which lie in pages.
@@ -540,6 +559,8 @@ def paged_decode(
     - ``dependent_launch``: as in ``kernels.gemm.warp_specialized``.
     - ``row_cost``: a row counts as so many blocks of keys more, for its queries, its hand-over and its output.
     - ``warps_look_up``: each warp finds its share by itself, and the table comes to the L2 cache meanwhile.
+    - ``bring_early``: table and lengths come to the L2 cache while the kernel before still runs. If it changes them,
+      they change there, and every read is after its end.
 
     Limits: sm_90a; bf16 and fp16; heads of 64 or 128. It needs counters, zero at first, which every launch leaves zero.
     Launches on one workspace must not overlap.
@@ -551,6 +572,7 @@ def paged_decode(
         blocks_per_sm=blocks_per_sm,
         row_cost=row_cost,
         warps_look_up=warps_look_up,
+        bring_early=bring_early,
         num_sms=num_sms,
     )
     shared, registers = block.shared_heads, REGISTERS[blocks_per_sm]
@@ -661,9 +683,12 @@ def paged_decode(
             T.clear(memory.Q)
             if warps_look_up:
                 T.sync_threads()  # no warp waits later for what another has cleared
+            if bring_early:
+                bring(table, block.sequences * block.pages, 2 * GROUP, thread)
+                bring(lengths, block.sequences, 2 * GROUP, thread)
             if dependent_launch:
                 wait_for_kernel_before(let_next_start=True)
-            places, counts = count_places(block, memory, lengths, table, 2 * GROUP, thread)
+            places, counts = count_places(block, memory, lengths, table, 2 * GROUP, thread, bring_early)
             shares = Shares(places, T.min(places, block.blocks))
             if number < shares.number:
                 if thread < GROUP:

@@ -49,7 +49,7 @@ BROKEN = {
 BROKEN_WITHIN = {
     "additions are counted before they are there": (r"added\[[^;]*\.wait\([^;]*\);", ";"),
     "sums are read before they are copied": (r"tl::cp_async_wait<0>\(\);", ";"),
-    "the last addition is not waited for": (r"== all - 1", "== all - 2"),
+    "the last addition is not waited for": (r"== \(first \+ lane\) / masked", "== (first + lane) / masked - 1"),
 }
 
 
@@ -95,7 +95,7 @@ def test_sums_of_dq_leave_by_bulk_additions_or_atomics() -> None:
     assert "tl::tma_store_add(" not in atomic
     within = cuda(SMALL, **WITHIN)
     assert within.count("reduce_sums<8>(") == 2
-    assert within.count("was_last(") == within.count("finish_sums<8, 128>(") == 1
+    assert within.count("were_last<2, 2>(") == within.count("finish_sums<8, 128>(") == 1
 
 
 def test_only_steps_at_the_diagonal_are_masked() -> None:

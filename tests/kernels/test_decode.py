@@ -35,6 +35,7 @@ MANY = "pageddecode_bf16fp32_70x8x4x64x2x16"  # three sequences of a lane
             (PAGED, 32, 3, COUNTED),
             (PAGED, 16, 40, {"row_cost": 3}),
             (MANY, 16, 9, COUNTED),
+            (PAGED, 32, 3, {**COUNTED, "bring_early": True}),
         ],
         (PAGED, 32, 3, COUNTED),
     ),
@@ -55,6 +56,16 @@ def test_what_may_start_early_waits_for_the_kernel_before(dependent_launch: bool
     if dependent_launch:
         text = source[source.index("main_kernel") :]
         assert text.index(".init(") < text.index(SYNC) < text.index(TRIGGER) < text.index("lengths[")
+
+
+def test_only_what_is_brought_early_comes_before_the_kernel_before_has_ended() -> None:
+    levers = {**COUNTED, "bring_early": True, "dependent_launch": True}
+    source = generated(paged_decode(parse_shape_key(PAGED), block_N=32, num_stages=3, **levers))
+    before, after = source[source.index("main_kernel") :].split(SYNC)
+    reads = [line.strip() for line in before.splitlines() if "table[" in line or "lengths[" in line]
+    assert len(reads) == 2
+    assert all(line.startswith("bring_line(") for line in reads)
+    assert "bring_line" not in after
 
 
 BROKEN = {
@@ -134,6 +145,7 @@ ALIGNED = {"block_N": 64, "num_stages": 2}
     ("kernel", "shape_key", "levers", "message"),
     [
         (paged_decode, PAGED, {"row_cost": -1}, "row_cost=-1 is below 0"),
+        (paged_decode, PAGED, {"bring_early": True}, "bring_early needs warps_look_up"),
         (paged_decode, "pageddecode_bf16fp32_300x16x2x64x3x64", COUNTED, "for 256 sequences at most, not 300"),
         (latent_decode, LATENT, {"warps_look_up": True}, "for groups that alternate"),
         (latent_decode, LATENT, {"row_cost": 3}, "for groups that alternate"),
