@@ -22,7 +22,7 @@ THREADS = (GROUPS + 1) * GROUP
 REGISTERS = (24, 240)  # of a thread: producer, consumer
 STATISTICS = 2  # of each query: the logarithm to base 2 of its sum, and the product of its output and gradient
 WARP = 32  # threads
-COUNTED = 4  # steps whose additions are counted at once
+COUNTED = 4  # steps at a time, of which the additions are counted
 AHEAD = 2 * COUNTED  # steps that a consumer group may be ahead of the warp that finishes its half of dQ
 
 

@@ -232,7 +232,7 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
         )
     last = made[-len(kernels) :]
     modules = [
-        {**each, "shared": _shared(kernel), "launch": _launch(kernel)}
+        {**each, "shared": _shared(kernel), "launch": _launch(kernel, each["source"])}
         for each, kernel in zip(last, kernels, strict=True)
     ]
     return {"modules": modules, "headers": HeardCompiler.headers}
@@ -301,15 +301,24 @@ def _shared(kernel: Any) -> dict[str, int]:
     return found
 
 
-def _launch(kernel: Any) -> str:
+def _launch(kernel: Any, source: str) -> str:
     """How the device functions are launched and what they take, as far as this TileLang says."""
     found = []
     for attributes in _device_functions(kernel):
         with suppress(KeyError, TypeError, AttributeError):
             said = {name: str(attributes[name]) for name in LAUNCH if name in attributes}
             found.append((str(attributes["global_symbol"]), sorted(said.items())))
-    parameters = getattr(getattr(kernel, "artifact", None), "params", ())
-    return repr((sorted(found), list(map(str, parameters))))
+    return repr((sorted(found), _taken(kernel, source)))
+
+
+def _taken(kernel: Any, source: str) -> list[str]:
+    """What a caller gives, in its order, without the tensors that no device function takes."""
+    given = list(map(str, getattr(getattr(kernel, "artifact", None), "params", ())))
+    function = getattr(kernel, "prim_func", None)
+    names = [getattr(function.buffer_map.get(each), "name", "") for each in function.params] if function else []
+    if len(names) != len(given):
+        return given
+    return [each for name, each in zip(names, given, strict=True) if re.search(rf"\b{name}(_desc)?\b", source)]
 
 
 def _device_functions(kernel: Any) -> list[Any]:
