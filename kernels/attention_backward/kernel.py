@@ -7,9 +7,7 @@ import tilelang.language as T
 
 from harness.iteration import Problem, Program, Workspace
 from kernels.attention_backward.block import (
-    AHEAD,
     BLOCK_N,
-    COUNTED,
     GROUPS,
     MASKED,
     REGISTERS,
@@ -23,14 +21,13 @@ from kernels.attention_backward.block import (
     allocate_shared,
 )
 from kernels.attention_backward.ends import COLUMNS, finish, prepare, workspaces
+from kernels.attention_backward.finishing import FINISH_FUNCTIONS, finish_queries, tell_added
 from kernels.hopper import GROUP, run_consumers
-from kernels.operands import ceildiv
 
 LEAST = -(2.0**100)  # a masked score
 ALL_BARRIER = 8  # named barriers from here on are the kernel's; TileLang takes them from 0
 GROUP_BARRIER = 10  # one of each group, like the next
 READ_BARRIER = 12
-FLOATS = 4  # of a copy of 16 bytes
 
 FUNCTIONS = r"""
 // A product that clears its accumulators reads them all the same, as ptxas sees it. So they would hold their registers
@@ -54,51 +51,6 @@ static __device__ __forceinline__ void add_sums(const float *own, float *sums, i
   for (int i = 0; i < chunks; ++i)
     atomicAdd(reinterpret_cast<float4 *>(sums) + i * 128 + thread,
               make_float4(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]));
-}
-"""
-FINISH_FUNCTIONS = r"""
-// Additions that nothing answers. Beside the functions below nvcc 13.0 makes atomicAdd an instruction whose old value
-// comes back, though nothing takes it.
-static __device__ __forceinline__ void reduce(float4 *to, float4 value) {
-  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(value.x), "f"(value.y), "f"(value.z),
-               "f"(value.w) : "memory");
-}
-template <int chunks>
-static __device__ __forceinline__ void reduce_sums(const float *own, float *sums, int thread) {
-#pragma unroll
-  for (int i = 0; i < chunks; ++i)
-    reduce(reinterpret_cast<float4 *>(sums) + i * 128 + thread,
-           make_float4(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]));
-}
-// Count a block's additions to the sums of some steps, which the warp has seen. A bit for each step says whether it was
-// the last of all; then the warp sees the other blocks' too. A fence takes as long as a step, so it is for all of them.
-template <int groups, int masked>
-static __device__ __forceinline__ int were_last(int *counters, int first, int steps) {
-  const int lane = threadIdx.x % 32;
-  int last = 0;
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  if (lane < steps) {
-    last = atomicAdd(counters + lane * groups, 1) == (first + lane) / masked;
-    if (last) counters[lane * groups] = 0;
-  }
-  const int all = __ballot_sync(0xffffffff, last);
-  if (all) asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  __syncwarp();
-  return all;
-}
-// A warp brings sums of 64 queries and 8 * chunks columns into dQ's order and dtype, and leaves zeros.
-template <int chunks, int depth, typename Element>
-static __device__ __forceinline__ void finish_sums(float *sums, const float *held, Element *gradients, float scale) {
-  struct alignas(4) Pair { Element x, y; };
-  const int lane = threadIdx.x % 32;
-#pragma unroll 2
-  for (int i = 0; i < 4 * chunks; ++i) {
-    const float4 sum = reinterpret_cast<const float4 *>(held)[32 * i + lane];
-    reinterpret_cast<float4 *>(sums)[32 * i + lane] = make_float4(0, 0, 0, 0);
-    Element *at = gradients + (i % 4 * 16 + lane / 4) * depth + i / 4 * 8 + lane % 4 * 2;
-    *reinterpret_cast<Pair *>(at) = {Element(sum.x * scale), Element(sum.y * scale)};
-    *reinterpret_cast<Pair *>(at + 8 * depth) = {Element(sum.z * scale), Element(sum.w * scale)};
-  }
 }
 """
 
@@ -259,61 +211,6 @@ def backward(
             T.call_extern("handle", add, r.dQ.data, T.access_ptr(sums[at, first], "rw"), own)
 
     @T.macro
-    def tell_added(shared: GradientTiles, step: Any, thread: Any, group: int) -> None:
-        if finish_within:
-            slot = group * AHEAD + step % AHEAD
-            T.mbarrier_wait_parity(shared.counted[slot], ((step // AHEAD) & 1) ^ 1)
-            T.sync_warp()
-            if thread % WARP == 0:
-                T.mbarrier_arrive(shared.added[slot])
-
-    @T.macro
-    def hold_sums(shared: GradientTiles, sums: Any, at: Any, thread: Any, group: Any) -> None:
-        """Each lane copies what it will finish to shared memory: the producer's registers hold too few loads."""
-        lane, size = thread % WARP, ROWS * block.half
-        for i in T.serial(size // (WARP * FLOATS)):
-            first = (i * WARP + lane) * FLOATS
-            T.ptx_cp_async(
-                T.access_ptr(shared.sums[group, first], "w"), T.access_ptr(sums[at, group * size + first], "r"), FLOATS
-            )
-        T.ptx_commit_group()
-        T.ptx_wait_group(0)
-
-    @T.macro
-    def finish_queries(
-        shared: GradientTiles, sums: Any, counters: Any, dQ: Any, place: tuple[Any, Any], thread: Any, group: Any
-    ) -> None:
-        """Count the additions to one half of dQ, and finish the sums that they complete. One warp does this."""
-        row, head = place
-        batch, own = head // block.heads, head % block.heads
-        steps = T.alloc_var("int32")
-        last = T.alloc_var("int32")
-        for some in T.serial(ceildiv(block.steps(row), COUNTED)):
-            m = row * MASKED + some * COUNTED
-            at = head * block.query_blocks + m
-            steps = T.min(block.steps(row) - some * COUNTED, COUNTED)
-            for i in T.serial(steps):
-                step = some * COUNTED + i
-                T.mbarrier_wait_parity(shared.added[group * AHEAD + step % AHEAD], (step // AHEAD) & 1)
-            last = T.call_extern(
-                "int32", f"were_last<{GROUPS}, {MASKED}>", T.access_ptr(counters[at, group], "rw"), m, steps
-            )
-            for i in T.serial(steps):
-                if (last >> i) & 1 != 0:
-                    hold_sums(shared, sums, at + i, thread, group)
-                    T.call_extern(
-                        "handle",
-                        f"finish_sums<{block.half // COLUMNS}, {block.depth}>",
-                        T.access_ptr(sums[at + i, group * ROWS * block.half], "rw"),
-                        T.address_of(shared.sums[group, 0]),
-                        T.access_ptr(dQ[batch, own, (m + i) * ROWS, group * block.half], "w"),
-                        block.scale,
-                    )
-            if thread % WARP == 0:
-                for i in T.serial(steps):
-                    T.mbarrier_arrive(shared.counted[group * AHEAD + (some * COUNTED + i) % AHEAD])
-
-    @T.macro
     def meet() -> None:
         T.sync_threads(ALL_BARRIER, GROUPS * GROUP)
 
@@ -376,7 +273,8 @@ def backward(
         await_product(r.dQ, block.half, 1)
         have_read(group)
         add_queries(shared, r, sums, head * block.query_blocks + row * MASKED + step, thread, group)
-        tell_added(shared, step, thread, group)
+        if finish_within:
+            tell_added(shared, step, thread, group)
         await_product(r.dK, block.depth, 0)
         free(shared.Q_empty, step, thread)
 
@@ -454,7 +352,7 @@ def backward(
                     produce(Q, K, V, dO, statistics, shared, row, head)
                 if finish_within:
                     if thread >= WARP and thread < WARP * (GROUPS + 1):
-                        finish_queries(shared, sums, counters, dQ, (row, head), thread, thread // WARP - 1)
+                        finish_queries(block, shared, sums, counters, dQ, (row, head), thread, thread // WARP - 1)
             else:
                 work = partial(consume, dK, dV, sums, shared, registers, row, head, thread)
                 run_consumers(GROUPS, REGISTERS[1], thread, work, 0)

@@ -19,7 +19,7 @@ SMALL = "attentionbackward_bf16fp32_1x1x256x128"
 HALF = "attentionbackward_fp16fp32_2x2x256x128"
 PLAIN = {"overlap": False, "bulk_add": False, "num_stages": 1}
 BULK = {"early_free": True}
-WITHIN = {"bulk_add": False, "early_free": True, "finish_within": True}
+WITHIN: dict[str, Any] = {"bulk_add": False, "early_free": True, "finish_within": True}
 
 
 def launch(folder: Path, broken: tuple[str, str] | None = None, **levers: Any) -> Callable[..., None]:

@@ -308,10 +308,10 @@ def _launch(kernel: Any, source: str) -> str:
         with suppress(KeyError, TypeError, AttributeError):
             said = {name: str(attributes[name]) for name in LAUNCH if name in attributes}
             found.append((str(attributes["global_symbol"]), sorted(said.items())))
-    return repr((sorted(found), _taken(kernel, source)))
+    return repr((sorted(found), taken(kernel, source)))
 
 
-def _taken(kernel: Any, source: str) -> list[str]:
+def taken(kernel: Any, source: str) -> list[str]:
     """What a caller gives, in its order, without the tensors that no device function takes."""
     given = list(map(str, getattr(getattr(kernel, "artifact", None), "params", ())))
     function = getattr(kernel, "prim_func", None)

@@ -5,10 +5,13 @@ Where a kernel's buffers lie by chance makes no second source of it.
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from harness.extras.versus.worker import HeardCompiler, headers_sha256, placed_by_use
+from harness.extras.versus.worker import HeardCompiler, headers_sha256, placed_by_use, taken
+from harness.judge.facts.problem import parse_shape_key
+from kernels.attention_backward import backward
 
 NVCC = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
@@ -104,3 +107,14 @@ def test_buffers_of_several_sizes_lie_by_their_use() -> None:
         text.replace("(buffer_1", "(buffer"),  # one is not used
     ):
         assert placed_by_use(other) == other
+
+
+def test_a_tensor_that_no_device_function_takes_makes_no_difference() -> None:
+    function = backward(parse_shape_key("attentionbackward_bf16fp32_1x1x256x128")).prim_func
+    names = [function.buffer_map[each].name for each in function.params]
+    kernel = SimpleNamespace(artifact=SimpleNamespace(params=names), prim_func=function)
+    source = f"void main_kernel({', '.join(f'float* {name}' for name in names[:-1])})"
+    assert names[-1] == "counters"
+    assert taken(kernel, source) == names[:-1]
+    assert taken(kernel, source.replace("* Q", " Q_desc") + " counters;") == names
+    assert taken(SimpleNamespace(artifact=kernel.artifact), source) == names
