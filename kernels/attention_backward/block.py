@@ -12,7 +12,7 @@ import tilelang.language as T
 
 from harness.iteration import Problem
 from kernels.hopper import GROUP, require_shared
-from kernels.operands import require
+from kernels.operands import ceildiv, require
 
 ROWS = 64  # keys of a consumer group: the M of a WGMMA; also queries of a step
 GROUPS = 2
@@ -22,8 +22,10 @@ THREADS = (GROUPS + 1) * GROUP
 REGISTERS = (24, 240)  # of a thread: producer, consumer
 STATISTICS = 2  # of each query: the logarithm to base 2 of its sum, and the product of its output and gradient
 WARP = 32  # threads
-COUNTED = 4  # steps at a time, of which the additions are counted
-AHEAD = 2 * COUNTED  # steps that a consumer group may be ahead of the warp that finishes its half of dQ
+FINISHED, ADDED = (
+    0,
+    1,
+)  # of a counter's words: whether dQ of its queries is finished; of a head's first, blocks that ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class GradientBlock:
     bulk_add: bool
     heads_at_once: int
     finish_within: bool
+    num_sms: int
 
     @classmethod
     def of(cls, problem: Problem, **levers: Any) -> Self:
@@ -60,7 +63,7 @@ class GradientBlock:
         )
         require(
             not (self.bulk_add and self.finish_within),
-            "finish_within counts atomic additions that have ended; those of bulk_add end later",
+            "finish_within needs atomic additions, which a fence waits for; it does not wait for those of bulk_add",
         )
         require_shared(self.shared_bytes)
 
@@ -76,6 +79,15 @@ class GradientBlock:
     @property
     def query_blocks(self) -> int:
         return self.tokens // ROWS
+
+    @property
+    def behind(self) -> int:
+        """Heads from a block of threads back to the sums that it finishes.
+
+        The longest block lasts while two waves of others start, so blocks of two and a half waves before have ended.
+        """
+        at_once = self.heads_at_once
+        return ceildiv(5 * self.num_sms, 2 * self.rows * at_once) * at_once
 
     @property
     def half(self) -> int:
@@ -140,8 +152,6 @@ class GradientTiles:
     Q_empty: Any
     dO_full: Any
     dO_empty: Any
-    added: Any  # of each group and step: it has added its half of dQ; None without finish_within, like the next
-    counted: Any
 
 
 @dataclass(frozen=True)
@@ -179,10 +189,7 @@ def allocate_shared(block: GradientBlock) -> GradientTiles:
     Q_empty = T.alloc_barrier([GROUPS] * block.num_stages)
     dO_full = T.alloc_barrier([1] * block.num_stages)
     dO_empty = T.alloc_barrier([GROUPS] * block.num_stages)
-    added = T.alloc_barrier([GROUP // WARP] * (GROUPS * AHEAD)) if block.finish_within else None
-    counted = T.alloc_barrier([1] * (GROUPS * AHEAD)) if block.finish_within else None
-    barriers = K_full, V_full, Q_full, Q_empty, dO_full, dO_empty, added, counted
-    return GradientTiles(K, V, Q, dO, dS, sums, statistics, *barriers)
+    return GradientTiles(K, V, Q, dO, dS, sums, statistics, K_full, V_full, Q_full, Q_empty, dO_full, dO_empty)
 
 
 @T.macro

@@ -5,7 +5,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.attention_backward.block import GROUPS, ROWS, STATISTICS, GradientBlock
+from kernels.attention_backward.block import ADDED, FINISHED, GROUPS, ROWS, STATISTICS, GradientBlock
 from kernels.hopper import GROUP
 
 LANES = 4  # threads that share a row of a WGMMA accumulator; each has two of every eight columns
@@ -39,29 +39,46 @@ def prepare(block: GradientBlock, O: Any, dO: Any, lse: Any, sums: Any, statisti
 
 
 @T.macro
-def finish(block: GradientBlock, sums: Any, dQ: Any) -> None:
-    """dQ in its dtype. The sums lie as registers hold them: [column // 8][thread][float4] of each group's half."""
+def finish_rows(block: GradientBlock, sums: Any, dQ: Any, at: Any) -> None:
+    """dQ of 64 queries. Of each half the sums lie as registers hold them: [column // 8][thread][float4]."""
     chunks, words = block.half // COLUMNS, COLUMNS * 2
-    with T.Kernel(block.all_heads * block.query_blocks, threads=2 * GROUP) as at:
-        thread = T.get_thread_binding()
-        held = T.alloc_local((words,), "float32")
-        row = T.alloc_local((COLUMNS,), block.dtype)
-        batch, own, m = block.queries(at)
-        for step in T.unroll(GROUPS * chunks * GROUP // LANES // (2 * GROUP)):
-            index = step * 2 * GROUP + thread
-            chunk, pair = index % (GROUPS * chunks), index // (GROUPS * chunks)
+    thread = T.get_thread_binding()
+    held = T.alloc_local((words,), "float32")
+    row = T.alloc_local((COLUMNS,), block.dtype)
+    batch, own, m = block.queries(at)
+    for step in T.unroll(GROUPS * chunks * GROUP // LANES // (2 * GROUP)):
+        index = step * 2 * GROUP + thread
+        chunk, pair = index % (GROUPS * chunks), index // (GROUPS * chunks)
+        for i in T.vectorized(words):
+            held[i] = sums[at, chunk * GROUP * LANES + pair * words + i]
+        if block.finish_within:
             for i in T.vectorized(words):
-                held[i] = sums[at, chunk * GROUP * LANES + pair * words + i]
-            for upper in T.unroll(2):
-                for i in T.unroll(COLUMNS):
-                    row[i] = T.cast(held[i // 2 * 4 + 2 * upper + i % 2] * block.scale, block.dtype)
-                query = m * ROWS + pair // COLUMNS * 2 * COLUMNS + upper * COLUMNS + pair % COLUMNS
-                for i in T.vectorized(COLUMNS):
-                    dQ[batch, own, query, chunk * COLUMNS + i] = row[i]
+                sums[at, chunk * GROUP * LANES + pair * words + i] = 0.0
+        for upper in T.unroll(2):
+            for i in T.unroll(COLUMNS):
+                row[i] = T.cast(held[i // 2 * 4 + 2 * upper + i % 2] * block.scale, block.dtype)
+            query = m * ROWS + pair // COLUMNS * 2 * COLUMNS + upper * COLUMNS + pair % COLUMNS
+            for i in T.vectorized(COLUMNS):
+                dQ[batch, own, query, chunk * COLUMNS + i] = row[i]
+
+
+@T.macro
+def finish(block: GradientBlock, sums: Any, counters: Any, dQ: Any) -> None:
+    """All of dQ; with ``finish_within`` what the main kernel has left, and zeros for the next launch."""
+    with T.Kernel(block.all_heads * block.query_blocks, threads=2 * GROUP) as at:
+        if block.finish_within:
+            if counters[at, FINISHED] == 0:
+                finish_rows(block, sums, dQ, at)
+            T.sync_threads()
+            if T.get_thread_binding() == 0:
+                counters[at, FINISHED] = 0
+                counters[at, ADDED] = 0
+        else:
+            finish_rows(block, sums, dQ, at)
 
 
 def workspaces(block: GradientBlock) -> tuple[tuple[tuple[int, int], str], ...]:
-    """Shape and dtype, of each 64 queries: the sums of dQ, the statistics, and how many blocks have added."""
+    """Shape and dtype, of each 64 queries: the sums of dQ, the statistics, and the counters."""
     number = block.all_heads * block.query_blocks
     sums, statistics = (number, ROWS * block.depth), (number, STATISTICS * ROWS)
     return (sums, "float32"), (statistics, "float32"), ((number, GROUPS), "int32")

@@ -1,22 +1,15 @@
-"""dQ that the main kernel finishes: a warp counts the additions to its sums, and finishes those that are complete."""
+"""dQ that the main kernel finishes: warps beside the producer take the sums of earlier heads, which are complete."""
 
 from typing import Any
 
 import tilelang.language as T
 
-from kernels.attention_backward.block import (
-    AHEAD,
-    COUNTED,
-    GROUPS,
-    MASKED,
-    ROWS,
-    WARP,
-    GradientBlock,
-    GradientTiles,
-)
+from kernels.attention_backward.block import ADDED, FINISHED, GROUPS, ROWS, WARP, GradientBlock, GradientTiles
 from kernels.attention_backward.ends import COLUMNS
-from kernels.operands import ceildiv
+from kernels.hopper import GROUP
 
+WARPS = 2  # beside the producer, that finish
+QUERIES_OF_A_WARP = 2  # blocks of 64: so half of the blocks finish all
 FLOATS = 4  # of a copy of 16 bytes
 
 FINISH_FUNCTIONS = r"""
@@ -33,21 +26,20 @@ static __device__ __forceinline__ void reduce_sums(const float *own, float *sums
     reduce(reinterpret_cast<float4 *>(sums) + i * 128 + thread,
            make_float4(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]));
 }
-// Count a block's additions to the sums of some steps, which the warp has seen. A bit for each step says whether it was
-// the last of all; then the warp sees the other blocks' too. A fence takes as long as a step, so it is for all of them.
-template <int groups, int masked>
-static __device__ __forceinline__ int were_last(int *counters, int first, int steps) {
-  const int lane = threadIdx.x % 32;
-  int last = 0;
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  if (lane < steps) {
-    last = atomicAdd(counters + lane * groups, 1) == (first + lane) / masked;
-    if (last) counters[lane * groups] = 0;
+// Count a block of threads that has added all it has; the thread has seen all of its additions.
+static __device__ __forceinline__ void count_block(int *counter) {
+  __threadfence();
+  atomicAdd(counter, 1);
+}
+// How many blocks have. The warp sees all additions of those.
+static __device__ __forceinline__ int counted_blocks(const int *counter) {
+  int count = 0;
+  if (threadIdx.x % 32 == 0) {
+    count = *static_cast<const volatile int *>(counter);
+    __threadfence();
   }
-  const int all = __ballot_sync(0xffffffff, last);
-  if (all) asm volatile("fence.acq_rel.gpu;" ::: "memory");
   __syncwarp();
-  return all;
+  return __shfl_sync(0xffffffff, count, 0, 32);
 }
 // A warp brings sums of 64 queries and 8 * chunks columns into dQ's order and dtype, and leaves zeros.
 template <int chunks, int depth, typename Element>
@@ -67,26 +59,39 @@ static __device__ __forceinline__ void finish_sums(float *sums, const float *hel
 
 
 @T.macro
-def tell_added(shared: GradientTiles, step: Any, thread: Any, group: int) -> None:
-    """Tell the finishing warp that this group has added its half of dQ."""
-    slot = group * AHEAD + step % AHEAD
-    T.mbarrier_wait_parity(shared.counted[slot], ((step // AHEAD) & 1) ^ 1)
-    T.sync_warp()
-    if thread % WARP == 0:
-        T.mbarrier_arrive(shared.added[slot])
+def tell_added(block: GradientBlock, counters: Any, head: Any, thread: Any) -> None:
+    """Count this block, after its groups have met. A warp does it that stores no tile."""
+    if thread == GROUP + WARP:
+        T.call_extern("handle", "count_block", T.access_ptr(counters[head * block.query_blocks, ADDED], "rw"))
 
 
 @T.macro
-def hold_sums(block: GradientBlock, shared: GradientTiles, sums: Any, at: Any, thread: Any, group: Any) -> None:
+def hold_sums(shared: GradientTiles, sums: Any, at: Any, first: Any, size: int, thread: Any, warp: Any) -> None:
     """Each lane copies what it will finish to shared memory: the producer's registers hold too few loads."""
-    lane, size = thread % WARP, ROWS * block.half
+    lane = thread % WARP
     for i in T.serial(size // (WARP * FLOATS)):
-        first = (i * WARP + lane) * FLOATS
-        T.ptx_cp_async(
-            T.access_ptr(shared.sums[group, first], "w"), T.access_ptr(sums[at, group * size + first], "r"), FLOATS
-        )
+        own = (i * WARP + lane) * FLOATS
+        T.ptx_cp_async(T.access_ptr(shared.sums[warp, own], "w"), T.access_ptr(sums[at, first + own], "r"), FLOATS)
     T.ptx_commit_group()
     T.ptx_wait_group(0)
+
+
+@T.macro
+def finish_block(
+    block: GradientBlock, shared: GradientTiles, sums: Any, dQ: Any, head: Any, m: Any, thread: Any, warp: Any
+) -> None:
+    """dQ of 64 queries, one half of the columns after the other. One warp does this."""
+    at, size = head * block.query_blocks + m, ROWS * block.half
+    for half in T.serial(GROUPS):
+        hold_sums(shared, sums, at, half * size, size, thread, warp)
+        T.call_extern(
+            "handle",
+            f"finish_sums<{block.half // COLUMNS}, {block.depth}>",
+            T.access_ptr(sums[at, half * size], "rw"),
+            T.address_of(shared.sums[warp, 0]),
+            T.access_ptr(dQ[head // block.heads, head % block.heads, m * ROWS, half * block.half], "w"),
+            block.scale,
+        )
 
 
 @T.macro
@@ -98,34 +103,17 @@ def finish_queries(
     dQ: Any,
     place: tuple[Any, Any],
     thread: Any,
-    group: Any,
+    warp: Any,
 ) -> None:
-    """Count the additions to one half of dQ, and finish the sums that they complete. One warp does this."""
+    """Finish some queries of an earlier head if all of its blocks have ended. The longer half of the blocks do this."""
     row, head = place
-    batch, own = head // block.heads, head % block.heads
-    steps = T.alloc_var("int32")
-    last = T.alloc_var("int32")
-    for some in T.serial(ceildiv(block.steps(row), COUNTED)):
-        m = row * MASKED + some * COUNTED
-        at = head * block.query_blocks + m
-        steps = T.min(block.steps(row) - some * COUNTED, COUNTED)
-        for i in T.serial(steps):
-            step = some * COUNTED + i
-            T.mbarrier_wait_parity(shared.added[group * AHEAD + step % AHEAD], (step // AHEAD) & 1)
-        last = T.call_extern(
-            "int32", f"were_last<{GROUPS}, {MASKED}>", T.access_ptr(counters[at, group], "rw"), m, steps
-        )
-        for i in T.serial(steps):
-            if (last >> i) & 1 != 0:
-                hold_sums(block, shared, sums, at + i, thread, group)
-                T.call_extern(
-                    "handle",
-                    f"finish_sums<{block.half // COLUMNS}, {block.depth}>",
-                    T.access_ptr(sums[at + i, group * ROWS * block.half], "rw"),
-                    T.address_of(shared.sums[group, 0]),
-                    T.access_ptr(dQ[batch, own, (m + i) * ROWS, group * block.half], "w"),
-                    block.scale,
-                )
-        if thread % WARP == 0:
-            for i in T.serial(steps):
-                T.mbarrier_arrive(shared.counted[group * AHEAD + (some * COUNTED + i) % AHEAD])
+    earlier = head - block.behind
+    if earlier >= 0 and row * 2 < block.rows:
+        all = T.call_extern("int32", "counted_blocks", T.access_ptr(counters[earlier * block.query_blocks, ADDED], "r"))
+        if all == block.rows:
+            for each in T.serial(QUERIES_OF_A_WARP):
+                m = (row * WARPS + warp) * QUERIES_OF_A_WARP + each
+                if m < block.query_blocks:
+                    finish_block(block, shared, sums, dQ, earlier, m, thread, warp)
+                    if thread % WARP == 0:
+                        counters[earlier * block.query_blocks + m, FINISHED] = 1

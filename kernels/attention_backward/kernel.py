@@ -21,8 +21,8 @@ from kernels.attention_backward.block import (
     allocate_shared,
 )
 from kernels.attention_backward.ends import COLUMNS, finish, prepare, workspaces
-from kernels.attention_backward.finishing import FINISH_FUNCTIONS, finish_queries, tell_added
-from kernels.hopper import GROUP, run_consumers
+from kernels.attention_backward.finishing import FINISH_FUNCTIONS, WARPS, finish_queries, tell_added
+from kernels.hopper import GROUP, NUM_SMS, run_consumers
 
 LEAST = -(2.0**100)  # a masked score
 ALL_BARRIER = 8  # named barriers from here on are the kernel's; TileLang takes them from 0
@@ -64,6 +64,7 @@ def backward(
     early_free: bool = False,
     heads_at_once: int = 1,
     finish_within: bool = False,
+    num_sms: int = NUM_SMS,
 ) -> Program:
     """dQ, dK and dV[B,H,S,D] of causal attention; each consumer group 64 keys.
 
@@ -87,9 +88,8 @@ def backward(
       sends eight atomic additions of 16 bytes, and they compete with the loads of the softmax for issue.
     - ``early_free``: a group says that it has read dS as soon as it has its dQ. Otherwise the groups meet before the
       next dS is written, and the faster one waits there.
-    - ``finish_within``: a warp beside the producer counts each group's additions, of four steps at once. Where one was
-      the last of 64 queries, the warp finishes their dQ and leaves zeros, while the products go on. So there is no last
-      kernel, and the first one writes no zeros.
+    - ``finish_within``: two warps beside the producer finish dQ of earlier heads, and leave zeros, while the products
+      go on. So the first kernel writes no zeros, and the last one finishes the last heads only.
     - ``heads_at_once``: the heads in use at a time; their queries share the L2. More heads put the long blocks first.
     - ``num_stages`` of Q and of dO.
 
@@ -103,6 +103,7 @@ def backward(
         bulk_add=bulk_add,
         heads_at_once=heads_at_once,
         finish_within=finish_within,
+        num_sms=num_sms,
     )
 
     @T.macro
@@ -273,8 +274,6 @@ def backward(
         await_product(r.dQ, block.half, 1)
         have_read(group)
         add_queries(shared, r, sums, head * block.query_blocks + row * MASKED + step, thread, group)
-        if finish_within:
-            tell_added(shared, step, thread, group)
         await_product(r.dK, block.depth, 0)
         free(shared.Q_empty, step, thread)
 
@@ -293,6 +292,7 @@ def backward(
         dK: Any,
         dV: Any,
         sums: Any,
+        counters: Any,
         shared: GradientTiles,
         registers: list[Any],
         row: Any,
@@ -314,6 +314,8 @@ def backward(
         for i, j in T.Parallel(ROWS, block.depth):
             r.dK[i, j] *= block.scale
         meet()  # both groups have read all of K
+        if finish_within:
+            tell_added(block, counters, head, thread)
         store(dK, r.dK, shared.K, row, head, group)
         T.tma_store_wait(0)
 
@@ -351,13 +353,12 @@ def backward(
                 if thread < WARP:
                     produce(Q, K, V, dO, statistics, shared, row, head)
                 if finish_within:
-                    if thread >= WARP and thread < WARP * (GROUPS + 1):
+                    if thread >= WARP and thread < WARP * (1 + WARPS):
                         finish_queries(block, shared, sums, counters, dQ, (row, head), thread, thread // WARP - 1)
             else:
-                work = partial(consume, dK, dV, sums, shared, registers, row, head, thread)
+                work = partial(consume, dK, dV, sums, counters, shared, registers, row, head, thread)
                 run_consumers(GROUPS, REGISTERS[1], thread, work, 0)
-        if not finish_within:
-            finish(block, sums, dQ)
+        finish(block, sums, counters, dQ)
 
     return Program(
         main,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,23 @@ SMALL = "attentionbackward_bf16fp32_1x1x256x128"
 HALF = "attentionbackward_fp16fp32_2x2x256x128"
 PLAIN = {"overlap": False, "bulk_add": False, "num_stages": 1}
 BULK = {"early_free": True}
-WITHIN: dict[str, Any] = {"bulk_add": False, "early_free": True, "finish_within": True}
+HEADS = "attentionbackward_bf16fp32_2x2x256x128"
+WITHIN: dict[str, Any] = {"bulk_add": False, "early_free": True, "finish_within": True, "num_sms": 1}  # 2 heads behind
 
 
-def launch(folder: Path, broken: tuple[str, str] | None = None, **levers: Any) -> Callable[..., None]:
+def launch(
+    folder: Path, broken: tuple[str, str] | None = None, shape_key: str = SMALL, **levers: Any
+) -> Callable[..., None]:
+    problem = parse_shape_key(shape_key)
+    heads = prod(problem.dims[:2])
     boxes = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), ((3, 2, 1, 0), (64, 64, 1, 1)))
-    query_blocks, key_blocks = (256 // 64,), (256 // 128,)
-    program = backward(parse_shape_key(SMALL), **levers)
-    grids = (query_blocks, key_blocks, query_blocks)[: 2 if levers.get("finish_within") else 3]
+    query_blocks, key_blocks = (heads * 256 // 64,), (heads * 256 // 128,)
+    program = backward(problem, **levers)
+    grids = query_blocks, key_blocks, query_blocks
     return emulated(program, grids, boxes | {"statistics": ((1, 0), (128, 1))}, folder, broken)
 
 
-@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK, WITHIN], WITHIN))
+@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK], BULK))
 def test_the_gradients_are_those_of_the_operator(levers: dict[str, Any], tmp_path: Path) -> None:
     assert wrong(SMALL, launch(tmp_path, **levers)) == set()
 
@@ -47,9 +53,10 @@ BROKEN = {
     "a step of keys too few": (r"step(_\d+) < \(", r"1 + step\1 < ("),
 }
 BROKEN_WITHIN = {
-    "additions are counted before they are there": (r"added\[[^;]*\.wait\([^;]*\);", ";"),
     "sums are read before they are copied": (r"tl::cp_async_wait<0>\(\);", ";"),
-    "the last addition is not waited for": (r"== \(first \+ lane\) / masked", "== (first + lane) / masked - 1"),
+    "finished queries are not marked": (r"counters\[[^;]*\] = 1;", ";"),
+    "the mark is not read": (r"if \(counters\[[^;{]*\] == 0\)", "if (1)"),
+    "a half is left out": (r"half < 2", "half < 1"),
 }
 
 
@@ -58,15 +65,15 @@ def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path)
     assert faults(SMALL, launch(tmp_path, BROKEN[broken], **BULK))
 
 
-@pytest.mark.parametrize("broken", few(BROKEN_WITHIN, "the last addition is not waited for"))
-def test_a_mistake_of_the_finishing_warp_shows(broken: str, tmp_path: Path) -> None:
-    assert faults(SMALL, launch(tmp_path, BROKEN_WITHIN[broken], **WITHIN))
+@pytest.mark.parametrize("broken", few(BROKEN_WITHIN, "finished queries are not marked"))
+def test_a_mistake_of_the_finishing_warps_shows(broken: str, tmp_path: Path) -> None:
+    assert faults(HEADS, launch(tmp_path, BROKEN_WITHIN[broken], HEADS, **WITHIN))
 
 
-def test_a_launch_leaves_zeros_for_the_next(tmp_path: Path) -> None:
-    launched = launch(tmp_path, **WITHIN)
-    assert wrong(SMALL, launched) == set()
-    assert wrong(SMALL, launched) == set()
+def test_what_is_finished_within_is_right_and_leaves_zeros_for_the_next_launch(tmp_path: Path) -> None:
+    launched = launch(tmp_path, shape_key=HEADS, **WITHIN)
+    assert wrong(HEADS, launched) == set()
+    assert wrong(HEADS, launched) == set()
 
 
 @cache
@@ -95,7 +102,7 @@ def test_sums_of_dq_leave_by_bulk_additions_or_atomics() -> None:
     assert "tl::tma_store_add(" not in atomic
     within = cuda(SMALL, **WITHIN)
     assert within.count("reduce_sums<8>(") == 2
-    assert within.count("were_last<2, 2>(") == within.count("finish_sums<8, 128>(") == 1
+    assert within.count("counted_blocks(") == within.count("finish_sums<8, 128>(") == within.count("count_block(") == 1
 
 
 def test_only_steps_at_the_diagonal_are_masked() -> None:
