@@ -65,7 +65,8 @@ def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path)
     assert faults(SMALL, launch(tmp_path, BROKEN[broken], **BULK))
 
 
-@pytest.mark.parametrize("broken", few(BROKEN_WITHIN, "finished queries are not marked"))
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", BROKEN_WITHIN)
 def test_a_mistake_of_the_finishing_warps_shows(broken: str, tmp_path: Path) -> None:
     assert faults(HEADS, launch(tmp_path, BROKEN_WITHIN[broken], HEADS, **WITHIN))
 
