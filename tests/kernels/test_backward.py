@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from tests.lanes import few
 SMALL = "attentionbackward_bf16fp32_1x1x256x128"
 HALF = "attentionbackward_fp16fp32_2x2x256x128"
 PLAIN = {"overlap": False, "bulk_add": False, "num_stages": 1}
-BULK = {"early_free": True}
+BULK: dict[str, Any] = {"early_free": True}
 HEADS = "attentionbackward_bf16fp32_2x2x256x128"
 WITHIN: dict[str, Any] = {"bulk_add": False, "early_free": True, "finish_within": True, "num_sms": 1}  # 2 heads behind
 
@@ -28,9 +27,10 @@ def launch(
     folder: Path, broken: tuple[str, str] | None = None, shape_key: str = SMALL, **levers: Any
 ) -> Callable[..., None]:
     problem = parse_shape_key(shape_key)
-    heads = prod(problem.dims[:2])
+    batches, heads, tokens, _ = problem.dims
+    all_tokens = batches * heads * tokens
     boxes = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), ((3, 2, 1, 0), (64, 64, 1, 1)))
-    query_blocks, key_blocks = (heads * 256 // 64,), (heads * 256 // 128,)
+    query_blocks, key_blocks = (all_tokens // 64,), (all_tokens // 128,)
     program = backward(problem, **levers)
     grids = query_blocks, key_blocks, query_blocks
     return emulated(program, grids, boxes | {"statistics": ((1, 0), (128, 1))}, folder, broken)
