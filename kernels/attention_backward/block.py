@@ -22,10 +22,9 @@ THREADS = (GROUPS + 1) * GROUP
 REGISTERS = (24, 240)  # of a thread: producer, consumer
 STATISTICS = 2  # of each query: the logarithm to base 2 of its sum, and the product of its output and gradient
 WARP = 32  # threads
-FINISHED, ADDED = (
-    0,
-    1,
-)  # of a counter's words: whether dQ of its queries is finished; of a head's first, blocks that ended
+
+# Words of a counter: whether dQ of its 64 queries is finished, and of a head's first one the blocks that have ended.
+FINISHED, ADDED, COUNTERS = range(3)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.attention_backward.block import ADDED, FINISHED, GROUPS, ROWS, STATISTICS, GradientBlock
+from kernels.attention_backward.block import ADDED, COUNTERS, FINISHED, GROUPS, ROWS, STATISTICS, GradientBlock
 from kernels.hopper import GROUP
 
 LANES = 4  # threads that share a row of a WGMMA accumulator; each has two of every eight columns
@@ -81,4 +81,4 @@ def workspaces(block: GradientBlock) -> tuple[tuple[tuple[int, int], str], ...]:
     """Shape and dtype, of each 64 queries: the sums of dQ, the statistics, and the counters."""
     number = block.all_heads * block.query_blocks
     sums, statistics = (number, ROWS * block.depth), (number, STATISTICS * ROWS)
-    return (sums, "float32"), (statistics, "float32"), ((number, GROUPS), "int32")
+    return (sums, "float32"), (statistics, "float32"), ((number, COUNTERS), "int32")

@@ -10,7 +10,7 @@ DEPTH: Final = 128
 BLOCK_N: Final = 128
 
 
-# Ways to add to dQ: in bulk, by atomics, and by atomics that a warp counts.
+# Ways to add to dQ: in bulk, by atomics, and by atomics where the main kernel finishes dQ too.
 ADDITIONS: Final[tuple[dict[str, bool], ...]] = (
     {"bulk_add": True},
     {"bulk_add": False},

@@ -4,17 +4,17 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.attention_backward.block import ADDED, FINISHED, GROUPS, ROWS, WARP, GradientBlock, GradientTiles
+from kernels.attention_backward.block import ADDED, FINISHED, GROUPS, MASKED, ROWS, WARP, GradientBlock, GradientTiles
 from kernels.attention_backward.ends import COLUMNS
 from kernels.hopper import GROUP
 
-WARPS = 2  # beside the producer, that finish
-QUERIES_OF_A_WARP = 2  # blocks of 64: so half of the blocks finish all
+WARPS = GROUPS  # beside the producer, that finish; shared memory holds a half of dQ for each
+QUERIES_OF_A_WARP = 2 * MASKED // WARPS  # in blocks of 64: so half of the blocks of threads finish all
 FLOATS = 4  # of a copy of 16 bytes
 
 FINISH_FUNCTIONS = r"""
-// Additions that nothing answers. Beside the functions below nvcc 13.0 makes atomicAdd an instruction whose old value
-// comes back, though nothing takes it.
+// Additions without an answer. Beside the functions below nvcc 13.0 makes atomicAdd an instruction that brings the old
+// value back, though nothing takes it.
 static __device__ __forceinline__ void reduce(float4 *to, float4 value) {
   asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(value.x), "f"(value.y), "f"(value.z),
                "f"(value.w) : "memory");
