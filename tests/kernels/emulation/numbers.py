@@ -50,7 +50,6 @@ FUNCTIONS: Final = (
     LINE_FUNCTION,
 )
 CONVERSION: Final = r'asm\("cvt\.rn\.\S+ .*?" : "=r"\((.*?)\) : "f"\((.*?)\), "f"\((.*?)\)\);'
-
 REDUCTION: Final = r'asm volatile\("red\.global\.add\.v4\.f32 .*?\);'
 
 
