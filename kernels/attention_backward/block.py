@@ -38,6 +38,7 @@ class GradientBlock:
     dtype: str
     num_stages: int
     bulk_add: bool
+    alternate: bool
     heads_at_once: int
     finish_within: bool
     num_sms: int
@@ -61,8 +62,12 @@ class GradientBlock:
             f"heads_at_once={self.heads_at_once} does not divide the {self.all_heads} heads of the batch",
         )
         require(
-            not (self.bulk_add and self.finish_within),
-            "finish_within needs atomic additions, which a fence waits for; it does not wait for those of bulk_add",
+            not (self.bulk_add and self.alternate),
+            "alternate adds in bulk for the first group alone; leave bulk_add out",
+        )
+        require(
+            not (self.bulk_groups and self.finish_within),
+            "finish_within needs atomic additions, which a fence waits for; it does not wait for those in bulk",
         )
         require_shared(self.shared_bytes)
 
@@ -94,16 +99,21 @@ class GradientBlock:
         return self.depth // GROUPS
 
     @property
-    def holds_sums(self) -> bool:
-        """Whether dQ of 64 queries passes through shared memory."""
-        return self.bulk_add or self.finish_within
+    def bulk_groups(self) -> int:
+        """Consumer groups from the first on that add to the sums in bulk."""
+        return GROUPS if self.bulk_add else int(self.alternate)
+
+    @property
+    def held_halves(self) -> int:
+        """Halves of dQ of 64 queries for which shared memory has room."""
+        return GROUPS if self.finish_within else self.bulk_groups
 
     @property
     def shared_bytes(self) -> int:
         keys_and_values = 2 * BLOCK_N * self.depth
         queries = self.num_stages * 2 * ROWS * self.depth
         scores = BLOCK_N * ROWS
-        floats = self.num_stages * STATISTICS * ROWS + (ROWS * self.depth if self.holds_sums else 0)
+        floats = self.num_stages * STATISTICS * ROWS + ROWS * self.half * self.held_halves
         return 2 * (keys_and_values + queries + scores) + 4 * floats
 
     @property
@@ -180,7 +190,7 @@ def allocate_shared(block: GradientBlock) -> GradientTiles:
     Q = T.alloc_shared(queries, block.dtype)
     dO = T.alloc_shared(queries, block.dtype)
     dS = [T.alloc_shared((ROWS, ROWS), block.dtype) for _ in range(GROUPS)]
-    sums = T.alloc_shared((GROUPS, ROWS * block.half), "float32") if block.holds_sums else None
+    sums = T.alloc_shared((block.held_halves, ROWS * block.half), "float32") if block.held_halves else None
     statistics = T.alloc_shared((block.num_stages, STATISTICS * ROWS), "float32")
     K_full = T.alloc_barrier([1] * GROUPS)
     V_full = T.alloc_barrier([1] * GROUPS)

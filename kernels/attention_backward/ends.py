@@ -6,7 +6,7 @@ from typing import Any
 import tilelang.language as T
 
 from kernels.attention_backward.block import ADDED, COUNTERS, FINISHED, GROUPS, ROWS, STATISTICS, GradientBlock
-from kernels.hopper import GROUP
+from kernels.hopper import GROUP, wait_for_kernel_before
 
 LANES = 4  # threads that share a row of a WGMMA accumulator; each has two of every eight columns
 COLUMNS = 8  # of a chunk: a thread has a float4 of it, two columns of a row and of the eighth row after that
@@ -51,9 +51,6 @@ def finish_rows(block: GradientBlock, sums: Any, dQ: Any, at: Any) -> None:
         chunk, pair = index % (GROUPS * chunks), index // (GROUPS * chunks)
         for i in T.vectorized(words):
             held[i] = sums[at, chunk * GROUP * LANES + pair * words + i]
-        if block.finish_within:
-            for i in T.vectorized(words):
-                sums[at, chunk * GROUP * LANES + pair * words + i] = 0.0
         for upper in T.unroll(2):
             for i in T.unroll(COLUMNS):
                 row[i] = T.cast(held[i // 2 * 4 + 2 * upper + i % 2] * block.scale, block.dtype)
@@ -63,12 +60,17 @@ def finish_rows(block: GradientBlock, sums: Any, dQ: Any, at: Any) -> None:
 
 
 @T.macro
-def finish(block: GradientBlock, sums: Any, counters: Any, dQ: Any) -> None:
+def finish(block: GradientBlock, sums: Any, counters: Any, dQ: Any, dependent_launch: bool) -> None:
     """All of dQ; with ``finish_within`` what the main kernel has left, and zeros for the next launch."""
     with T.Kernel(block.all_heads * block.query_blocks, threads=2 * GROUP) as at:
+        if dependent_launch:
+            wait_for_kernel_before(let_next_start=False)
         if block.finish_within:
             if counters[at, FINISHED] == 0:
                 finish_rows(block, sums, dQ, at)
+                T.sync_threads()
+                for i in T.Parallel(ROWS * block.depth):
+                    sums[at, i] = 0.0
             T.sync_threads()
             if T.get_thread_binding() == 0:
                 counters[at, FINISHED] = 0

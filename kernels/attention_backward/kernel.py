@@ -22,7 +22,8 @@ from kernels.attention_backward.block import (
 )
 from kernels.attention_backward.ends import COLUMNS, finish, prepare, workspaces
 from kernels.attention_backward.finishing import FINISH_FUNCTIONS, WARPS, finish_queries, tell_added
-from kernels.hopper import GROUP, NUM_SMS, run_consumers
+from kernels.hopper import GROUP, NUM_SMS, run_consumers, wait_for_kernel_before
+from kernels.operands import require
 
 LEAST = -(2.0**100)  # a masked score
 ALL_BARRIER = 8  # named barriers from here on are the kernel's; TileLang takes them from 0
@@ -61,9 +62,11 @@ def backward(
     num_stages: int = 2,
     overlap: bool = True,
     bulk_add: bool = True,
+    alternate: bool = False,
     early_free: bool = False,
     heads_at_once: int = 1,
     finish_within: bool = False,
+    dependent_launch: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """dQ, dK and dV[B,H,S,D] of causal attention; each consumer group 64 keys.
@@ -86,21 +89,26 @@ def backward(
     - ``overlap``: each product is waited for when its result is needed. Without it, before the next one starts.
     - ``bulk_add``: dQ of a step goes to shared memory, and a bulk copy adds it to the sums. Otherwise each thread
       sends eight atomic additions of 16 bytes, and they compete with the loads of the softmax for issue.
+    - ``alternate``: the groups add at different times and by different ways. The first multiplies for dQ before dV, and
+      adds in bulk. The second multiplies for dV first, and adds by atomics.
     - ``early_free``: a group says that it has read dS as soon as it has its dQ. Otherwise the groups meet before the
       next dS is written, and the faster one waits there.
     - ``finish_within``: two warps beside the producer finish dQ of earlier heads, and leave zeros, while the products
       go on. So the first kernel writes no zeros, and the last one finishes the last heads only.
     - ``heads_at_once``: the heads in use at a time; their queries share the L2. More heads put the long blocks first.
+    - ``dependent_launch``: a kernel is launched while the one before runs, and then waits for its end.
     - ``num_stages`` of Q and of dO.
 
     Limits: sm_90a; bf16 and fp16; heads of 128; tokens in multiples of 128. The order in which blocks add to dQ, and
     so its last bits, may change from launch to launch. With ``finish_within`` sums and counters are zero at first, and
     every launch leaves them zero; launches on one workspace must not overlap.
     """
+    require(overlap or not alternate, "alternate needs overlap")
     block = GradientBlock.of(
         problem,
         num_stages=num_stages,
         bulk_add=bulk_add,
+        alternate=alternate,
         heads_at_once=heads_at_once,
         finish_within=finish_within,
         num_sms=num_sms,
@@ -193,7 +201,7 @@ def backward(
         own, first = thread % GROUP, group * ROWS * block.half
         names = "put", "reduce" if finish_within else "add"
         put, add = (f"{name}_sums<{block.half // COLUMNS}>" for name in names)
-        if bulk_add:
+        if group < block.bulk_groups:
             T.tma_store_wait(0)  # the last addition has read the buffer
             T.sync_threads(GROUP_BARRIER + group, GROUP)
             T.call_extern("handle", put, r.dQ.data, T.address_of(shared.sums[group, 0]), own)
@@ -229,6 +237,10 @@ def backward(
         else:
             meet()
 
+    def queries_first(group: int) -> bool:
+        """Whether a group multiplies for dQ before it does for dV."""
+        return alternate and group == 0
+
     @T.macro
     def take_step(
         shared: GradientTiles,
@@ -255,7 +267,8 @@ def backward(
         T.copy(r.dS, r.dS16)
         await_readers(group)
         T.copy(r.dS16, shared.dS[group])
-        T.wgmma_gemm(r.P16, shared.dO[stage, :, :], r.dV)
+        if not queries_first(group):
+            T.wgmma_gemm(r.P16, shared.dO[stage, :, :], r.dV)
         end_product()
         T.fence_proxy_async()
         meet()
@@ -268,12 +281,22 @@ def backward(
                 transpose_A=True,
                 clear_accum=keys == 0,
             )
-        await_product(r.dV, block.depth, GROUPS)
-        free(shared.dO_empty, step, thread)
-        T.wgmma_gemm(r.dS16, shared.Q[stage, :, :], r.dK)
-        await_product(r.dQ, block.half, 1)
-        have_read(group)
-        add_queries(shared, r, sums, head * block.query_blocks + row * MASKED + step, thread, group)
+        at = head * block.query_blocks + row * MASKED + step
+        if queries_first(group):
+            T.wgmma_gemm(r.P16, shared.dO[stage, :, :], r.dV)
+            T.wgmma_gemm(r.dS16, shared.Q[stage, :, :], r.dK)
+            await_product(r.dQ, block.half, 2)
+            have_read(group)
+            add_queries(shared, r, sums, at, thread, group)
+            await_product(r.dV, block.depth, 1)
+            free(shared.dO_empty, step, thread)
+        else:
+            await_product(r.dV, block.depth, GROUPS)
+            free(shared.dO_empty, step, thread)
+            T.wgmma_gemm(r.dS16, shared.Q[stage, :, :], r.dK)
+            await_product(r.dQ, block.half, 1)
+            have_read(group)
+            add_queries(shared, r, sums, at, thread, group)
         await_product(r.dK, block.depth, 0)
         free(shared.Q_empty, step, thread)
 
@@ -348,6 +371,8 @@ def backward(
             row = place[0]
             head = place[1]
             thread = T.get_thread_binding()
+            if dependent_launch:
+                wait_for_kernel_before(let_next_start=False)
             if thread < GROUP:
                 T.set_max_nreg(REGISTERS[0], 0)
                 if thread < WARP:
@@ -358,7 +383,7 @@ def backward(
             else:
                 work = partial(consume, dK, dV, sums, counters, shared, registers, row, head, thread)
                 run_consumers(GROUPS, REGISTERS[1], thread, work, 0)
-        finish(block, sums, counters, dQ)
+        finish(block, sums, counters, dQ, dependent_launch)
 
     return Program(
         main,

@@ -19,6 +19,7 @@ SMALL = "attentionbackward_bf16fp32_1x1x256x128"
 HALF = "attentionbackward_fp16fp32_2x2x256x128"
 PLAIN = {"overlap": False, "bulk_add": False, "num_stages": 1}
 BULK: dict[str, Any] = {"early_free": True}
+ALTERNATE: dict[str, Any] = {"bulk_add": False, "alternate": True, "early_free": True, "dependent_launch": True}
 HEADS = "attentionbackward_bf16fp32_2x2x256x128"
 WITHIN: dict[str, Any] = {"bulk_add": False, "early_free": True, "finish_within": True, "num_sms": 1}  # 2 heads behind
 
@@ -36,7 +37,7 @@ def launch(
     return emulated(program, grids, boxes | {"statistics": ((1, 0), (128, 1))}, folder, broken)
 
 
-@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK], BULK))
+@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK, ALTERNATE], BULK, ALTERNATE))
 def test_the_gradients_are_those_of_the_operator(levers: dict[str, Any], tmp_path: Path) -> None:
     assert wrong(SMALL, launch(tmp_path, **levers)) == set()
 
@@ -52,6 +53,11 @@ BROKEN = {
     "sums are overwritten before they are added": (r"tl::tma_store_wait<0, true>\(\);\s*tl::__sync", "tl::__sync"),
     "a step of keys too few": (r"step(_\d+) < \(", r"1 + step\1 < ("),
 }
+BROKEN_ALTERNATE = {
+    "the other group's dS is not waited for": BROKEN["the other group's dS is not waited for"],
+    "sums are overwritten before they are added": BROKEN["sums are overwritten before they are added"],
+    "the first group's sums are read too early": (r"tl::wait_wgmma<2>\(\);", ";"),
+}
 BROKEN_WITHIN = {
     "sums are read before they are copied": (r"tl::cp_async_wait<0>\(\);", ";"),
     "finished queries are not marked": (r"counters\[[^;]*\] = 1;", ";"),
@@ -63,6 +69,12 @@ BROKEN_WITHIN = {
 @pytest.mark.parametrize("broken", few(BROKEN, "dS is overwritten too early"))
 def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path) -> None:
     assert faults(SMALL, launch(tmp_path, BROKEN[broken], **BULK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", BROKEN_ALTERNATE)
+def test_a_mistake_of_groups_that_alternate_shows(broken: str, tmp_path: Path) -> None:
+    assert faults(SMALL, launch(tmp_path, BROKEN_ALTERNATE[broken], **ALTERNATE))
 
 
 @pytest.mark.slow
