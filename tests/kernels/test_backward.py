@@ -113,6 +113,8 @@ def test_sums_of_dq_leave_by_bulk_additions_or_atomics() -> None:
     assert "add_sums<" not in bulk
     assert atomic.count("add_sums<8>(") == 2
     assert "tl::tma_store_add(" not in atomic
+    turns = cuda(SMALL, **ALTERNATE)
+    assert turns.count("tl::tma_store_add(") == turns.count("add_sums<8>(") == 1
     within = cuda(SMALL, **WITHIN)
     assert within.count("reduce_sums<8>(") == 2
     assert within.count("counted_blocks(") == within.count("finish_sums<8, 128>(") == within.count("count_block(") == 1
@@ -133,6 +135,9 @@ def test_only_steps_at_the_diagonal_are_masked() -> None:
         (SMALL, {"num_stages": 4}, "shared memory"),
         (SMALL, {"heads_at_once": 2}, "heads_at_once=2"),
         (SMALL, {"finish_within": True}, "finish_within"),
+        (SMALL, {"alternate": True}, "alternate"),
+        (SMALL, {"bulk_add": False, "alternate": True, "overlap": False}, "overlap"),
+        (SMALL, {"bulk_add": False, "alternate": True, "finish_within": True}, "finish_within"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(key: str, levers: dict[str, Any], named: str) -> None:
