@@ -237,21 +237,9 @@ def backward(
         else:
             meet()
 
-    def queries_first(group: int) -> bool:
-        """Whether a group multiplies for dQ before it does for dV."""
-        return alternate and group == 0
-
     @T.macro
-    def take_step(
-        shared: GradientTiles,
-        r: GradientRegisters,
-        sums: Any,
-        place: tuple[Any, Any],
-        thread: Any,
-        group: int,
-        step: Any,
-    ) -> None:
-        row, head = place
+    def take_scores(shared: GradientTiles, r: GradientRegisters, group: int, step: Any) -> None:
+        """P and dS of a step, and both in 16 bits."""
         stage, parity = step % num_stages, (step // num_stages) & 1
         start_scores(shared, r, group, step)
         end_product()
@@ -265,13 +253,9 @@ def backward(
             r.dS[i, j] = r.P[i, j] * (r.dS[i, j] - shared.statistics[stage, ROWS + j])
         T.copy(r.P, r.P16)
         T.copy(r.dS, r.dS16)
-        await_readers(group)
-        T.copy(r.dS16, shared.dS[group])
-        if not queries_first(group):
-            T.wgmma_gemm(r.P16, shared.dO[stage, :, :], r.dV)
-        end_product()
-        T.fence_proxy_async()
-        meet()
+
+    @T.macro
+    def start_dQ(shared: GradientTiles, r: GradientRegisters, group: int) -> None:
         forget(r.dQ)
         for keys in list(range(GROUPS)):
             T.wgmma_gemm(
@@ -281,22 +265,51 @@ def backward(
                 transpose_A=True,
                 clear_accum=keys == 0,
             )
-        at = head * block.query_blocks + row * MASKED + step
-        if queries_first(group):
-            T.wgmma_gemm(r.P16, shared.dO[stage, :, :], r.dV)
-            T.wgmma_gemm(r.dS16, shared.Q[stage, :, :], r.dK)
-            await_product(r.dQ, block.half, 2)
-            have_read(group)
-            add_queries(shared, r, sums, at, thread, group)
-            await_product(r.dV, block.depth, 1)
-            free(shared.dO_empty, step, thread)
+
+    @T.macro
+    def start_dK(shared: GradientTiles, r: GradientRegisters, step: Any) -> None:
+        T.wgmma_gemm(r.dS16, shared.Q[step % num_stages, :, :], r.dK)
+
+    @T.macro
+    def start_dV(shared: GradientTiles, r: GradientRegisters, step: Any) -> None:
+        T.wgmma_gemm(r.P16, shared.dO[step % num_stages, :, :], r.dV)
+
+    @T.macro
+    def end_dV(shared: GradientTiles, r: GradientRegisters, step: Any, thread: Any, in_flight: int) -> None:
+        await_product(r.dV, block.depth, in_flight)
+        free(shared.dO_empty, step, thread)
+
+    @T.macro
+    def take_step(
+        shared: GradientTiles,
+        r: GradientRegisters,
+        sums: Any,
+        place: tuple[Any, Any],
+        thread: Any,
+        group: int,
+        step: Any,
+    ) -> None:
+        row, head = place
+        queries_first = alternate and group == 0
+        take_scores(shared, r, group, step)
+        await_readers(group)
+        T.copy(r.dS16, shared.dS[group])
+        if not queries_first:
+            start_dV(shared, r, step)
+        end_product()
+        T.fence_proxy_async()
+        meet()
+        start_dQ(shared, r, group)
+        if queries_first:
+            start_dV(shared, r, step)
         else:
-            await_product(r.dV, block.depth, GROUPS)
-            free(shared.dO_empty, step, thread)
-            T.wgmma_gemm(r.dS16, shared.Q[stage, :, :], r.dK)
-            await_product(r.dQ, block.half, 1)
-            have_read(group)
-            add_queries(shared, r, sums, at, thread, group)
+            end_dV(shared, r, step, thread, GROUPS)
+        start_dK(shared, r, step)
+        await_product(r.dQ, block.half, 2 if queries_first else 1)
+        have_read(group)
+        add_queries(shared, r, sums, head * block.query_blocks + row * MASKED + step, thread, group)
+        if queries_first:
+            end_dV(shared, r, step, thread, 1)
         await_product(r.dK, block.depth, 0)
         free(shared.Q_empty, step, thread)
 
