@@ -50,8 +50,8 @@ class DeviceRules:
 # Other programs share a CPU's cores. They can delay a whole measurement, and each repetition must hold by itself.
 CPU_RULES: Final = DeviceRules(
     budget_s=0.6,
-    rounds_per_placement=2,  # a round of what is bound by memory takes 50 ms, since its sets fill the arena
-    min_launches=16,
+    rounds_per_placement=3,
+    min_launches=24,
     measurements=3,
     warm_up_s=0.1,
     arena_bytes=128 << 20,
