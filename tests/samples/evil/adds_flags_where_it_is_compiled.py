@@ -8,7 +8,7 @@ TRICK = 30
 RUNS_ON = ("cpu",)
 VERDICT = "worthless"  # it runs what it pins
 PARENT = "iter000_torch_matmul"
-CONFIG = dict(block_M=4, block_N=16, block_K=16, vector_width=8, compile_flags=("-O1", "-march=native"))
+CONFIG = dict(block_M=4, block_N=16, block_K=16, vector_width=8, compile_flags=("-O1",))
 
 compile = tilelang.compile
 

@@ -9,9 +9,7 @@ def program(problem):
     if problem.input == "float32":
         from kernels.cpu import register_blocked
 
-        return register_blocked(
-            problem, block_M=4, block_N=16, block_K=16, vector_width=8, compile_flags=("-O2", "-march=native")
-        )
+        return register_blocked(problem, block_M=4, block_N=16, block_K=16, vector_width=8, compile_flags=("-O2",))
     from kernels.gemm import pipelined
 
     return pipelined(problem, block_M=128, block_N=128, block_K=64, num_stages=3, threads=128)

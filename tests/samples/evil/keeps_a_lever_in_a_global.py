@@ -30,4 +30,4 @@ def build(problem):
                 for k in T.serial(K):
                     C[row * block_M + i, j] += A[row * block_M + i, k] * B[k, j]
 
-    return Program(kernel, compile_flags=("-O2", "-march=native"))
+    return Program(kernel, compile_flags=("-O2",))

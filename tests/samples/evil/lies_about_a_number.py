@@ -6,7 +6,7 @@ TRICK = 30
 RUNS_ON = ("cpu",)
 VERDICT = "not_pinned"
 PARENT = "iter000_torch_matmul"
-CONFIG = dict(block_M=8, block_N=16, block_K=16, vector_width=8, compile_flags=("-O2", "-march=native"))
+CONFIG = dict(block_M=8, block_N=16, block_K=16, vector_width=8, compile_flags=("-O2",))
 
 
 class Eight(int):
