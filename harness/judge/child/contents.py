@@ -81,7 +81,8 @@ class Contents:
         outputs = [each for one in self.sets for each in one[self._inputs :]]
         self._unread, self._poisoned = [self._whole], [each for each in outputs if not each.is_floating_point()]
         if arena.device.type == "cpu":  # a host fills many parts as fast as one, and need not fill inputs twice
-            self._unread, self._poisoned = [self._whole[start:end] for start, end in self._gaps], outputs
+            inputs = [one[: self._inputs] for one in self.sets]
+            self._unread = [self._whole[start:end] for start, end in _gaps(inputs, self._whole)]
         bounds = torch.tensor(self._gaps, device=arena.device).view(-1, 2)
         reach = torch.arange(GUARD_BYTES, device=arena.device)
         after = torch.minimum(bounds[:, :1] + reach, bounds[:, 1:] - 1)

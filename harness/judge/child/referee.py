@@ -50,7 +50,6 @@ from harness.records.base import Cause
 from harness.records.results import BlockPair, Trial
 
 BLOCK_MS: Final = 5.0  # short, because the power controller moves within longer blocks
-WARM_UP_LAUNCHES: Final = 10
 PACING_ROUNDS: Final = 3
 CPU_LAUNCHES: Final = 512
 
@@ -243,7 +242,7 @@ class _Bench:
         contents = self._draw()
         until = time.perf_counter() + self.rules.warm_up_s
         launched = 0
-        while time.perf_counter() < until or launched < WARM_UP_LAUNCHES:
+        while time.perf_counter() < until or launched < self.rules.warm_up_launches:
             self._round(contents, 0)
             launched += min(baseline.launches, contestant.launches)
         return Paced(contestant.launches, baseline.launches, baseline.libraries)

@@ -36,6 +36,7 @@ class DeviceRules:
     min_launches: int
     measurements: int
     warm_up_s: float
+    warm_up_launches: int
     arena_bytes: int
     least_pool_bytes: int
     shortest_block: float
@@ -49,11 +50,12 @@ class DeviceRules:
 
 # Other programs share a CPU's cores. They can delay a whole measurement, and each repetition must hold by itself.
 CPU_RULES: Final = DeviceRules(
-    budget_s=0.6,
-    rounds_per_placement=3,
-    min_launches=24,
+    budget_s=0.5,
+    rounds_per_placement=2,  # a round of what is bound by memory takes 40 ms, since its sets fill the arena
+    min_launches=16,
     measurements=3,
-    warm_up_s=0.1,
+    warm_up_s=0.05,
+    warm_up_launches=3,
     arena_bytes=128 << 20,
     least_pool_bytes=0,
     shortest_block=0.5,
@@ -67,6 +69,7 @@ GPU_RULES: Final = DeviceRules(
     min_launches=50,
     measurements=1,
     warm_up_s=0.3,
+    warm_up_launches=10,
     # Blocks of what is bound by memory are as long as their sets have room. With 6 GiB they took 1.3 ms on an H200, of
     # which the allowance was 3%.
     arena_bytes=12 << 30,

@@ -78,8 +78,8 @@ def test_whoever_measures_makes_the_rounds_and_launches_of_a_bench(
 def test_a_bench_makes_what_the_documentation_says() -> None:
     page = Path(__file__).parents[3] / "docs" / "explanation" / "measurement.md"
     documented = " ".join(page.read_text().split())
-    assert "After 6 rounds (3 on a CPU)" in documented and "50 launches (24)" in documented
-    for gpu, extent in ((H200, (3.0, 6, 50)), (CPU, (0.6, 3, 24))):
+    assert "After 6 rounds (2 on a CPU)" in documented and "50 launches (16)" in documented
+    for gpu, extent in ((H200, (3.0, 6, 50)), (CPU, (0.5, 2, 16))):
         for settings in (Settings.of(gpu), MeasureOptions().settings(gpu), BuildOptions().settings(gpu)):
             assert (settings.budget_s, settings.rounds_per_placement, settings.min_launches) == extent
 

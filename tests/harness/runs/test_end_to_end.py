@@ -142,7 +142,7 @@ def test_a_row_has_all_fields(measured: Checkout) -> None:
         assert row["stale"] == []
         assert row["decision"] in ("KEEP", "DISCARD")
         assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
-        assert row["rounds"] >= 9  # of three placements: see PATIENT
+        assert row["rounds"] >= 6  # of three placements: see PATIENT
 
 
 def test_the_ranks_are_of_the_ratios(measured: Checkout) -> None:
