@@ -23,8 +23,9 @@ REGISTERS = (24, 240)  # of a thread: producer, consumer
 STATISTICS = 2  # of each query: the logarithm to base 2 of its sum, and the product of its output and gradient
 WARP = 32  # threads
 
-# Words of a counter: whether dQ of its 64 queries is finished, and of a head's first one the blocks that have ended.
-FINISHED, ADDED, COUNTERS = range(3)
+# Words of a counter: whether dQ of its 64 queries is finished. Of a head's first one also the blocks that have ended,
+# and the warps that have stored its statistics.
+FINISHED, ADDED, READY = range(3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class GradientBlock:
     alternate: bool
     heads_at_once: int
     finish_within: bool
+    statistics_within: bool
     num_sms: int
 
     @classmethod
@@ -69,7 +71,15 @@ class GradientBlock:
             not (self.bulk_groups and self.finish_within),
             "finish_within needs atomic additions, which a fence waits for; it does not wait for those in bulk",
         )
+        require(
+            not (self.finish_within and self.statistics_within),
+            "warps beside the producer finish dQ or compute statistics; leave finish_within or statistics_within out",
+        )
         require_shared(self.shared_bytes)
+
+    @property
+    def counter_words(self) -> int:
+        return READY + self.statistics_within
 
     @property
     def all_heads(self) -> int:
@@ -90,8 +100,19 @@ class GradientBlock:
 
         The longest block lasts while two waves of others start, so blocks of two and a half waves before have ended.
         """
+        return self._heads_of(half_waves=5)
+
+    @property
+    def ahead(self) -> int:
+        """Heads from a block of threads on to the queries whose statistics it computes.
+
+        It does so at its start, and the longer blocks come first. So those of one and a half waves later need not wait.
+        """
+        return self._heads_of(half_waves=3)
+
+    def _heads_of(self, half_waves: int) -> int:
         at_once = self.heads_at_once
-        return ceildiv(5 * self.num_sms, 2 * self.rows * at_once) * at_once
+        return ceildiv(half_waves * self.num_sms, 2 * self.rows * at_once) * at_once
 
     @property
     def half(self) -> int:

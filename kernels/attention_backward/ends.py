@@ -5,36 +5,65 @@ from typing import Any
 
 import tilelang.language as T
 
-from kernels.attention_backward.block import ADDED, COUNTERS, FINISHED, GROUPS, ROWS, STATISTICS, GradientBlock
+from kernels.attention_backward.block import (
+    ADDED,
+    FINISHED,
+    GROUPS,
+    READY,
+    ROWS,
+    STATISTICS,
+    GradientBlock,
+)
 from kernels.hopper import GROUP, wait_for_kernel_before
 
 LANES = 4  # threads that share a row of a WGMMA accumulator; each has two of every eight columns
+LOG2_E = log2(e)
 COLUMNS = 8  # of a chunk: a thread has a float4 of it, two columns of a row and of the eighth row after that
 
 
 @T.macro
-def prepare(block: GradientBlock, O: Any, dO: Any, lse: Any, sums: Any, statistics: Any) -> None:  # noqa: E741
+def take_statistics(block: GradientBlock, O: Any, dO: Any, lse: Any, statistics: Any, at: Any) -> None:  # noqa: E741
+    """The statistics of 64 queries."""
+    depth = block.depth
+    outputs = T.alloc_fragment((ROWS, depth), block.dtype)
+    gradients = T.alloc_fragment((ROWS, depth), block.dtype)
+    products = T.alloc_fragment((ROWS, depth), "float32")
+    totals = T.alloc_fragment((ROWS,), "float32")
+    batch, own, m = block.queries(at)
+    T.copy(O[batch, own, m * ROWS : (m + 1) * ROWS, :], outputs)
+    T.copy(dO[batch, own, m * ROWS : (m + 1) * ROWS, :], gradients)
+    for i, j in T.Parallel(ROWS, depth):
+        products[i, j] = T.cast(outputs[i, j], "float32") * T.cast(gradients[i, j], "float32")
+    T.reduce_sum(products, totals, dim=1)
+    for i in T.Parallel(ROWS):
+        statistics[at, i] = lse[batch, own, m * ROWS + i] * LOG2_E
+        statistics[at, ROWS + i] = totals[i]
+
+
+@T.macro
+def prepare(
+    block: GradientBlock,
+    O: Any,  # noqa: E741
+    dO: Any,
+    lse: Any,
+    sums: Any,
+    statistics: Any,
+    counters: Any,
+) -> None:
     """Statistics of 64 queries a block of threads, and zeros where their dQ will be summed up.
 
-    With ``finish_within`` the launch before has left the zeros.
+    With ``finish_within`` the launch before has left the zeros. With ``statistics_within`` those of the first heads.
     """
-    depth = block.depth
     with T.Kernel(block.all_heads * block.query_blocks, threads=2 * GROUP) as at:
-        outputs = T.alloc_fragment((ROWS, depth), block.dtype)
-        gradients = T.alloc_fragment((ROWS, depth), block.dtype)
-        products = T.alloc_fragment((ROWS, depth), "float32")
-        totals = T.alloc_fragment((ROWS,), "float32")
-        batch, own, m = block.queries(at)
-        T.copy(O[batch, own, m * ROWS : (m + 1) * ROWS, :], outputs)
-        T.copy(dO[batch, own, m * ROWS : (m + 1) * ROWS, :], gradients)
-        for i, j in T.Parallel(ROWS, depth):
-            products[i, j] = T.cast(outputs[i, j], "float32") * T.cast(gradients[i, j], "float32")
-        T.reduce_sum(products, totals, dim=1)
-        for i in T.Parallel(ROWS):
-            statistics[at, i] = lse[batch, own, m * ROWS + i] * log2(e)
-            statistics[at, ROWS + i] = totals[i]
+        if block.statistics_within:
+            if at < block.ahead * block.query_blocks:
+                take_statistics(block, O, dO, lse, statistics, at)
+            if T.get_thread_binding() == 0:
+                counters[at, READY] = 0
+        else:
+            take_statistics(block, O, dO, lse, statistics, at)
         if not block.finish_within:
-            for i in T.Parallel(ROWS * depth):
+            for i in T.Parallel(ROWS * block.depth):
                 sums[at, i] = 0.0
 
 
@@ -83,4 +112,4 @@ def workspaces(block: GradientBlock) -> tuple[tuple[tuple[int, int], str], ...]:
     """Shape and dtype, of each 64 queries: the sums of dQ, the statistics, and the counters."""
     number = block.all_heads * block.query_blocks
     sums, statistics = (number, ROWS * block.depth), (number, STATISTICS * ROWS)
-    return (sums, "float32"), (statistics, "float32"), ((number, COUNTERS), "int32")
+    return (sums, "float32"), (statistics, "float32"), ((number, block.counter_words), "int32")

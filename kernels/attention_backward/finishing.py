@@ -12,6 +12,13 @@ WARPS = GROUPS  # beside the producer, that finish; shared memory holds a half o
 QUERIES_OF_A_WARP = 2 * MASKED // WARPS  # in blocks of 64: so half of the blocks of threads finish all
 FLOATS = 4  # of a copy of 16 bytes
 
+COUNT_FUNCTION = r"""
+// Count a block of threads, or a warp; the thread has seen all that it added or stored.
+static __device__ __forceinline__ void count_one(int *counter) {
+  __threadfence();
+  atomicAdd(counter, 1);
+}
+"""
 FINISH_FUNCTIONS = r"""
 // Additions without an answer. Beside the functions below nvcc 13.0 makes atomicAdd an instruction that brings the old
 // value back, though nothing takes it.
@@ -25,11 +32,6 @@ static __device__ __forceinline__ void reduce_sums(const float *own, float *sums
   for (int i = 0; i < chunks; ++i)
     reduce(reinterpret_cast<float4 *>(sums) + i * 128 + thread,
            make_float4(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]));
-}
-// Count a block of threads that has added all it has; the thread has seen all of its additions.
-static __device__ __forceinline__ void count_block(int *counter) {
-  __threadfence();
-  atomicAdd(counter, 1);
 }
 // How many blocks have. The warp sees all additions of those.
 static __device__ __forceinline__ int counted_blocks(const int *counter) {
@@ -62,7 +64,7 @@ static __device__ __forceinline__ void finish_sums(float *sums, const float *hel
 def tell_added(block: GradientBlock, counters: Any, head: Any, thread: Any) -> None:
     """Count this block, after its groups have met. A warp does it that stores no tile."""
     if thread == GROUP + WARP:
-        T.call_extern("handle", "count_block", T.access_ptr(counters[head * block.query_blocks, ADDED], "rw"))
+        T.call_extern("handle", "count_one", T.access_ptr(counters[head * block.query_blocks, ADDED], "rw"))
 
 
 @T.macro

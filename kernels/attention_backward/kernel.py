@@ -21,7 +21,8 @@ from kernels.attention_backward.block import (
     allocate_shared,
 )
 from kernels.attention_backward.ends import COLUMNS, finish, prepare, workspaces
-from kernels.attention_backward.finishing import FINISH_FUNCTIONS, WARPS, finish_queries, tell_added
+from kernels.attention_backward.finishing import COUNT_FUNCTION, FINISH_FUNCTIONS, WARPS, finish_queries, tell_added
+from kernels.attention_backward.statistics import STATISTICS_FUNCTIONS, await_statistics, compute_statistics
 from kernels.hopper import GROUP, NUM_SMS, run_consumers, wait_for_kernel_before
 from kernels.operands import require
 
@@ -63,9 +64,11 @@ def backward(
     overlap: bool = True,
     bulk_add: bool = True,
     alternate: bool = False,
+    few_fences: bool = False,
     early_free: bool = False,
     heads_at_once: int = 1,
     finish_within: bool = False,
+    statistics_within: bool = False,
     dependent_launch: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
@@ -91,10 +94,14 @@ def backward(
       sends eight atomic additions of 16 bytes, and they compete with the loads of the softmax for issue.
     - ``alternate``: the groups add at different times and by different ways. The first multiplies for dQ before dV, and
       adds in bulk. The second multiplies for dV first, and adds by atomics.
+    - ``few_fences``: a group fences what it stores before any product follows, and TileLang adds no fence then. A fence
+      waits for additions under way.
     - ``early_free``: a group says that it has read dS as soon as it has its dQ. Otherwise the groups meet before the
       next dS is written, and the faster one waits there.
     - ``finish_within``: two warps beside the producer finish dQ of earlier heads, and leave zeros, while the products
       go on. So the first kernel writes no zeros, and the last one finishes the last heads only.
+    - ``statistics_within``: three warps beside the producer compute the statistics of later heads. So the first kernel
+      computes those of the first heads only.
     - ``heads_at_once``: the heads in use at a time; their queries share the L2. More heads put the long blocks first.
     - ``dependent_launch``: a kernel is launched while the one before runs, and then waits for its end.
     - ``num_stages`` of Q and of dO.
@@ -111,6 +118,7 @@ def backward(
         alternate=alternate,
         heads_at_once=heads_at_once,
         finish_within=finish_within,
+        statistics_within=statistics_within,
         num_sms=num_sms,
     )
 
@@ -133,13 +141,26 @@ def backward(
             arrive(full, group)
 
     @T.macro
-    def produce(Q: Any, K: Any, V: Any, dO: Any, statistics: Any, shared: GradientTiles, row: Any, head: Any) -> None:
+    def produce(
+        Q: Any,
+        K: Any,
+        V: Any,
+        dO: Any,
+        statistics: Any,
+        counters: Any,
+        shared: GradientTiles,
+        row: Any,
+        head: Any,
+    ) -> None:
         load_keys(K, head, row, shared.K, shared.K_full)
         for step in T.serial(block.steps(row)):
             m = row * MASKED + step
             stage, parity = step % num_stages, ((step // num_stages) & 1) ^ 1
             T.mbarrier_wait_parity(shared.Q_empty[stage], parity)
             load(Q, head, m * ROWS, shared.Q, shared.Q_full, stage)
+            if statistics_within:
+                if step == 0:
+                    await_statistics(block, counters, head)
             T.tma_copy(
                 statistics[head * block.query_blocks + m, :],
                 shared.statistics[stage, :],
@@ -211,7 +232,7 @@ def backward(
                 T.call_extern(
                     "handle",
                     "tl::tma_store_add",
-                    T.address_of(shared.sums[group, 0]),
+                    T.access_ptr(shared.sums[group, 0], "r") if few_fences else T.address_of(shared.sums[group, 0]),
                     T.access_ptr(sums[at, first], "rw"),
                     ROWS * block.half * 4,
                 )
@@ -294,10 +315,13 @@ def backward(
         take_scores(shared, r, group, step)
         await_readers(group)
         T.copy(r.dS16, shared.dS[group])
+        if few_fences:
+            T.fence_proxy_async()
         if not queries_first:
             start_dV(shared, r, step)
         end_product()
-        T.fence_proxy_async()
+        if not few_fences:
+            T.fence_proxy_async()
         meet()
         start_dQ(shared, r, group)
         if queries_first:
@@ -373,8 +397,9 @@ def backward(
         statistics: T.Tensor(statistics_of[0], "float32"),
         counters: T.Tensor(counters_of[0], "int32"),
     ):
-        prepare(block, O, dO, lse, sums, statistics)
-        functions = FUNCTIONS + FINISH_FUNCTIONS * finish_within
+        prepare(block, O, dO, lse, sums, statistics, counters)
+        functions = FUNCTIONS + COUNT_FUNCTION * (finish_within or statistics_within)
+        functions += FINISH_FUNCTIONS * finish_within + STATISTICS_FUNCTIONS * statistics_within
         with T.Kernel(block.rows * block.all_heads, threads=THREADS, prelude=functions) as number:
             shared = allocate_shared(block)
             registers = allocate_registers(block)
@@ -389,10 +414,13 @@ def backward(
             if thread < GROUP:
                 T.set_max_nreg(REGISTERS[0], 0)
                 if thread < WARP:
-                    produce(Q, K, V, dO, statistics, shared, row, head)
+                    produce(Q, K, V, dO, statistics, counters, shared, row, head)
                 if finish_within:
                     if thread >= WARP and thread < WARP * (1 + WARPS):
                         finish_queries(block, shared, sums, counters, dQ, (row, head), thread, thread // WARP - 1)
+                if statistics_within:
+                    if thread >= WARP:
+                        compute_statistics(block, O, dO, lse, statistics, counters, (row, head), thread)
             else:
                 work = partial(consume, dK, dV, sums, counters, shared, registers, row, head, thread)
                 run_consumers(GROUPS, REGISTERS[1], thread, work, 0)

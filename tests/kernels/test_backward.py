@@ -23,6 +23,9 @@ ALTERNATE: dict[str, Any] = {"bulk_add": False, "alternate": True, "early_free":
 HEADS = "attentionbackward_bf16fp32_2x2x256x128"
 WITHIN: dict[str, Any] = {"bulk_add": False, "early_free": True, "finish_within": True, "num_sms": 1}  # 2 heads behind
 
+FEW_FENCES: dict[str, Any] = {**ALTERNATE, "few_fences": True}
+STATISTICS: dict[str, Any] = {**FEW_FENCES, "statistics_within": True, "num_sms": 1}  # of the next head
+
 
 def launch(
     folder: Path, broken: tuple[str, str] | None = None, shape_key: str = SMALL, **levers: Any
@@ -37,7 +40,7 @@ def launch(
     return emulated(program, grids, boxes | {"statistics": ((1, 0), (128, 1))}, folder, broken)
 
 
-@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK, ALTERNATE], BULK, ALTERNATE))
+@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK, ALTERNATE, FEW_FENCES], BULK, FEW_FENCES))
 def test_the_gradients_are_those_of_the_operator(levers: dict[str, Any], tmp_path: Path) -> None:
     assert wrong(SMALL, launch(tmp_path, **levers)) == set()
 
@@ -64,6 +67,13 @@ BROKEN_WITHIN = {
     "the mark is not read": (r"if \(counters\[[^;{]*\] == 0\)", "if (1)"),
     "a half is left out": (r"half < 2", "half < 1"),
 }
+BROKEN_STATISTICS = {
+    "a lane is left out": (r"total\[0\] = tl::warp_reduce_sum\(total\[0\]\);", ";"),
+    "queries of a warp are left out": (r"< 86;", "< 85;"),
+    "logarithms are left out": (r"< 3;", "< 2;"),
+    "a warp is not counted": (r"count_one\(\(&", "(void)((&"),
+    "the warps of the launch before are counted": (r"counters\[[^;]*\] = 0;", ";"),
+}
 
 
 @pytest.mark.parametrize("broken", few(BROKEN, "dS is overwritten too early"))
@@ -87,6 +97,18 @@ def test_what_is_finished_within_is_right_and_leaves_zeros_for_the_next_launch(t
     launched = launch(tmp_path, shape_key=HEADS, **WITHIN)
     assert wrong(HEADS, launched) == set()
     assert wrong(HEADS, launched) == set()
+
+
+def test_statistics_of_later_heads_are_right_in_each_launch(tmp_path: Path) -> None:
+    launched = launch(tmp_path, shape_key=HEADS, **STATISTICS)
+    assert wrong(HEADS, launched) == set()
+    assert wrong(HEADS, launched) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", BROKEN_STATISTICS)
+def test_a_mistake_of_the_warps_that_compute_statistics_shows(broken: str, tmp_path: Path) -> None:
+    assert faults(HEADS, launch(tmp_path, BROKEN_STATISTICS[broken], HEADS, **STATISTICS))
 
 
 @cache
@@ -117,7 +139,13 @@ def test_sums_of_dq_leave_by_bulk_additions_or_atomics() -> None:
     assert turns.count("tl::tma_store_add(") == turns.count("add_sums<8>(") == 1
     within = cuda(SMALL, **WITHIN)
     assert within.count("reduce_sums<8>(") == 2
-    assert within.count("counted_blocks(") == within.count("finish_sums<8, 128>(") == within.count("count_block(") == 1
+    assert within.count("counted_blocks(") == within.count("finish_sums<8, 128>(") == within.count("count_one(") == 1
+
+
+def test_with_few_fences_each_step_has_one_for_what_it_stores() -> None:
+    fences = [cuda(SMALL, **ALTERNATE, few_fences=few).count("tl::fence_proxy_async();") for few in (True, False)]
+    at_the_end = 2 * 2  # a group stores dV and dK
+    assert fences == [at_the_end + 2 + 1, at_the_end + 3 + 2]  # dS; in one group also the sums of dQ
 
 
 def test_only_steps_at_the_diagonal_are_masked() -> None:
@@ -138,6 +166,7 @@ def test_only_steps_at_the_diagonal_are_masked() -> None:
         (SMALL, {"alternate": True}, "alternate"),
         (SMALL, {"bulk_add": False, "alternate": True, "overlap": False}, "overlap"),
         (SMALL, {"bulk_add": False, "alternate": True, "finish_within": True}, "finish_within"),
+        (SMALL, {"bulk_add": False, "finish_within": True, "statistics_within": True}, "statistics_within"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(key: str, levers: dict[str, Any], named: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from harness.iteration import Program
-from kernels.attention_backward.finishing import FINISH_FUNCTIONS
+from kernels.attention_backward.finishing import COUNT_FUNCTION, FINISH_FUNCTIONS
 from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
 from kernels.flash_attention.kept_maxima import FUNCTIONS as FUNCTIONS_OF_KEPT_MAXIMA
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
@@ -45,6 +45,7 @@ FUNCTIONS: Final = (
     FUNCTIONS_BY_ROW,
     FUNCTIONS_OF_KEPT_MAXIMA,
     BACKWARD_FUNCTIONS,
+    COUNT_FUNCTION,
     FINISH_FUNCTIONS,
     REGISTER_FUNCTIONS,
     LINE_FUNCTION,
