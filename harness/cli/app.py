@@ -79,6 +79,10 @@ def parsing() -> Iterator[None]:
     """Raises UsageError where words do not parse."""
     try:
         yield
+    except cyclopts.MissingArgumentError as error:
+        assert error.argument is not None
+        verb, what = " ".join(error.command_chain or ()), f"{error.argument.name}: {error.argument.parameter.help}"
+        raise UsageError(f"{verb} needs {'a value for ' if error.keyword else ''}{what.rstrip('.')}") from None
     except cyclopts.CycloptsError as error:
         told, listed, _ = " ".join(str(error).split()).partition(" Available commands:")
         raise UsageError(f"{told} `tilebench --help` lists them" if listed else told) from None

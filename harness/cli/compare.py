@@ -36,8 +36,8 @@ from harness.records.sustained import SustainedRecord
 
 
 def compare(
-    a: Annotated[str, Parameter(help="Before: a git revision, a file or folder of records, last, or previous.")],
-    b: Annotated[str, Parameter(help="After: like A.")] = revisions.LAST,
+    a: Annotated[str, Parameter(help="The records before: a git revision, a file or folder of records, last, or previous.")],
+    b: Annotated[str, Parameter(help="The records after: like A.")] = revisions.LAST,
     /,
     *,
     chosen: SelectionOptions = SelectionOptions(),

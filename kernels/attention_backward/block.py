@@ -104,7 +104,7 @@ class GradientBlock:
 
     @property
     def ahead(self) -> int:
-        """Heads from a block of threads on to the queries whose statistics it computes.
+        """Heads from a block of threads on to the head that it computes statistics of.
 
         It does so at its start, and the longer blocks come first. So those of one and a half waves later need not wait.
         """

@@ -57,6 +57,12 @@ def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[
         (("leaderbord",), 'Did you mean "leaderboard"?'),
         (("bogus",), 'Unknown command "bogus". `tilebench --help` lists them'),
         (("bench", "--budgt", "3"), "Did you mean --budget?"),
+        (
+            ("compare",),
+            "compare needs A: The records before: a git revision, a file or folder of records, last, or previous",
+        ),
+        (("publish",), "publish needs --gpu: GPU key, such as h200"),
+        (("publish", "--gpu"), "publish needs a value for --gpu: GPU key, such as h200"),
         (("leaderboard", "--gpu", "h20"), "; did you mean h200?"),
         (
             ("leaderboard", *H200, "--shape", "matmul_bf16fp32_4096x4096x4069"),
