@@ -36,7 +36,9 @@ from harness.records.sustained import SustainedRecord
 
 
 def compare(
-    a: Annotated[str, Parameter(help="The records before: a git revision, a file or folder of records, last, or previous.")],
+    a: Annotated[
+        str, Parameter(help="The records before: a revision, a file or folder of records, last, or previous.")
+    ],
     b: Annotated[str, Parameter(help="The records after: like A.")] = revisions.LAST,
     /,
     *,

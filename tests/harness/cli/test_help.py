@@ -59,7 +59,7 @@ def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[
         (("bench", "--budgt", "3"), "Did you mean --budget?"),
         (
             ("compare",),
-            "compare needs A: The records before: a git revision, a file or folder of records, last, or previous",
+            "compare needs A: The records before: a revision, a file or folder of records, last, or previous",
         ),
         (("publish",), "publish needs --gpu: GPU key, such as h200"),
         (("publish", "--gpu"), "publish needs a value for --gpu: GPU key, such as h200"),
