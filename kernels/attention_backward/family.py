@@ -10,11 +10,13 @@ DEPTH: Final = 128
 BLOCK_N: Final = 128
 
 
-# Ways to add to dQ: in bulk, by atomics, in turns, and by atomics where the main kernel finishes dQ too.
+# Ways to add to dQ: in bulk, by atomics, in turns, the same without what is hidden, and by
+# atomics where the main kernel finishes dQ too.
 ADDITIONS: Final[tuple[dict[str, bool], ...]] = (
     {"bulk_add": True},
     {"bulk_add": False},
     {"bulk_add": False, "alternate": True},
+    {"bulk_add": False, "alternate": True, "skip_hidden": True},
     {"bulk_add": False, "finish_within": True},
 )
 

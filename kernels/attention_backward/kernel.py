@@ -69,6 +69,7 @@ def backward(
     heads_at_once: int = 1,
     finish_within: bool = False,
     statistics_within: bool = False,
+    skip_hidden: bool = False,
     dependent_launch: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
@@ -102,6 +103,8 @@ def backward(
       go on. So the first kernel writes no zeros, and the last one finishes the last heads only.
     - ``statistics_within``: three warps beside the producer compute the statistics of later heads. So the first kernel
       computes those of the first heads only.
+    - ``skip_hidden``: the mask hides the second group's keys from the first 64 queries. Then this group computes only
+      its half of dQ for them.
     - ``heads_at_once``: the heads in use at a time; their queries share the L2. More heads put the long blocks first.
     - ``dependent_launch``: a kernel is launched while the one before runs, and then waits for its end.
     - ``num_stages`` of Q and of dO.
@@ -207,12 +210,21 @@ def backward(
         )
 
     @T.macro
+    def mask(r: GradientRegisters, group: int, step: Any) -> None:
+        """A key must not come after its query."""
+        for i, j in T.Parallel(ROWS, ROWS):
+            r.P[i, j] = T.if_then_else(group * ROWS + i <= step * ROWS + j, r.P[i, j], LEAST)
+
+    @T.macro
     def exponentiate(shared: GradientTiles, r: GradientRegisters, group: int, step: Any) -> None:
-        """P from the scores; a key must not come after its query."""
+        """P from the scores."""
         stage = step % num_stages
-        if step < MASKED:
-            for i, j in T.Parallel(ROWS, ROWS):
-                r.P[i, j] = T.if_then_else(group * ROWS + i <= step * ROWS + j, r.P[i, j], LEAST)
+        if skip_hidden:
+            if step == group:
+                mask(r, group, step)
+        else:
+            if step < MASKED:
+                mask(r, group, step)
         for i, j in T.Parallel(ROWS, ROWS):
             r.P[i, j] = T.exp2(r.P[i, j] * block.to_log2 - shared.statistics[stage, j])
 
@@ -276,9 +288,10 @@ def backward(
         T.copy(r.dS, r.dS16)
 
     @T.macro
-    def start_dQ(shared: GradientTiles, r: GradientRegisters, group: int) -> None:
+    def start_dQ(shared: GradientTiles, r: GradientRegisters, group: int, groups: int) -> None:
+        """The group's half of dQ from the keys of the first ``groups``."""
         forget(r.dQ)
-        for keys in list(range(GROUPS)):
+        for keys in list(range(groups)):
             T.wgmma_gemm(
                 shared.dS[keys],
                 shared.K[keys][:, group * block.half : (group + 1) * block.half],
@@ -323,7 +336,7 @@ def backward(
         if not few_fences:
             T.fence_proxy_async()
         meet()
-        start_dQ(shared, r, group)
+        start_dQ(shared, r, group, GROUPS)
         if queries_first:
             start_dV(shared, r, step)
         else:
@@ -336,6 +349,24 @@ def backward(
             end_dV(shared, r, step, thread, 1)
         await_product(r.dK, block.depth, 0)
         free(shared.Q_empty, step, thread)
+
+    @T.macro
+    def take_hidden_step(
+        shared: GradientTiles, r: GradientRegisters, sums: Any, place: tuple[Any, Any], thread: Any, group: int
+    ) -> None:
+        """The first step of the second group, with keys that come after all queries: only its half of dQ."""
+        row, head = place
+        await_readers(group)
+        T.clear(r.dS16)
+        T.copy(r.dS16, shared.dS[group])
+        T.fence_proxy_async()
+        meet()
+        start_dQ(shared, r, group, 1)
+        await_product(r.dQ, block.half, 0)
+        have_read(group)
+        add_queries(shared, r, sums, head * block.query_blocks + row * MASKED, thread, group)
+        free(shared.dO_empty, 0, thread)
+        free(shared.Q_empty, 0, thread)
 
     @T.macro
     def store(tensor: Any, registers: Any, buffer: list[Any], row: Any, head: Any, group: int) -> None:
@@ -368,8 +399,13 @@ def backward(
             T.mbarrier_wait_parity(shared.K_full[keys], 0)
         T.mbarrier_wait_parity(shared.V_full[group], 0)
         have_read(group)
-        for step in T.serial(block.steps(row)):
-            take(step)
+        if skip_hidden and group > 0:
+            take_hidden_step(shared, r, sums, (row, head), thread, group)
+            for step in T.serial(1, block.steps(row)):
+                take(step)
+        else:
+            for step in T.serial(block.steps(row)):
+                take(step)
         store(dV, r.dV, shared.V, row, head, group)
         for i, j in T.Parallel(ROWS, block.depth):
             r.dK[i, j] *= block.scale

@@ -23,6 +23,7 @@ ALTERNATE: dict[str, Any] = {"bulk_add": False, "alternate": True, "early_free":
 HEADS = "attentionbackward_bf16fp32_2x2x256x128"
 WITHIN: dict[str, Any] = {"bulk_add": False, "early_free": True, "finish_within": True, "num_sms": 1}  # 2 heads behind
 
+SKIP: dict[str, Any] = {**ALTERNATE, "skip_hidden": True}
 FEW_FENCES: dict[str, Any] = {**ALTERNATE, "few_fences": True}
 STATISTICS: dict[str, Any] = {**FEW_FENCES, "statistics_within": True, "num_sms": 1}  # of the next head
 
@@ -40,7 +41,7 @@ def launch(
     return emulated(program, grids, boxes | {"statistics": ((1, 0), (128, 1))}, folder, broken)
 
 
-@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK, ALTERNATE, FEW_FENCES], BULK, FEW_FENCES))
+@pytest.mark.parametrize("levers", few([PLAIN, {"bulk_add": False}, {}, BULK, ALTERNATE, FEW_FENCES, SKIP], BULK, SKIP))
 def test_the_gradients_are_those_of_the_operator(levers: dict[str, Any], tmp_path: Path) -> None:
     assert wrong(SMALL, launch(tmp_path, **levers)) == set()
 
@@ -60,6 +61,11 @@ BROKEN_ALTERNATE = {
     "the other group's dS is not waited for": BROKEN["the other group's dS is not waited for"],
     "sums are overwritten before they are added": BROKEN["sums are overwritten before they are added"],
     "the first group's sums are read too early": (r"tl::wait_wgmma<2>\(\);", ";"),
+}
+BROKEN_SKIP = {
+    "what is hidden is not zero": (r"bfloat16_t\(0x0p\+0f", "bfloat16_t(0x1p+0f"),
+    "the first step that a group sees is not masked": (r"if \(step\w* == 1\)", "if (0)"),
+    "the second group leaves out two steps": (r"int (step\w*) = 1;", r"int \1 = 2;"),
 }
 BROKEN_WITHIN = {
     "sums are read before they are copied": (r"tl::cp_async_wait<0>\(\);", ";"),
@@ -85,6 +91,12 @@ def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path)
 @pytest.mark.parametrize("broken", BROKEN_ALTERNATE)
 def test_a_mistake_of_groups_that_alternate_shows(broken: str, tmp_path: Path) -> None:
     assert faults(SMALL, launch(tmp_path, BROKEN_ALTERNATE[broken], **ALTERNATE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", BROKEN_SKIP)
+def test_a_mistake_of_the_group_that_leaves_out_what_is_hidden_shows(broken: str, tmp_path: Path) -> None:
+    assert faults(SMALL, launch(tmp_path, BROKEN_SKIP[broken], **SKIP))
 
 
 @pytest.mark.slow
@@ -150,6 +162,9 @@ def test_with_few_fences_each_step_has_one_for_what_it_stores() -> None:
 
 def test_only_steps_at_the_diagonal_are_masked() -> None:
     assert len(re.findall(r"if \(\w+ < 2\) \{", cuda(SMALL))) == 2
+    skipping = cuda(SMALL, **SKIP)  # each group masks the one step that crosses its diagonal
+    assert re.findall(r"if \(step\w* == (\d)\) \{", skipping) == ["0", "0", "1"]  # first of all the producer's
+    assert len(re.findall(r"tl::wgmma_", skipping)) == 2 * 6 + 1  # and half of dQ from the first group's keys
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,31 @@
+"""The second group leaves out what the mask hides from its first 64 queries."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.attention_backward import backward
+
+PARENT = "iter011_dependent_launch"
+CONFIG = dict(
+    overlap=True,
+    bulk_add=False,
+    alternate=True,
+    early_free=True,
+    skip_hidden=True,
+    heads_at_once=8,
+    dependent_launch=True,
+)
+
+
+def build(problem: Problem) -> Program:
+    return backward(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
