@@ -47,7 +47,7 @@ def show_boards(
 
 def show_state(chosen: SelectionOptions = SelectionOptions()) -> Reply[LadderState]:
     """Show the state of one ladder: the best, what was tried, and what to try next; measures nothing."""
-    shape, model = chosen.ladder("next", "shows a whole ladder")
+    shape, model = chosen.ladder("next", "shows a whole ladder", reads=True)
     attempts = BuildOptions().attempts
     tree = Tree.here()
     found, problems = ladder_state.state(tree, chosen.key, shape, model, attempts)

@@ -74,10 +74,14 @@ class SelectionOptions:
     def problem_set(self) -> ProblemSet | None:
         return None if self.set is None else problem_set(Tree.here().root, self.set)
 
-    def ladder(self, verb: str, why_no_iter: str) -> tuple[str, str]:
-        """Shape key and model of the one ladder that a verb needs. Raises UsageError."""
-        if self.shape is None or self.model is None:
-            example = "--shape matmul_bf16fp32_4096x4096x4096 --model me"
+    def ladder(self, verb: str, why_no_iter: str, *, reads: bool = False) -> tuple[str, str]:
+        """Shape key and model of the one ladder that a verb needs; one that only ``reads`` finds an only model itself.
+
+        Raises UsageError.
+        """
+        model = self.model or (self._only_model() if reads else None)
+        if self.shape is None or model is None:
+            example = f"--shape {self.shape or 'matmul_bf16fp32_4096x4096x4096'} --model me"
             raise UsageError(f"{verb} needs --shape and --model, e.g. {example}")
         if self.iter is not None:
             raise UsageError(f"{verb} {why_no_iter}; leave --iter out")
@@ -85,7 +89,13 @@ class SelectionOptions:
             raise UsageError(f"{verb} works on one problem; leave --share out")
         if self.set is not None:
             raise UsageError(f"{verb} works on one problem; leave --set out")
-        return self.shape, self.model
+        return self.shape, model
+
+    def _only_model(self) -> str | None:
+        """The model of the shape's iterations, where it is one."""
+        found, _ = Tree.here().scan(self.key, Selection(self.shape)) if self.shape is not None else ([], [])
+        models = {each.model for each in found}
+        return models.pop() if len(models) == 1 else None
 
 
 @Parameter(name="*")

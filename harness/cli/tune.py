@@ -177,7 +177,7 @@ def tuning(
     format: TableFormat = "simple",
 ) -> Reply[TuningData]:
     """Show what a search found: a pivot table over two levers, the best candidates, and a heat map."""
-    shape, model = chosen.ladder("tuning", "shows a search, and --race names which")
+    shape, model = chosen.ladder("tuning", "shows a search, and --race names which", reads=True)
     parse_shape_key(shape)
     check_model(model)
     check_least("most", most, 1)

@@ -78,6 +78,7 @@ def test_verbs_that_write(run: Run, tmp_path: Path) -> None:
     out = run(tmp_path, "next", *LADDER)
     assert answer(out)["parent"] == "iter001_next_idea"
     strictly(out, "next")
+    assert run(tmp_path, "next", *LADDER[:-2]) == out  # the only model need not be named
     out = run(tmp_path, "report", "--gpu", "cpu", "--output", str(tmp_path / "page.html"))
     assert (tmp_path / "page.html").stat().st_size == answer(out)["bytes"]
     strictly(out, "report")
