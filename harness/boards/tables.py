@@ -299,7 +299,7 @@ def _sustained(row: BoardRow) -> str:
     said = [f"sustained {reached}", f"{figure(row.sustained_tflops)} TFLOPS"]
     said += drawn(row.sustained_power_w, row.sustained_sm_mhz, row.pj_per_flop)
     if row.of_ceiling:
-        said.append(f"{row.of_ceiling:.0%} of this chip's power ceiling")
+        said.append(f"{row.of_ceiling:.0%} of the power ceiling")
     return ", ".join(said)
 
 

@@ -65,7 +65,7 @@ def test_a_kernel_at_the_power_limit_is_told_what_saves_energy() -> None:
     row = msgspec.structs.replace(board_row(), sustained_at_limit=True, **figures)
     power = PowerBound.of(row)
     assert power is not None
-    assert power.sentence == "power-bound: 81% of this chip's ceiling; 1.04 pJ per flop, the ceiling spends 0.80"
+    assert power.sentence == "power-bound: 81% of the power ceiling; 1.04 pJ per flop, the ceiling spends 0.80"
     assert power.clock == "700 W hold the SM clock at 1458 MHz instead of 1935: 692 TFLOPS"
     assert PowerBound.of(msgspec.structs.replace(row, sustained_at_limit=False)) is None
     counted = case(PERSISTENT, PERSISTENT_CONFIG)
