@@ -410,7 +410,7 @@ def test_grouped_stores_no_row_of_the_next_expert() -> None:
 
 def test_int4_weights_are_unpacked_into_the_operand_of_wgmma() -> None:
     source = cuda(build(int4_weights, INT4, block_M=16, num_stages=4, consumer_groups=2))
-    assert source.count("unpack(") == source.count("wgmma_rs") == 2
+    assert source.count("unpack<false>(") == source.count("wgmma_rs") == 2
     assert "empty[0].init(4)" in source  # each warp of the group that reads the stage
     assert "scale_rows" not in source
     clustered = cuda(

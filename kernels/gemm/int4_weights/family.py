@@ -8,6 +8,7 @@ from harness.iteration import Problem
 NAME: Final = "kernels.gemm.int4_weights"
 ROWS: Final = 64
 HEIGHTS: Final = (16, 32, 64, 128)
+WIDE: Final = 8192  # of K: a row of its scales is as wide as a swizzle
 STAGES: Final = {16: (12, 18, 24), 32: (12, 15), 64: (6, 9), 128: (3, 4, 5)}
 
 
@@ -24,10 +25,11 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
             "consumer_groups": groups,
             "scaled": scaled,
             "cluster": cluster,
+            **dict.fromkeys(("scales_by_tma", "swizzled"), problem.dims[2] % WIDE == 0),
             "dependent_launch": dependent,
         }
         for num_stages in STAGES[height(problem)]
-        for groups in (1, 2, 3)
+        for groups in (1, 2, 3, 4, 6)
         if num_stages % groups == 0
         for scaled in ("sums", "weights")
         for cluster in (1, 2, 4)

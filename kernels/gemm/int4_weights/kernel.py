@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Self
 
 import tilelang.language as T
+from tilelang.layout import make_full_bank_swizzled_layout, make_half_bank_swizzled_layout
 
 from harness.iteration import Problem, Program
 from kernels.gemm.roles import program_of
@@ -14,6 +15,7 @@ from kernels.operands import ceildiv, require
 STEP = 128  # of K: what has one scale
 WARP = 32
 WARPS = GROUP // WARP
+SWIZZLED_SCALES = 64  # of a row: 128 bytes
 ROWS = 64  # of W in a block: the M of a WGMMA
 REDUCE_BARRIER = 8  # named barriers from here on; TileLang takes them from 0
 
@@ -26,26 +28,31 @@ static __device__ __forceinline__ unsigned weights_of_byte(unsigned word, unsign
   asm("sub.rn.bf16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x43084308u));    // - 136
   return pair;
 }
+// Swizzled, a row of 64 bytes has its part p of 16 bytes where part p ^ row / 2 % 4 would be.
+template <bool swizzled>
 static __device__ __forceinline__ void unpack(const void *tile, void *operand) {
   unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4;
-  unsigned selector = lane % 4 | (lane % 4 + 4) << 8;
+  unsigned selector = lane % 4 | (lane % 4 + 4) << 8, turn = swizzled ? row / 2 % 4 : 0;
   unsigned *registers = static_cast<unsigned *>(operand);
   const uint4 *rows = static_cast<const uint4 *>(tile);
 #pragma unroll
   for (int part = 0; part < 4; ++part)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      uint4 words = rows[(row + 8 * half) * 4 + part];
+      uint4 words = rows[(row + 8 * half) * 4 + (part ^ turn)];
       registers[8 * part + half] = weights_of_byte(words.x, selector);
       registers[8 * part + half + 2] = weights_of_byte(words.y, selector);
       registers[8 * part + half + 4] = weights_of_byte(words.z, selector);
       registers[8 * part + half + 6] = weights_of_byte(words.w, selector);
     }
 }
+// Swizzled, a row of 64 scales has its part p of eight where part p ^ row % 8 would be.
+template <bool swizzled>
 static __device__ __forceinline__ void scale_rows(void *operand, const void *scales, int pitch) {
   unsigned row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, *registers = static_cast<unsigned *>(operand);
-  const unsigned short *factors = static_cast<const unsigned short *>(scales);
-  unsigned of_rows[2] = {factors[row * pitch] * 0x10001u, factors[(row + 8) * pitch] * 0x10001u};
+  const unsigned short *factors = static_cast<const unsigned short *>(scales) + row * pitch;
+  if (swizzled) factors = reinterpret_cast<const unsigned short *>(reinterpret_cast<size_t>(factors) ^ row % 8 * 16);
+  unsigned of_rows[2] = {factors[0] * 0x10001u, factors[8 * pitch] * 0x10001u};
 #pragma unroll
   for (int i = 0; i < 32; ++i) asm("mul.rn.bf16x2 %0, %0, %1;" : "+r"(registers[i]) : "r"(of_rows[i % 2]));
 }
@@ -64,6 +71,8 @@ class Sizes:
     num_stages: int
     consumer_groups: int
     cluster: int
+    scales_by_tma: bool
+    swizzled: bool
 
     @classmethod
     def of(cls, problem: Problem, **levers: Any) -> Self:
@@ -76,7 +85,7 @@ class Sizes:
         require(self.dtype == "bfloat16", f"{self.dtype} inputs are not supported, only bfloat16")
         require(self.N % ROWS == 0, f"N={self.N} is not a multiple of {ROWS}, the rows of W of a block")
         require(self.block_M in (16, 32, 64, 128), f"block_M={self.block_M} is not 16, 32, 64 or 128")
-        require(groups in (1, 2, 3), f"consumer_groups={groups} is not 1, 2 or 3")
+        require(groups in (1, 2, 3, 4, 6), f"consumer_groups={groups} is not 1, 2, 3, 4 or 6")
         require(self.steps >= groups, f"{self.steps} steps of K are not enough for {groups} consumer groups")
         require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
         require(
@@ -88,6 +97,8 @@ class Sizes:
             self.cluster in (1, 2, 4) and self.N // ROWS % self.cluster == 0,
             f"cluster={self.cluster} is not 1, 2 or 4 of the {self.N // ROWS} blocks along N",
         )
+        for lever, each in (("scales_by_tma", 8 * self.scales_by_tma), ("swizzled", SWIZZLED_SCALES * self.swizzled)):
+            require(each == 0 or self.steps % each == 0, f"{lever} needs K in multiples of {each * STEP}, not {self.K}")
         scales = ROWS * self.steps * 2
         sums = (groups > 1) * ROWS * self.block_M * 4
         require_shared(self.num_stages * (ROWS * STEP // 2 + self.block_M * STEP * 2) + scales + sums)
@@ -115,6 +126,7 @@ class Memory:
     packed: Any
     scales: Any
     sums: Any
+    scales_full: Any  # None where the threads load them
     full: Any
     empty: Any
 
@@ -135,10 +147,15 @@ def allocate(sizes: Sizes) -> Memory:
     packed = T.alloc_shared((sizes.num_stages, ROWS, STEP // 2), "uint8")
     scales = T.alloc_shared((ROWS, sizes.steps), sizes.dtype)
     sums = T.alloc_shared((ROWS, sizes.block_M), "float32") if sizes.consumer_groups > 1 else None
+    if sizes.swizzled:
+        T.annotate_layout(
+            {packed: make_half_bank_swizzled_layout(packed), scales: make_full_bank_swizzled_layout(scales)}
+        )
+    scales_full = T.alloc_barrier([1]) if sizes.scales_by_tma else None
     full = T.alloc_barrier([1] * sizes.num_stages)
     freed_by = [WARPS * sizes.cluster] * sizes.num_stages
     empty = T.alloc_cluster_barrier(freed_by) if sizes.cluster > 1 else T.alloc_barrier(freed_by)
-    return Memory(X, packed, scales, sums, full, empty)
+    return Memory(X, packed, scales, sums, scales_full, full, empty)
 
 
 @T.macro
@@ -156,8 +173,12 @@ def allocate_registers(sizes: Sizes) -> list[UnpackingRegisters]:
 
 
 @T.macro
-def load(sizes: Sizes, memory: Memory, X: Any, packed: Any, m0: Any, n0: Any) -> None:
+def load(sizes: Sizes, memory: Memory, X: Any, packed: Any, scales: Any, m0: Any, n0: Any) -> None:
     """The producer's part: the weights of each step, and its activations, which one block loads for its cluster."""
+    if sizes.scales_by_tma:
+        T.tma_copy(scales[n0 : n0 + ROWS, :], memory.scales, barrier=memory.scales_full[0])
+        if T.shuffle_elect(32):
+            T.mbarrier_arrive(memory.scales_full[0])
     for k in T.serial(sizes.steps):
         stage = k % sizes.num_stages
         T.mbarrier_wait_parity(memory.empty[stage], ((k // sizes.num_stages) & 1) ^ 1)
@@ -210,6 +231,8 @@ def int4_weights(
     consumer_groups: int = 1,
     scaled: str = "sums",
     cluster: int = 1,
+    scales_by_tma: bool = False,
+    swizzled: bool = False,
     dependent_launch: bool = False,
 ) -> Program:
     """C[M,N] = X[M,K] · W[N,K]ᵀ of packed 4-bit weights with a scale for each 128 of a row, for few rows of X.
@@ -227,12 +250,23 @@ def int4_weights(
     - ``scaled``: "weights", before they are multiplied and rounded to bfloat16 again, or "sums", in float32 after each
       step. A step has 64 x 128 weights and 64 x block_M sums.
     - ``cluster``: so many blocks along N share one load of X.
+    - ``scales_by_tma``: TMA loads the scales too, and weights need not wait for them. Else all threads load them first,
+      and TileLang puts a fence into each step, since they store to shared memory.
+    - ``swizzled``: rows of packed weights and of scales that a warp reads together share no banks.
     - ``dependent_launch``: as in ``warp_specialized``.
 
-    Limits: sm_90a; bf16; N in multiples of 64. Each block along N reads all of X. Not measured yet.
+    Limits: sm_90a; bf16; N in multiples of 64. Each block along N reads all of X.
     """
     require(scaled in ("sums", "weights"), f"scaled='{scaled}' is not 'sums' or 'weights'")
-    sizes = Sizes.of(problem, block_M=block_M, num_stages=num_stages, consumer_groups=consumer_groups, cluster=cluster)
+    sizes = Sizes.of(
+        problem,
+        block_M=block_M,
+        num_stages=num_stages,
+        consumer_groups=consumer_groups,
+        cluster=cluster,
+        scales_by_tma=scales_by_tma,
+        swizzled=swizzled,
+    )
     steps, groups = sizes.steps, consumer_groups
 
     @T.macro
@@ -240,9 +274,13 @@ def int4_weights(
         """Add a step's product to the totals."""
         stage = k % num_stages
         T.mbarrier_wait_parity(memory.full[stage], (k // num_stages) & 1)
-        T.call_extern("handle", "unpack", T.address_of(memory.packed[stage, 0, 0]), own.weights.data)
+        # To TileLang an address may be stored to, so a fence would follow; threads that store scales need one anyway.
+        pointer = partial(T.access_ptr, access_type="r") if scales_by_tma else T.address_of
+        form = f"<{str(swizzled).lower()}>"
+        T.call_extern("handle", f"unpack{form}", pointer(memory.packed[stage, 0, 0]), own.weights.data)
         if scaled == "weights":
-            T.call_extern("handle", "scale_rows", own.weights.data, T.address_of(memory.scales[0, k]), steps)
+            pitch = SWIZZLED_SCALES if swizzled else steps
+            T.call_extern("handle", f"scale_rows{form}", own.weights.data, pointer(memory.scales[0, k]), pitch)
         T.wgmma_gemm(
             own.weights,
             memory.X[stage, :, :],
@@ -267,6 +305,8 @@ def int4_weights(
         C: Any, memory: Memory, registers: list[UnpackingRegisters], m0: Any, n0: Any, thread: Any, group: int
     ) -> None:
         T.clear(registers[group].total)
+        if scales_by_tma:
+            T.mbarrier_wait_parity(memory.scales_full[0], 0)
         for turn in T.serial(ceildiv(steps - group, groups)):
             multiply(memory, registers[group], turn * groups + group, thread)
         if groups > 1:
@@ -290,12 +330,13 @@ def int4_weights(
             m0, n0 = row * block_M, block_N * ROWS
             if cluster > 1 or dependent_launch:
                 wait_for_kernel_before(dependent_launch)
-            for i, k in T.Parallel(ROWS, steps):
-                memory.scales[i, k] = scales[n0 + i, k]
-            T.sync_threads()
+            if not scales_by_tma:
+                for i, k in T.Parallel(ROWS, steps):
+                    memory.scales[i, k] = scales[n0 + i, k]
+                T.sync_threads()
             if thread < GROUP:
                 if thread < 32:
-                    load(sizes, memory, X, packed, m0, n0)
+                    load(sizes, memory, X, packed, scales, m0, n0)
             else:
                 run_consumers(groups, None, thread, partial(consume, C, memory, registers, m0, n0, thread), 0)
             if cluster > 1:

@@ -56,6 +56,19 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline unsigned __pack_nv_bfloat162(bfloat16_t x, bfloat16_t y) { return x.bits | unsigned(y.bits) << 16; }
 inline unsigned __pack_half2(bfloat16_t x, bfloat16_t y) { return __pack_nv_bfloat162(x, y); }
+template <typename Operation> inline unsigned of_pairs(unsigned a, unsigned b, Operation operation) {
+  bfloat16_t left[2], right[2];
+  std::memcpy(left, &a, 4), std::memcpy(right, &b, 4);
+  return __pack_nv_bfloat162(operation(left[0], right[0]), operation(left[1], right[1]));
+}
+inline unsigned sub_pairs(unsigned a, unsigned b) { return of_pairs(a, b, [](float x, float y) { return x - y; }); }
+inline unsigned mul_pairs(unsigned a, unsigned b) { return of_pairs(a, b, [](float x, float y) { return x * y; }); }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  uint64_t both = x | uint64_t(y) << 32;
+  unsigned found = 0;
+  for (int each = 0; each < 4; ++each) found |= unsigned(both >> 8 * (selector >> 4 * each & 7) & 255) << 8 * each;
+  return found;
+}
 inline float2 __bfloat1622float2(__nv_bfloat162 v) { return {v.x, v.y}; }
 inline __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {bfloat16_t(v.x), bfloat16_t(v.y)}; }
 
@@ -160,7 +173,7 @@ inline Barrier* barriers(const char* name, int count) {
   return array.data();
 }
 
-inline size_t swizzled(size_t address) { return address ^ (((address >> 7) & 7) << 4); }
+inline size_t swizzled(size_t address, int width = 128) { return address ^ (((address >> 7) & (width / 16 - 1)) << 4); }
 inline bfloat16_t shared_at(size_t address) {
   if (swizzled(address) + 2 > SHARED_BYTES) fail("a product reads beyond shared memory");
   return *reinterpret_cast<bfloat16_t*>(shared_memory + swizzled(address));
@@ -168,7 +181,8 @@ inline bfloat16_t shared_at(size_t address) {
 
 struct CUtensorMap {
   uchar* base;
-  int bytes;  // of an element; 16-bit boxes of 64 columns are swizzled
+  int bytes;    // of an element
+  int swizzle;  // its width in bytes, which is that of a row of the box; 0: none
   std::vector<int64_t> sizes, strides;
   std::vector<int> box;
 };
@@ -204,15 +218,15 @@ template <typename Visit> inline void visit_box(const CUtensorMap& map, const st
 inline void load_to(int rank, const CUtensorMap& map, Barrier& barrier, const void* to, std::vector<int> place) {
   uchar* memory = memories + rank * SHARED_BYTES;
   size_t start = static_cast<const uchar*>(to) - shared_memory;
-  bool swizzles = map.bytes == 2;
-  if (start % 128 || (swizzles && map.box[0] != 64)) fail("a load that this does not emulate");
+  int width = map.swizzle;
+  if (start % 128 || (width && map.box[0] * map.bytes != width)) fail("a load that this does not emulate");
   Barrier* whose = &barrier.of(rank);
   under_way.emplace_back(dice() % 40, [=] {
     int bytes = 0;
     visit_box(map, place, [&](int number, const uchar* from) {
       size_t at = start + map.bytes * number;
       static const uchar nothing[4] = {};
-      std::memcpy(memory + (swizzles ? swizzled(at) : at), from ? from : nothing, map.bytes);
+      std::memcpy(memory + (width ? swizzled(at, width) : at), from ? from : nothing, map.bytes);
       bytes += map.bytes;
     });
     whose->complete(bytes);

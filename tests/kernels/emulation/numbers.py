@@ -15,6 +15,7 @@ from kernels.attention_backward.finishing import COUNT_FUNCTION, FINISH_FUNCTION
 from kernels.attention_backward.kernel import FUNCTIONS as BACKWARD_FUNCTIONS
 from kernels.flash_attention.kept_maxima import FUNCTIONS as FUNCTIONS_OF_KEPT_MAXIMA
 from kernels.flash_attention.steps import FUNCTIONS_BY_ROW
+from kernels.gemm.int4_weights.kernel import FUNCTIONS as INT4_FUNCTIONS
 from kernels.latent_decode.alternating import REGISTER_FUNCTIONS
 from kernels.paged_decode.kernel import LINE_FUNCTION
 from tests.harness.operators.launches import wrong
@@ -49,8 +50,12 @@ FUNCTIONS: Final = (
     FINISH_FUNCTIONS,
     REGISTER_FUNCTIONS,
     LINE_FUNCTION,
+    INT4_FUNCTIONS,
 )
 CONVERSION: Final = r'asm\("cvt\.rn\.\S+ .*?" : "=r"\((.*?)\) : "f"\((.*?)\), "f"\((.*?)\)\);'
+# a & b | c, and arithmetic of pairs
+LOGIC: Final = r'asm\("lop3\.b32 %0, %0, (\w+), (\w+), 0xea;" : "\+r"\((\w+)\)\);'
+PAIRS: Final = r'asm\("(sub|mul)\.rn\.bf16x2 %0, %0, %1;" : "\+r"\((.*?)\) : "r"\((.*?)\)\);'
 REDUCTION: Final = r'asm volatile\("red\.global\.add\.v4\.f32 .*?\);'
 
 
@@ -58,7 +63,9 @@ class Stopped(Exception):
     """A kernel that cannot go on, such as by a deadlock."""
 
 
-Box = tuple[tuple[int, ...], tuple[int, ...]]  # the tensor's axes from the innermost coordinate on; what a load takes
+# The tensor's axes from the innermost coordinate on; what a load takes; how many bytes its swizzle is wide. Without
+# that, 128 for 16-bit numbers, and no swizzle for others.
+Box = tuple[tuple[int, ...], tuple[int, ...]] | tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 def emulated(
@@ -95,6 +102,8 @@ def emulated(
     assert "__shared__" not in text
     main = _LAUNCH.format(cluster=cluster, launches="".join(launches))
     converting = re.sub(CONVERSION, r"\1 = __pack_nv_bfloat162(bfloat16_t(\3), bfloat16_t(\2));", own)
+    converting = re.sub(LOGIC, r"\3 = \3 & \1 | \2;", converting)
+    converting = re.sub(PAIRS, r"\2 = \1_pairs(\2, \3);", converting)
     converting = re.sub(REDUCTION, "atomicAdd(to, value);", converting, flags=re.DOTALL)
     functions = re.sub(r"asm volatile\(.*?\);", ";", converting, flags=re.DOTALL)
     text = (schedule[0] if schedule else "") + functions + text
@@ -154,7 +163,9 @@ def _launch(
         sizes = [shape[axis] for axis in boxes[tensor][0]]
         lists = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in (sizes, strides, boxes[tensor][1]))
         element_bytes = getattr(torch, str(buffers[names.index(tensor)].dtype)).itemsize
-        maps.append(f"CUtensorMap {tensor}_desc{{(uchar*)tensors[{names.index(tensor)}], {element_bytes}, {lists}}};")
+        swizzle = boxes[tensor][2] if len(boxes[tensor]) > 2 else 128 * (element_bytes == 2)
+        address = f"(uchar*)tensors[{names.index(tensor)}]"
+        maps.append(f"CUtensorMap {tensor}_desc{{{address}, {element_bytes}, {swizzle}, {lists}}};")
     arguments = [
         each if each.endswith("_desc") else f"({_pointer(signature, each)}*)tensors[{names.index(each)}]"
         for each in parameters

@@ -1,0 +1,32 @@
+"""Six consumer groups, with 72 registers a thread."""
+
+from harness.iteration import Problem, Program, bench_with, main, verify_with
+from kernels.gemm import int4_weights
+
+PARENT = "iter010_four_groups"
+CONFIG = dict(
+    block_M=16,
+    num_stages=24,
+    consumer_groups=6,
+    scaled="sums",
+    cluster=1,
+    scales_by_tma=True,
+    swizzled=True,
+    dependent_launch=True,
+)
+
+
+def build(problem: Problem) -> Program:
+    return int4_weights(problem, **CONFIG)
+
+
+def verify() -> bool:
+    return verify_with(build)
+
+
+def bench() -> bool:
+    return bench_with(build)
+
+
+if __name__ == "__main__":
+    main(__file__)
