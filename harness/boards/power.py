@@ -49,9 +49,7 @@ class PowerBound(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         """The share of the ceiling, and the energy beside the ceiling's."""
         share = (
-            "the ceiling is not measured"
-            if self.of_ceiling is None
-            else f"{self.of_ceiling:.0%} of the power ceiling"
+            "the ceiling is not measured" if self.of_ceiling is None else f"{self.of_ceiling:.0%} of the power ceiling"
         )
         spends = "" if self.ceiling_pj_per_flop is None else f", the ceiling spends {self.ceiling_pj_per_flop:.2f}"
         energy = f"; {self.pj_per_flop:.2f} pJ per flop{spends}" if self.pj_per_flop else ""
