@@ -22,14 +22,10 @@ FOUR: dict[str, Any] = {**SWIZZLED, "num_stages": 8, "consumer_groups": 4}
 
 
 def launch(folder: Path, broken: tuple[str, str] | None = None, **levers: Any) -> Callable[..., None]:
-    swizzled = levers.get("swizzled", False)
-    boxes = {
-        "X": ((1, 0), (64, 16)),
-        "packed": ((1, 0), (64, 64), 64 * swizzled),
-        "scales": ((1, 0), (64, 64), 128 * swizzled),
-    }
+    boxes = {"X": ((1, 0), (64, 16)), "packed": ((1, 0), (64, 64)), "scales": ((1, 0), (64, 64))}
+    swizzles = {"packed": 64, "scales": 128} if levers.get("swizzled") else {"packed": 0, "scales": 0}
     program = int4_weights(parse_shape_key(KEY), block_M=16, **levers)
-    return emulated(program, 1, boxes, folder, broken)
+    return emulated(program, 1, boxes, folder, broken, swizzles=swizzles)
 
 
 @pytest.mark.slow

@@ -63,9 +63,7 @@ class Stopped(Exception):
     """A kernel that cannot go on, such as by a deadlock."""
 
 
-# The tensor's axes from the innermost coordinate on; what a load takes; how many bytes its swizzle is wide. Without
-# that, 128 for 16-bit numbers, and no swizzle for others.
-Box = tuple[tuple[int, ...], tuple[int, ...]] | tuple[tuple[int, ...], tuple[int, ...], int]
+Box = tuple[tuple[int, ...], tuple[int, ...]]  # the tensor's axes from the innermost coordinate on; what a load takes
 
 
 def emulated(
@@ -75,11 +73,14 @@ def emulated(
     folder: Path,
     broken: tuple[str, str] | None = None,
     cluster: int = 1,
+    swizzles: Mapping[str, int] | None = None,
 ) -> Callable[..., None]:
     """Return a launch of the program for tensors of bf16, without its workspaces. It raises Stopped.
 
     ``blocks`` are those of its only kernel, or the grids of all. ``boxes`` describes the loads and stores by TMA of
-    each tensor, named as in the prim_func. ``broken`` is a pattern in the kernel's text, and what stands there instead.
+    each tensor, named as in the prim_func. ``swizzles`` says how many bytes the swizzle of a tensor is wide, or 0. By
+    default 16-bit numbers have 128, and others none. ``broken`` is a pattern in the kernel's text, and what stands
+    there instead.
     """
     source = generated(program)
     own = "".join(each for each in FUNCTIONS if each in source)
@@ -92,7 +93,7 @@ def emulated(
     kernels = re.findall(r"__launch_bounds__\((\d+).*? (\w+_kernel\w*)\((.*?)\) \{", text)
     grids = [(blocks,)] if isinstance(blocks, int) else blocks
     launches = [
-        _launch(program, threads, name, signature, grid, boxes, cluster)
+        _launch(program, threads, name, signature, grid, boxes, swizzles or {}, cluster)
         for (threads, name, signature), grid in zip(kernels, grids, strict=True)
     ]
     text = re.sub(r"extern __shared__ \S+ uchar (\w+)\[\];", r"uchar* \1 = shared_memory;", text)
@@ -150,6 +151,7 @@ def _launch(
     signature: str,
     grid: tuple[int, ...],
     boxes: Mapping[str, Box],
+    swizzles: Mapping[str, int],
     cluster: int,
 ) -> str:
     """The text that launches one kernel."""
@@ -163,7 +165,7 @@ def _launch(
         sizes = [shape[axis] for axis in boxes[tensor][0]]
         lists = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in (sizes, strides, boxes[tensor][1]))
         element_bytes = getattr(torch, str(buffers[names.index(tensor)].dtype)).itemsize
-        swizzle = boxes[tensor][2] if len(boxes[tensor]) > 2 else 128 * (element_bytes == 2)
+        swizzle = swizzles.get(tensor, 128 * (element_bytes == 2))
         address = f"(uchar*)tensors[{names.index(tensor)}]"
         maps.append(f"CUtensorMap {tensor}_desc{{{address}, {element_bytes}, {swizzle}, {lists}}};")
     arguments = [
