@@ -210,21 +210,12 @@ def backward(
         )
 
     @T.macro
-    def mask(r: GradientRegisters, group: int, step: Any) -> None:
-        """A key must not come after its query."""
-        for i, j in T.Parallel(ROWS, ROWS):
-            r.P[i, j] = T.if_then_else(group * ROWS + i <= step * ROWS + j, r.P[i, j], LEAST)
-
-    @T.macro
     def exponentiate(shared: GradientTiles, r: GradientRegisters, group: int, step: Any) -> None:
-        """P from the scores."""
+        """P from the scores; a key must not come after its query."""
         stage = step % num_stages
-        if skip_hidden:
-            if step == group:
-                mask(r, group, step)
-        else:
-            if step < MASKED:
-                mask(r, group, step)
+        if (step == group) if skip_hidden else (step < MASKED):
+            for i, j in T.Parallel(ROWS, ROWS):
+                r.P[i, j] = T.if_then_else(group * ROWS + i <= step * ROWS + j, r.P[i, j], LEAST)
         for i, j in T.Parallel(ROWS, ROWS):
             r.P[i, j] = T.exp2(r.P[i, j] * block.to_log2 - shared.statistics[stage, j])
 
@@ -399,13 +390,11 @@ def backward(
             T.mbarrier_wait_parity(shared.K_full[keys], 0)
         T.mbarrier_wait_parity(shared.V_full[group], 0)
         have_read(group)
-        if skip_hidden and group > 0:
+        hidden = int(skip_hidden and group > 0)  # steps
+        if hidden:
             take_hidden_step(shared, r, sums, (row, head), thread, group)
-            for step in T.serial(1, block.steps(row)):
-                take(step)
-        else:
-            for step in T.serial(block.steps(row)):
-                take(step)
+        for step in T.serial(hidden, block.steps(row)):
+            take(step)
         store(dV, r.dV, shared.V, row, head, group)
         for i, j in T.Parallel(ROWS, block.depth):
             r.dK[i, j] *= block.scale

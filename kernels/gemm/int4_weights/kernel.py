@@ -15,7 +15,7 @@ from kernels.operands import ceildiv, require
 STEP = 128  # of K: what has one scale
 WARP = 32
 WARPS = GROUP // WARP
-SWIZZLED_SCALES = 64  # of a row: 128 bytes
+WIDE_SCALES = 64  # of a row: as wide as a swizzle
 ROWS = 64  # of W in a block: the M of a WGMMA
 REDUCE_BARRIER = 8  # named barriers from here on; TileLang takes them from 0
 
@@ -97,8 +97,9 @@ class Sizes:
             self.cluster in (1, 2, 4) and self.N // ROWS % self.cluster == 0,
             f"cluster={self.cluster} is not 1, 2 or 4 of the {self.N // ROWS} blocks along N",
         )
-        for lever, each in (("scales_by_tma", 8 * self.scales_by_tma), ("swizzled", SWIZZLED_SCALES * self.swizzled)):
-            require(each == 0 or self.steps % each == 0, f"{lever} needs K in multiples of {each * STEP}, not {self.K}")
+        # TMA takes rows in multiples of 16 bytes, and a swizzle is 128 bytes wide.
+        for lever, asked, each in (("scales_by_tma", self.scales_by_tma, 8), ("swizzled", self.swizzled, WIDE_SCALES)):
+            require(not asked or self.steps % each == 0, f"{lever} needs K in multiples of {each * STEP}, not {self.K}")
         scales = ROWS * self.steps * 2
         sums = (groups > 1) * ROWS * self.block_M * 4
         require_shared(self.num_stages * (ROWS * STEP // 2 + self.block_M * STEP * 2) + scales + sums)
@@ -279,7 +280,7 @@ def int4_weights(
         form = f"<{str(swizzled).lower()}>"
         T.call_extern("handle", f"unpack{form}", pointer(memory.packed[stage, 0, 0]), own.weights.data)
         if scaled == "weights":
-            pitch = SWIZZLED_SCALES if swizzled else steps
+            pitch = WIDE_SCALES if swizzled else steps
             T.call_extern("handle", f"scale_rows{form}", own.weights.data, pointer(memory.scales[0, k]), pitch)
         T.wgmma_gemm(
             own.weights,
