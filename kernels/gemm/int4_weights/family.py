@@ -8,6 +8,7 @@ from harness.iteration import Problem
 NAME: Final = "kernels.gemm.int4_weights"
 ROWS: Final = 64
 HEIGHTS: Final = (16, 32, 64, 128)
+REORDERED: Final = 16  # rows of X
 WIDE: Final = 8192  # of K: a row of its scales is as wide as a swizzle
 STAGES: Final = {16: (12, 18, 24), 32: (12, 15), 64: (6, 9), 128: (3, 4, 5)}
 
@@ -17,22 +18,30 @@ def height(problem: Problem) -> int:
     return next((each for each in HEIGHTS if problem.dims[0] <= each), HEIGHTS[-1])
 
 
+def forms(problem: Problem) -> list[dict[str, Any]]:
+    """How a block goes through K: a step or two at a time, and in which order."""
+    rows = height(problem)
+    steps = [{"steps_at_once": 1, "scaled": scaled} for scaled in ("sums", "weights")]
+    two = {"steps_at_once": 2, "scaled": "sums"}
+    return [*steps, two, {**two, "reordered": True}] if rows == REORDERED else [*steps, two]
+
+
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
     return [
         {
             "block_M": height(problem),
-            "num_stages": num_stages,
+            "num_stages": steps // form["steps_at_once"],
             "consumer_groups": groups,
-            "scaled": scaled,
+            **form,
             "cluster": cluster,
             **dict.fromkeys(("scales_by_tma", "swizzled"), problem.dims[2] % WIDE == 0),
             "dependent_launch": dependent,
         }
-        for num_stages in STAGES[height(problem)]
-        for groups in (1, 2, 3, 4, 6)
-        if num_stages % groups == 0
-        for scaled in ("sums", "weights")
-        for cluster in (1, 2, 4)
+        for steps in STAGES[height(problem)]
+        for form in forms(problem)
+        for groups in (1, 2, 3, 4)
+        if steps % (form["steps_at_once"] * groups) == 0
+        for cluster in (1, 2)
         for dependent in (False, True)
     ]
 
