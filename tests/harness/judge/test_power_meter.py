@@ -5,7 +5,7 @@ import time
 import pynvml
 import pytest
 
-from harness.judge.power_meter import STEP_S, PowerMeter, power_between
+from harness.judge.power_meter import STEP_S, PowerMeter, on_beat, power_between
 from harness.machine.nvml import ChipSample, Device
 from tests.harness.checkout import until
 
@@ -43,6 +43,32 @@ def test_power_is_energy_over_time_and_linear_between_two_steps() -> None:
 def test_time_without_a_step_beyond_it_is_left_out() -> None:
     steps = [(1.0, 5_000), (1.1, 75_000)]
     assert power_between(steps, 0.5, 1.6) == pytest.approx(700)
+
+
+def seen(late_s: dict[int, float], unseen: range = range(0)) -> list[tuple[float, int]]:
+    """Steps of a chip at 700 W, 2 or 4 ms late or as late as said."""
+    return [
+        (10 + number / 10 + late_s.get(number, 0.002 + number % 2 * 0.002), 70_000 * number)
+        for number in range(40)
+        if number not in unseen
+    ]
+
+
+@pytest.mark.parametrize(
+    ("late_s", "unseen"), [({20: 0.07}, range(0)), ({20: 0.085}, range(15, 20)), ({10: 0.08, 31: 0.05}, range(29, 31))]
+)
+def test_a_step_that_is_seen_late_does_not_change_the_power(late_s: dict[int, float], unseen: range) -> None:
+    steps = seen(late_s, unseen)
+    for began in (11.0, 11.05, 12.0, 12.05, 12.09):
+        assert power_between(on_beat(steps), began, began + 1) == pytest.approx(700, rel=1e-3)
+    assert max(abs(power_between(steps, 10 + end / 100, 11 + end / 100) / 700 - 1) for end in range(50, 150)) > 0.03
+
+
+def test_steps_without_a_beat_stay_as_they_were_seen() -> None:
+    for every_s in (0.07, 0.1013):
+        steps = [(10 + every_s * number, 70_000 * number) for number in range(80)]
+        assert on_beat(steps) == steps
+    assert on_beat(seen({})[:9]) == seen({})[:9]
 
 
 def test_what_the_device_does_after_a_phase_is_not_in_its_power() -> None:
