@@ -45,7 +45,7 @@ class AgreementFinding(msgspec.Struct, frozen=True):
     """All repeats of one problem.
 
     ``truth`` is what each interval should hold: 1, or the median ratio where iter000 copies what its library returns.
-    ``joules_within`` is the largest relative difference between the energies of both sides' launches.
+    ``joules_within`` is how far the ratio of both sides' energies is off at most: from 1, or from its median there.
     """
 
     problem: str
@@ -162,8 +162,10 @@ def _summary(problem: Problem, timer: str, repeats: list[Repeat]) -> AgreementFi
         f"median_{name}": median(getattr(each, name) for each in repeats)
         for name in ("half_width", "device_s", "start_s", "verify_s", "ratio")
     }
-    truth = medians["median_ratio"] if library(problem).returns else 1.0
+    copies = library(problem).returns
+    truth = medians["median_ratio"] if copies else 1.0
     joules = [each.joules_ratio for each in repeats if each.joules_ratio is not None]
+    usual = median(joules) if joules and copies else 1.0
     return AgreementFinding(
         problem=problem.shape_key,
         timer=timer,
@@ -171,7 +173,7 @@ def _summary(problem: Problem, timer: str, repeats: list[Repeat]) -> AgreementFi
         covered=sum(each.covers(truth) for each in repeats),
         **medians,
         median_joules_ratio=median(joules) if joules else None,
-        joules_within=max((abs(each - 1) for each in joules), default=None),
+        joules_within=max((abs(each / usual - 1) for each in joules), default=None),
         truth=truth,
     )
 

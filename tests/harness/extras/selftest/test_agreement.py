@@ -29,8 +29,10 @@ def test_energy_is_told_by_its_largest_difference() -> None:
 
 
 def test_a_library_that_returns_its_output_is_held_to_the_median_since_iter000_copies_it() -> None:
-    found = _summary(parse_shape_key(ATTENTION), "events", [repeat(ratio, None) for ratio in (0.985, 0.99, 0.992)])
+    repeats = [repeat(0.985, 0.98), repeat(0.99, 0.99), repeat(0.992, 0.99)]
+    found = _summary(parse_shape_key(ATTENTION), "events", repeats)
     assert (found.truth, found.covered) == (0.99, 2)
+    assert found.joules_within == pytest.approx(0.01 / 0.99)
     assert "2 of 3 cover 0.99," in _line(found)
     assert "0.99, 2 of 3" in table([found])
 
