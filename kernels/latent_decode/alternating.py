@@ -101,7 +101,7 @@ class PairBlock(LatentRows):
     warps_look_up: bool
     num_sms: int
 
-    kv_heads = 1  # as a cursor counts them: a block of threads stays with its tile
+    walked_heads = 1  # as a cursor counts them: a block of threads stays with its tile
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -60,7 +60,7 @@ class LatentBlock(LatentRows):
         require_shared(blocks + shared_scores + 8 * self.sequences)
 
     @property
-    def kv_heads(self) -> int:
+    def walked_heads(self) -> int:
         """As a cursor counts them."""
         return self.tiles
 
@@ -295,7 +295,7 @@ def latent_decode(
     )
     width, depth = block.width, block.depth
     parts_shape, states_shape = (2 * block.blocks, ROWS, depth), (2 * block.blocks, 2, ROWS)
-    counters_shape = (block.sequences, block.kv_heads, GROUPS)
+    counters_shape = (block.sequences, block.walked_heads, GROUPS)
     q_shape, cache_shape, table_shape, lengths_shape = problem.inputs
     o_shape, dtype = problem.output_shape, block.dtype
 
@@ -389,7 +389,7 @@ def latent_decode(
             cursor = T.alloc_local((SLOTS,), "int32")
             thread = T.get_thread_binding()
             measure(block, memory, lengths, (GROUPS + 1) * GROUP, thread)
-            places = memory.ends[block.sequences - 1] * block.kv_heads
+            places = memory.ends[block.sequences - 1] * block.walked_heads
             shares = Shares(places, T.min(places, block.blocks))
             if number < shares.number:
                 if thread < GROUP:

@@ -24,6 +24,7 @@ LEVERS: Final[tuple[dict[str, Any], ...]] = (
     {"dependent_launch": True},
     {"dependent_launch": True, "row_cost": 1, "warps_look_up": True},
     {"dependent_launch": True, "row_cost": 1, "warps_look_up": True, "bring_early": True},
+    {"dependent_launch": True, "row_cost": 1, "warps_look_up": True, "bring_early": True, "heads_together": True},
 )
 
 
@@ -38,8 +39,13 @@ def fitting(problem: Problem) -> list[dict[str, Any]]:
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    """What divides the pages, with each of the levers."""
-    return [blocks | levers for blocks in fitting(problem) for levers in LEVERS]
+    """What divides the pages, with each of the levers; each head of keys needs as many blocks of threads."""
+    return [
+        blocks | levers
+        for blocks in fitting(problem)
+        for levers in LEVERS
+        if "heads_together" not in levers or (gpu.sms or 0) * blocks["blocks_per_sm"] % problem.dims[2] == 0
+    ]
 
 
 def draft(problem: Problem, gpu: Gpu) -> Draft:

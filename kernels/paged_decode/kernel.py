@@ -76,6 +76,7 @@ class PagedBlock:
     row_cost: int
     warps_look_up: bool
     bring_early: bool
+    heads_together: bool
     num_sms: int
 
     @classmethod
@@ -108,6 +109,10 @@ class PagedBlock:
         require(
             self.warps_look_up or not self.bring_early, "bring_early needs warps_look_up, which reads what it brings"
         )
+        require(
+            not self.heads_together or self.blocks % self.kv_heads == 0,
+            f"heads_together needs as many blocks of threads for each head of keys: {self.blocks} for {self.kv_heads}",
+        )
         limit = SHARED_BYTES_MAX // self.blocks_per_sm - 2 * SHARED_BYTES_RESERVED
         require(
             self.shared_bytes <= limit,
@@ -120,6 +125,11 @@ class PagedBlock:
     def shared_heads(self) -> int:
         """Heads of queries that share one of keys."""
         return self.heads // self.kv_heads
+
+    @property
+    def walked_heads(self) -> int:
+        """Heads of keys that a share goes through."""
+        return 1 if self.heads_together else self.kv_heads
 
     @property
     def shared_bytes(self) -> int:
@@ -152,6 +162,21 @@ class Shares:
     def owner(self, place: Any) -> Any:
         """The share that a place is in."""
         return T.truncdiv((place + 1) * self.number - 1, self.places)
+
+    def block(self, share: Any) -> Any:
+        """The block of threads that has a share."""
+        return share
+
+
+@dataclass(frozen=True)
+class HeadShares(Shares):
+    """The shares of one head of keys. Blocks of threads next to one another have the same share of different heads."""
+
+    heads: int
+    head: Any
+
+    def block(self, share: Any) -> Any:
+        return share * self.heads + self.head
 
 
 @dataclass(frozen=True)
@@ -279,18 +304,18 @@ def enter_by_lane(block: PagedBlock, memory: Pages, cursor: Any, counts: LaneCou
     lane = T.alloc_var("int32")
     before = T.alloc_var("int32")
     end = T.alloc_var("int32")
-    lane = T.cast(T.popcount(T.ballot(counts.end * block.kv_heads <= cursor[PLACE])), "int32")
+    lane = T.cast(T.popcount(T.ballot(counts.end * block.walked_heads <= cursor[PLACE])), "int32")
     cursor[SEQUENCE] = lane * each
     before = T.shfl_sync(counts.end - counts.all, lane)
     end = before
     for i in T.unroll(each - 1):
         end = end + T.shfl_sync(counts.each[i], lane)
-        behind = end * block.kv_heads <= cursor[PLACE]
+        behind = end * block.walked_heads <= cursor[PLACE]
         before = T.if_then_else(behind, end, before)
         cursor[SEQUENCE] += T.if_then_else(behind, 1, 0)
     cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
-    cursor[BLOCK] = cursor[PLACE] - before * block.kv_heads
-    cursor[HEAD] = 0 if block.kv_heads == 1 else T.truncdiv(cursor[BLOCK], cursor[COUNT])
+    cursor[BLOCK] = cursor[PLACE] - before * block.walked_heads
+    cursor[HEAD] = 0 if block.walked_heads == 1 else T.truncdiv(cursor[BLOCK], cursor[COUNT])
     cursor[BLOCK] -= cursor[HEAD] * cursor[COUNT]
 
 
@@ -303,12 +328,12 @@ def enter_by_search(block: PagedBlock, memory: Pages, cursor: Any) -> None:
     high = block.sequences - 1
     while cursor[SEQUENCE] < high:
         middle = T.truncdiv(cursor[SEQUENCE] + high, 2)
-        if memory.ends[middle] * block.kv_heads > cursor[PLACE]:
+        if memory.ends[middle] * block.walked_heads > cursor[PLACE]:
             high = middle
         else:
             cursor[SEQUENCE] = middle + 1
     cursor[COUNT] = block.count(memory.lengths[cursor[SEQUENCE]])
-    cursor[BLOCK] = cursor[PLACE] - (memory.ends[cursor[SEQUENCE]] - cursor[COUNT]) * block.kv_heads
+    cursor[BLOCK] = cursor[PLACE] - (memory.ends[cursor[SEQUENCE]] - cursor[COUNT]) * block.walked_heads
     cursor[HEAD] = T.truncdiv(cursor[BLOCK], cursor[COUNT])
     cursor[BLOCK] -= cursor[HEAD] * cursor[COUNT]
 
@@ -331,23 +356,25 @@ def count_places(
         if not table_is_near:
             bring(table, block.sequences * block.pages, threads, thread)
         counts = look_up(block, memory, lengths, thread)
-        return T.shfl_sync(counts.end, LANES - 1) * block.kv_heads, counts
+        return T.shfl_sync(counts.end, LANES - 1) * block.walked_heads, counts
     else:
         measure(block, memory, lengths, threads, thread)
-        return memory.ends[block.sequences - 1] * block.kv_heads, None
+        return memory.ends[block.sequences - 1] * block.walked_heads, None
 
 
 @T.macro
 def begin(
-    block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, number: Any, counts: LaneCounts | None = None
+    block: PagedBlock, memory: Pages, cursor: Any, shares: Shares, share: Any, counts: LaneCounts | None = None
 ) -> None:
     """Go to the first place of a share, by the warp's counts where it has them."""
-    cursor[PLACE] = shares.start(number)
-    cursor[END] = shares.start(number + 1)
+    cursor[PLACE] = shares.start(share)
+    cursor[END] = shares.start(share + 1)
     if counts is None:
         enter_by_search(block, memory, cursor)
     else:
         enter_by_lane(block, memory, cursor, counts)
+    if isinstance(shares, HeadShares):
+        cursor[HEAD] = shares.head
 
 
 class CountedRows(Protocol):
@@ -386,14 +413,17 @@ def enter_row(block: PagedBlock, memory: Pages, cursor: Any) -> None:
 
 
 @T.macro
-def advance(block: PagedBlock, cursor: Any) -> None:
-    """Go on to the next head of keys, and after the last one to the next sequence."""
+def advance(block: PagedBlock, cursor: Any, keeps_head: bool = False) -> None:
+    """Go on to the next head of keys, and after the last one, or if the head stays, to the next sequence."""
     cursor[PLACE] += cursor[STEPS]
     cursor[BLOCK] = 0
-    cursor[HEAD] += 1
-    if cursor[HEAD] == block.kv_heads:
-        cursor[HEAD] = 0
+    if keeps_head:
         cursor[SEQUENCE] += 1
+    else:
+        cursor[HEAD] += 1
+        if cursor[HEAD] == block.walked_heads:
+            cursor[HEAD] = 0
+            cursor[SEQUENCE] += 1
 
 
 @T.macro
@@ -418,11 +448,11 @@ def produce(
     table: Any,
     cursor: Any,
     shares: Shares,
-    number: Any,
+    share: Any,
     counts: LaneCounts | None,
 ) -> None:
     size, num_stages = block.block_N, block.num_stages
-    begin(block, memory, cursor, shares, number, counts)
+    begin(block, memory, cursor, shares, share, counts)
     done = T.alloc_var("int32", init=0)
     page = T.alloc_var("int32")
     while cursor[PLACE] < cursor[END]:
@@ -437,7 +467,7 @@ def produce(
             T.mbarrier_wait_parity(memory.V_empty[stage], parity)
             load(V, at, memory.V, memory.V_full, stage)
         done = done + steps_of(block, cursor)
-        advance(block, cursor)
+        advance(block, cursor, block.heads_together)
 
 
 @T.macro
@@ -511,7 +541,7 @@ def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, s
         for some in T.serial(ceildiv(last - first + 1, PARTS_AT_ONCE)):
             for each in T.unroll(PARTS_AT_ONCE):
                 share = first + some * PARTS_AT_ONCE + each
-                part = T.min(share, last) * 2 + T.if_then_else(share == first, 1, 0)
+                part = shares.block(T.min(share, last)) * 2 + T.if_then_else(share == first, 1, 0)
                 for i in T.unroll(at_once):
                     head = heads * at_once + i
                     maxima[each, i] = T.if_then_else(share > last, LEAST, states[part, 0, head])
@@ -540,6 +570,7 @@ def paged_decode(
     row_cost: int = 0,
     warps_look_up: bool = False,
     bring_early: bool = False,
+    heads_together: bool = False,
     num_sms: int = NUM_SMS,
 ) -> Program:
     """O[B,H,D] = softmax(Q Kᵀ / sqrt(D)) V over the tokens of each sequence, which lie in pages.
@@ -561,6 +592,8 @@ def paged_decode(
     - ``warps_look_up``: each warp finds its share by itself, and the table comes to the L2 cache meanwhile.
     - ``bring_early``: table and lengths come to the L2 cache while the kernel before still runs. If it changes them,
       they change there, and every read is after its end.
+    - ``heads_together``: blocks of threads next to one another take the same places of different heads of keys. In a
+      page the heads of a token lie side by side, and so they are read at about the same time.
 
     Limits: sm_90a; bf16 and fp16; heads of 64 or 128. It needs counters, zero at first, which every launch leaves zero.
     Launches on one workspace must not overlap.
@@ -573,6 +606,7 @@ def paged_decode(
         row_cost=row_cost,
         warps_look_up=warps_look_up,
         bring_early=bring_early,
+        heads_together=heads_together,
         num_sms=num_sms,
     )
     shared, registers = block.shared_heads, REGISTERS[blocks_per_sm]
@@ -601,7 +635,7 @@ def paged_decode(
         r: DecodeRegisters,
         cursor: Any,
         shares: Shares,
-        number: Any,
+        share: Any,
         thread: Any,
     ) -> None:
         """Write the output of a whole row; of a part, leave it, and add all up where it was the last."""
@@ -610,7 +644,7 @@ def paged_decode(
                 if i < shared:
                     Out[cursor[SEQUENCE], cursor[HEAD] * shared + i, j] = r.out[i, j] / r.total[i]
         else:
-            leave_part(parts, states, r, number * 2 + T.if_then_else(start_of(block, cursor) == 0, 1, 0))
+            leave_part(parts, states, r, shares.block(share) * 2 + T.if_then_else(start_of(block, cursor) == 0, 1, 0))
             if (
                 T.call_extern(
                     "int32",
@@ -637,11 +671,11 @@ def paged_decode(
         r: DecodeRegisters,
         cursor: Any,
         shares: Shares,
-        number: Any,
+        share: Any,
         thread: Any,
         counts: LaneCounts | None,
     ) -> None:
-        begin(block, memory, cursor, shares, number, counts)
+        begin(block, memory, cursor, shares, share, counts)
         done = T.alloc_var("int32", init=0)
         while cursor[PLACE] < cursor[END]:
             enter_row(block, memory, cursor)
@@ -658,8 +692,8 @@ def paged_decode(
                     stage, parity = (done + step) % num_stages, ((done + step) // num_stages) & 1
                     attend(block, memory, r, stage, parity, left, thread)
                 done = done + steps_of(block, cursor)
-                end_row(Out, parts, states, counters, memory, r, cursor, shares, number, thread)
-            advance(block, cursor)
+                end_row(Out, parts, states, counters, memory, r, cursor, shares, share, thread)
+            advance(block, cursor, heads_together)
 
     @T.prim_func
     def main(
@@ -689,17 +723,23 @@ def paged_decode(
             if dependent_launch:
                 wait_for_kernel_before(let_next_start=True)
             places, counts = count_places(block, memory, lengths, table, 2 * GROUP, thread, bring_early)
-            shares = Shares(places, T.min(places, block.blocks))
-            if number < shares.number:
+            shares, share = Shares(places, T.min(places, block.blocks)), number
+            if heads_together:
+                heads = block.kv_heads
+                shares, share = (
+                    HeadShares(places, T.min(places, block.blocks // heads), heads, number % heads),
+                    number // heads,
+                )
+            if share < shares.number:
                 if thread < GROUP:
                     if registers is not None:
                         T.set_max_nreg(registers[0], 0)
                     if thread < 32:
-                        produce(block, memory, K, V, table, cursor, shares, number, counts)
+                        produce(block, memory, K, V, table, cursor, shares, share, counts)
                 else:
                     if registers is not None:
                         T.set_max_nreg(registers[1], 1)
-                    consume(Q, Out, parts, states, counters, memory, r, cursor, shares, number, thread, counts)
+                    consume(Q, Out, parts, states, counters, memory, r, cursor, shares, share, thread, counts)
 
     return decoding(main, parts_shape, states_shape, counters_shape)
 

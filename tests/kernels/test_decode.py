@@ -36,6 +36,9 @@ MANY = "pageddecode_bf16fp32_70x8x4x64x2x16"  # three sequences of a lane
             (PAGED, 16, 40, {"row_cost": 3}),
             (MANY, 16, 9, COUNTED),
             (PAGED, 32, 3, {**COUNTED, "bring_early": True}),
+            (PAGED, 32, 4, {"heads_together": True}),
+            (PAGED, 16, 40, {**COUNTED, "heads_together": True}),
+            (MANY, 16, 8, {**COUNTED, "heads_together": True}),
         ],
         (PAGED, 32, 3, COUNTED),
     ),
@@ -83,6 +86,13 @@ def test_a_mistake_in_the_text_shows_in_the_numbers(broken: str, tmp_path: Path)
     pages = (3, 1, 2, 0), (64, 16, 1, 1)
     launch = emulated(program, 5, {"K": pages, "V": pages}, tmp_path, BROKEN[broken])
     assert faults(MANY, launch)
+
+
+def test_a_block_that_takes_another_head_shows_in_the_numbers(tmp_path: Path) -> None:
+    program = paged_decode(parse_shape_key(PAGED), block_N=32, num_stages=2, num_sms=4, heads_together=True, **COUNTED)
+    pages = (3, 1, 2, 0), (64, 32, 1, 1)
+    another = r"(cursor\[2\] = )\(\(\(int\)blockIdx\.x\) & 1\);", r"\1 0;"
+    assert faults(PAGED, emulated(program, 4, {"K": pages, "V": pages}, tmp_path, another))
 
 
 @pytest.mark.parametrize(
@@ -146,6 +156,7 @@ ALIGNED = {"block_N": 64, "num_stages": 2}
     [
         (paged_decode, PAGED, {"row_cost": -1}, "row_cost=-1 is below 0"),
         (paged_decode, PAGED, {"bring_early": True}, "bring_early needs warps_look_up"),
+        (paged_decode, PAGED, {"heads_together": True, "num_sms": 5}, "as many blocks of threads for each head"),
         (paged_decode, "pageddecode_bf16fp32_300x16x2x64x3x64", COUNTED, "for 256 sequences at most, not 300"),
         (latent_decode, LATENT, {"warps_look_up": True}, "for groups that alternate"),
         (latent_decode, LATENT, {"row_cost": 3}, "for groups that alternate"),
