@@ -163,7 +163,7 @@ class Shares:
         """The share that a place is in."""
         return T.truncdiv((place + 1) * self.number - 1, self.places)
 
-    def block(self, share: Any) -> Any:
+    def block_of(self, share: Any) -> Any:
         """The block of threads that has a share."""
         return share
 
@@ -175,7 +175,7 @@ class HeadShares(Shares):
     heads: int
     head: Any
 
-    def block(self, share: Any) -> Any:
+    def block_of(self, share: Any) -> Any:
         return share * self.heads + self.head
 
 
@@ -541,7 +541,7 @@ def combine(block: PagedBlock, Out: Any, parts: Any, states: Any, cursor: Any, s
         for some in T.serial(ceildiv(last - first + 1, PARTS_AT_ONCE)):
             for each in T.unroll(PARTS_AT_ONCE):
                 share = first + some * PARTS_AT_ONCE + each
-                part = shares.block(T.min(share, last)) * 2 + T.if_then_else(share == first, 1, 0)
+                part = shares.block_of(T.min(share, last)) * 2 + T.if_then_else(share == first, 1, 0)
                 for i in T.unroll(at_once):
                     head = heads * at_once + i
                     maxima[each, i] = T.if_then_else(share > last, LEAST, states[part, 0, head])
@@ -644,7 +644,9 @@ def paged_decode(
                 if i < shared:
                     Out[cursor[SEQUENCE], cursor[HEAD] * shared + i, j] = r.out[i, j] / r.total[i]
         else:
-            leave_part(parts, states, r, shares.block(share) * 2 + T.if_then_else(start_of(block, cursor) == 0, 1, 0))
+            leave_part(
+                parts, states, r, shares.block_of(share) * 2 + T.if_then_else(start_of(block, cursor) == 0, 1, 0)
+            )
             if (
                 T.call_extern(
                     "int32",

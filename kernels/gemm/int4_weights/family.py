@@ -8,7 +8,7 @@ from harness.iteration import Problem
 NAME: Final = "kernels.gemm.int4_weights"
 ROWS: Final = 64
 HEIGHTS: Final = (16, 32, 64, 128)
-REORDERED: Final = 16  # rows of X
+REORDERED_ROWS: Final = 16  # of X
 WIDE: Final = 8192  # of K: a row of its scales is as wide as a swizzle
 STAGES: Final = {16: (12, 18, 24), 32: (12, 15), 64: (6, 9), 128: (3, 4, 5)}
 
@@ -20,10 +20,9 @@ def height(problem: Problem) -> int:
 
 def forms(problem: Problem) -> list[dict[str, Any]]:
     """How a block goes through K: a step or two at a time, and in which order."""
-    rows = height(problem)
-    steps = [{"steps_at_once": 1, "scaled": scaled} for scaled in ("sums", "weights")]
     two = {"steps_at_once": 2, "scaled": "sums"}
-    return [*steps, two, {**two, "reordered": True}] if rows == REORDERED else [*steps, two]
+    reordered = [{**two, "reordered": True}] if height(problem) == REORDERED_ROWS else []
+    return [{"steps_at_once": 1, "scaled": "sums"}, {"steps_at_once": 1, "scaled": "weights"}, two, *reordered]
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import tilelang.language as T
 from tilelang.layout import make_full_bank_swizzled_layout, make_half_bank_swizzled_layout
 
 from harness.iteration import Problem, Program
+from kernels.gemm.int4_weights.family import REORDERED_ROWS, WIDE
 from kernels.gemm.roles import program_of
 from kernels.hopper import GROUP, require_shared, run_consumers, wait_for_kernel_before
 from kernels.operands import ceildiv, require
@@ -15,19 +16,19 @@ from kernels.operands import ceildiv, require
 STEP = 128  # of K: what has one scale
 WARP = 32
 WARPS = GROUP // WARP
-WIDE_SCALES = 64  # of a row: as wide as a swizzle
+WIDE_SCALES = WIDE // STEP
 ROWS = 64  # of W in a block: the M of a WGMMA
 REDUCE_BARRIER = 8  # named barriers from here on; TileLang takes them from 0
 
 FUNCTIONS = r"""
-// The low nibbles of both halves of a word.
-// Of the left operand of a WGMMA of 16-bit inputs a thread has rows r and r + 8, where r = lane / 4. Of every eight
-// columns it has the pair lane % 4, which is one byte of packed weights. Its quad reads the same 16 bytes.
+// The low nibbles of both halves of a word, as numbers of bfloat16.
 static __device__ __forceinline__ unsigned weights_of_halves(unsigned pair) {
   asm("lop3.b32 %0, %0, 0x000f000f, 0x43004300, 0xea;" : "+r"(pair));  // bfloat16: 128 + nibble, exactly
   asm("sub.rn.bf16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x43084308u));    // - 136
   return pair;
 }
+// Of the left operand of a WGMMA of 16-bit inputs a thread has rows r and r + 8, where r = lane / 4. Of every eight
+// columns it has the pair lane % 4, which is one byte of packed weights. Its quad reads the same 16 bytes.
 static __device__ __forceinline__ unsigned weights_of_byte(unsigned word, unsigned selector) {
   return weights_of_halves(__byte_perm(word, word >> 4, selector));  // the byte, and two above the byte's high nibble
 }
@@ -140,12 +141,15 @@ class Sizes:
         require(self.N % ROWS == 0, f"N={self.N} is not a multiple of {ROWS}, the rows of W of a block")
         require(self.block_M in (16, 32, 64, 128), f"block_M={self.block_M} is not 16, 32, 64 or 128")
         require(groups in (1, 2, 3, 4, 6), f"consumer_groups={groups} is not 1, 2, 3, 4 or 6")
-        require(self.steps >= groups, f"{self.steps} steps of K are not enough for {groups} consumer groups")
         require(
             self.steps_at_once in (1, 2) and self.steps % self.steps_at_once == 0,
             f"steps_at_once={self.steps_at_once} is not 1 or 2 of the {self.steps} steps of K",
         )
-        require(not self.reordered or self.block_M == 16, f"block_M={self.block_M}: only 16 rows of X can be reordered")
+        require(
+            not self.reordered or self.block_M == REORDERED_ROWS,
+            f"block_M={self.block_M}: only {REORDERED_ROWS} rows of X can be reordered",
+        )
+        require(self.num_loads >= groups, f"{self.num_loads} stages of K are not enough for {groups} consumer groups")
         require(self.num_stages >= 2, f"num_stages={self.num_stages}: the producer needs 2 stages to run ahead")
         require(
             self.num_stages % groups == 0,
@@ -169,10 +173,12 @@ class Sizes:
 
     @property
     def num_loads(self) -> int:
+        """Stages that a block goes through."""
         return self.steps // self.steps_at_once
 
     @property
     def num_tiles(self) -> int:
+        """Steps that the ring holds."""
         return self.num_stages * self.steps_at_once
 
     @property
