@@ -41,7 +41,7 @@ def test_the_product_is_that_of_the_operator(levers: dict[str, Any], tmp_path: P
 
 BROKEN_REORDERED = {
     "activations keep their order": (r"reorder<16, 2>\([^;]*\);", ";"),
-    "nothing waits for their new order": (r"\bready(\[[^;]*\.wait)", r"full\1"),
+    "nothing waits for their new order": (r"\breordered(\[[^;]*\.wait)", r"full\1"),
     "a lane writes before another has read": (r"__syncwarp\(\);", ";"),
     "the first step's sums are added before they are there": (r"tl::wait_wgmma<1>\(\);", ";"),
 }

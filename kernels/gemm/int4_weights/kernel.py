@@ -202,8 +202,13 @@ class Memory:
     sums: Any
     scales_full: Any  # None where the threads load them
     full: Any
-    ready: Any  # what consumers wait for: full, or a warp's report that it has reordered X
+    reordered: Any  # None where X keeps its order
     empty: Any
+
+    @property
+    def ready(self) -> Any:
+        """What a consumer waits for."""
+        return self.full if self.reordered is None else self.reordered
 
 
 @dataclass(frozen=True)
@@ -228,10 +233,10 @@ def allocate(sizes: Sizes) -> Memory:
             T.annotate_layout({packed: make_half_bank_swizzled_layout(packed)})
     scales_full = T.alloc_barrier([1]) if sizes.scales_by_tma else None
     full = T.alloc_barrier([1] * sizes.num_stages)
-    ready = T.alloc_barrier([1] * sizes.num_stages) if sizes.reordered else full
+    reordered = T.alloc_barrier([1] * sizes.num_stages) if sizes.reordered else None
     freed_by = [WARPS * sizes.cluster] * sizes.num_stages
     empty = T.alloc_cluster_barrier(freed_by) if sizes.cluster > 1 else T.alloc_barrier(freed_by)
-    return Memory(X, packed, scales, sums, scales_full, full, ready, empty)
+    return Memory(X, packed, scales, sums, scales_full, full, reordered, empty)
 
 
 @T.macro
@@ -296,7 +301,7 @@ def bring_into_order(sizes: Sizes, memory: Memory, warp: Any) -> None:
         X = T.access_ptr(memory.X[stage * sizes.steps_at_once, 0, 0], "r")
         T.call_extern("handle", f"reorder<{sizes.block_M}, {sizes.steps_at_once}>", X)
         if T.shuffle_elect(WARP):
-            T.mbarrier_arrive(memory.ready[stage])
+            T.mbarrier_arrive(memory.reordered[stage])
 
 
 @T.macro
