@@ -33,7 +33,17 @@ def launch(folder: Path, broken: tuple[str, str] | None = None, **levers: Any) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "levers", [PLAIN, BY_TMA, WEIGHTS, FOUR, TWO_STEPS, REORDERED, {**REORDERED, "scaled": "weights"}]
+    "levers",
+    [
+        PLAIN,
+        {**PLAIN, "reordered": True},
+        BY_TMA,
+        WEIGHTS,
+        FOUR,
+        TWO_STEPS,
+        REORDERED,
+        {**REORDERED, "scaled": "weights"},
+    ],
 )
 def test_the_product_is_that_of_the_operator(levers: dict[str, Any], tmp_path: Path) -> None:
     assert wrong(KEY, launch(tmp_path, **levers)) == set()
