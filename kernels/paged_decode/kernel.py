@@ -179,6 +179,14 @@ class HeadShares(Shares):
         return share * self.heads + self.head
 
 
+def shares_of(block: PagedBlock, places: Any, number: Any) -> tuple[Shares, Any]:
+    """The shares that a block of threads has one of, and which."""
+    if not block.heads_together:
+        return Shares(places, T.min(places, block.blocks)), number
+    heads = block.kv_heads
+    return HeadShares(places, T.min(places, block.blocks // heads), heads, number % heads), number // heads
+
+
 @dataclass(frozen=True)
 class Pages:
     """Tiles in shared memory with the barriers that hand them over, and what a cursor and the threads look up."""
@@ -725,13 +733,7 @@ def paged_decode(
             if dependent_launch:
                 wait_for_kernel_before(let_next_start=True)
             places, counts = count_places(block, memory, lengths, table, 2 * GROUP, thread, bring_early)
-            shares, share = Shares(places, T.min(places, block.blocks)), number
-            if heads_together:
-                heads = block.kv_heads
-                shares, share = (
-                    HeadShares(places, T.min(places, block.blocks // heads), heads, number % heads),
-                    number // heads,
-                )
+            shares, share = shares_of(block, places, number)
             if share < shares.number:
                 if thread < GROUP:
                     if registers is not None:
