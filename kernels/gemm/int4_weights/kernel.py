@@ -8,7 +8,6 @@ import tilelang.language as T
 from tilelang.layout import make_full_bank_swizzled_layout, make_half_bank_swizzled_layout
 
 from harness.iteration import Problem, Program
-from kernels.gemm.int4_weights.family import REORDERED_ROWS, WIDE
 from kernels.gemm.roles import program_of
 from kernels.hopper import GROUP, require_shared, run_consumers, wait_for_kernel_before
 from kernels.operands import ceildiv, require
@@ -16,7 +15,8 @@ from kernels.operands import ceildiv, require
 STEP = 128  # of K: what has one scale
 WARP = 32
 WARPS = GROUP // WARP
-WIDE_SCALES = WIDE // STEP
+WIDE_SCALES = 64  # of a row: as wide as a swizzle
+REORDERED_ROWS = 16  # of X
 ROWS = 64  # of W in a block: the M of a WGMMA
 REDUCE_BARRIER = 8  # named barriers from here on; TileLang takes them from 0
 
