@@ -181,6 +181,10 @@ class Sizes:
         """Steps that the ring holds."""
         return self.num_stages * self.steps_at_once
 
+    def place(self, k: Any, step: int) -> tuple[Any, Any]:
+        """Of a step of the k-th stage: its tile in the ring, and its number in K."""
+        return k % self.num_stages * self.steps_at_once + step, k * self.steps_at_once + step
+
     @property
     def threads(self) -> int:
         return GROUP * (self.consumer_groups + 1)
@@ -257,7 +261,7 @@ def allocate_registers(sizes: Sizes) -> list[UnpackingRegisters]:
 def load_step(sizes: Sizes, memory: Memory, X: Any, packed: Any, m0: Any, n0: Any, k: Any, step: int) -> None:
     """The weights of a step of a stage, and its activations, which one block loads for its cluster."""
     stage = k % sizes.num_stages
-    tile, k0 = stage * sizes.steps_at_once + step, k * sizes.steps_at_once + step
+    tile, k0 = sizes.place(k, step)
     T.tma_copy(
         packed[n0 : n0 + ROWS, k0 * (STEP // 2) : (k0 + 1) * (STEP // 2)],
         memory.packed[tile, :, :],
@@ -385,7 +389,7 @@ def int4_weights(
     @T.macro
     def issue(memory: Memory, own: UnpackingRegisters, k: Any, step: int) -> None:
         """Unpack a step of a stage, and start its product."""
-        tile, k0 = k % num_stages * steps_at_once + step, k * steps_at_once + step
+        tile, k0 = sizes.place(k, step)
         weights = own.weights[step]
         # To TileLang an address may be stored to, so a fence would follow; threads that store scales need one anyway.
         pointer = partial(T.access_ptr, access_type="r") if scales_by_tma else T.address_of
