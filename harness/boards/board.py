@@ -1,5 +1,6 @@
 """The rows of one problem that may be ranked together, and what they say together."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import median
@@ -149,8 +150,16 @@ class Board:
     @property
     def chips(self) -> int:
         """How many GPUs measured its ranked rows; 0 for a CPU."""
-        found = (row.environment for row in self.rows if row.rank is not None)
-        return len({each.device_uuid for each in found if each is not None} - {""})
+        return len(self._rows_by_chip.keys() - {""})
+
+    @property
+    def home(self) -> str:
+        """The UUID of the GPU that measured most of its ranked rows; empty for a CPU and where none is ranked."""
+        return next((chip for chip, _ in self._rows_by_chip.most_common(1)), "")
+
+    @property
+    def _rows_by_chip(self) -> Counter[str]:
+        return Counter(row.environment.device_uuid for row in self.rows if row.rank is not None and row.environment)
 
     @property
     def leader(self) -> BoardRow | None:

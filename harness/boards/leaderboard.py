@@ -36,6 +36,7 @@ from harness.runs import copy_bandwidth
 R = TypeVar("R", bound=msgspec.Struct)
 _OF_MEASUREMENT: Final = ("time_ms", "tflops", "ratio", "ratio_low", "ratio_high", "timer", "rounds", "stable")
 SustainedRecords = dict[tuple[str, str, str], list[SustainedRecord]]  # by problem, model and name, newest first
+Tried = list[tuple[Iteration, list[Record]]]  # iterations of a problem, each with its records
 Outcome = Record | SustainedRecord | PairRecord
 Outcomes = dict[tuple[str, str, str], list[Outcome]]  # by problem, model and name
 _OF_RECORD: Final = ("idea", "config", "parent", "reason", "environment", "dynamic")
@@ -52,7 +53,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
     shape_keys = {each.shape_key for each in selected}
     everyone = tree.scan(gpu, replace(selection, iteration=None))[0] if selection.iteration else selected
     iterations = [each for each in everyone if each.shape_key in shape_keys]
-    newest: dict[str, dict[tuple[str, ...], list[tuple[Iteration, Record]]]] = {}
+    tried: dict[str, Tried] = {}
     unmeasured: dict[str, list[BoardRow]] = {}
     bounds: dict[tuple[str, str, str], str] = {}
     alone: SustainedRecords = {}
@@ -64,11 +65,11 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         records = _read(tree.records(gpu, shape_key, model), Record, complaints)
         _add_wrong((*records, *at_limit), wrong)
         for iteration in ladder:
-            found = latest([record for record in records if record.iteration == iteration.name])
-            if not found:
+            own = [record for record in records if record.iteration == iteration.name]
+            if own:
+                tried.setdefault(shape_key, []).append((iteration, own))
+            else:
                 unmeasured.setdefault(shape_key, []).append(_row(tree, iteration, None))
-            for key, record in found.items():
-                newest.setdefault(shape_key, {}).setdefault(key, []).append((iteration, record))
     members, names = Opponents.of(tree.root).members, {each.key for each in selected}
     ceilings = _read(tree.ceilings(gpu), CeilingRecord, complaints)
     result = []
@@ -78,7 +79,7 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         pairs = _read(tree.pairs(gpu, shape_key), PairRecord, complaints)
         _add_wrong(pairs, wrong)
         blank = unmeasured.get(shape_key, [])
-        for board in _of_problem(tree, gpu, shape_key, newest.get(shape_key, {}).values(), blank, wrong):
+        for board in _of_problem(tree, gpu, shape_key, _compared(tree, tried.get(shape_key, [])), blank, wrong):
             opposed = _with_opponents(tree, _with_bounds(board, bounds), members, pairs, complaints)
             ordered = decided_by(tree, _of_ceiling(_with_sustained(tree, opposed, alone), ceilings), play_offs)
             result.append(_narrowed(_kept(ranked_at_limit(tree, ordered, play_offs)), names))
@@ -89,6 +90,47 @@ def _read(path: Path, kind: type[R], complaints: list[str]) -> list[R]:
     records, problems = read(path, kind)
     complaints += problems
     return records
+
+
+def _compared(tree: Tree, tried: Tried) -> Iterator[list[tuple[Iteration, Record]]]:
+    """One record of each iteration in each environment, from as few chips as there are."""
+    groups: dict[tuple[str, ...], Tried] = {}
+    for iteration, records in tried:
+        for key, repeated in _repeated(tree, records).items():
+            groups.setdefault(key, []).append((iteration, repeated))
+    for group in groups.values():
+        home = _home(records for _, records in group)
+        yield [(iteration, _of_chip(home, records)) for iteration, records in group]
+
+
+def _repeated(tree: Tree, records: list[Record]) -> dict[tuple[str, ...], list[Record]]:
+    """By rank key the newest outcome, and before it the measurements that it repeats."""
+    return {
+        key: [*(each for each in records if each.measurement and _repeats(tree, each, newest)), newest]
+        for key, newest in latest(records).items()
+    }
+
+
+def _repeats(tree: Tree, one: Record, other: Record) -> bool:
+    """Whether both have the same judge, environment and code, on any chip."""
+    return one.environment.ranks_with(other.environment) and same_code(tree, other, one, one.environment.tilelang)
+
+
+def _home(found: Iterable[list[Record]]) -> str:
+    """The chip that measured most of the iterations; of equals, the one that measured last."""
+    times: dict[str, list[str]] = {}
+    for records in found:
+        for chip, time in {each.environment.device_uuid: each.recorded_at for each in records}.items():
+            times.setdefault(chip, []).append(time)
+    return max(times, key=lambda chip: (len(times[chip]), max(times[chip])))
+
+
+def _of_chip(home: str, records: list[Record]) -> Record:
+    """The newest record, which is the last; in place of a measurement the newest one of the chip ``home``."""
+    *_, newest = records
+    if newest.measurement is None:
+        return newest
+    return next((each for each in reversed(records) if each.environment.device_uuid == home), newest)
 
 
 def _of_problem(
@@ -236,8 +278,9 @@ def _with_opponents(
     problem, gpu = parse_shape_key(board.problem), gpus.find(board.gpu)
     found = []
     for opponent in members:
-        of_it = latest([record for record in records if record.iteration == opponent.name])
-        record = of_it.get(board.environment.rank_key)
+        of_it = _repeated(tree, [record for record in records if record.iteration == opponent.name])
+        repeated = of_it.get(board.environment.rank_key)
+        record = _of_chip(board.home, repeated) if repeated else None
         if record is not None and (record.measurement is None or record.measurement.timer == board.timer):
             found.append(_row(tree, opponent.entry(problem, gpu), record))
     found.sort(key=lambda row: (row.status != Status.PASSED, -(row.ratio or 0)))

@@ -83,7 +83,7 @@ def reusable(plan: OpponentPlan, pair: Pair) -> PairRecord | None:
         for record in reversed(read(plan.tree.pairs(leader.gpu, leader.shape_key), PairRecord)[0])
         if (record.model, record.iteration, record.opponent) == (leader.model, leader.name, opponent.name)
         and _sources(record) == (*plan.tree.hashes(leader), *plan.tree.hashes(opponent))
-        and record.environment.described == plan.environment(leader.problem)
+        and record.environment.repeats(plan.environment(leader.problem), any_chip=plan.any_chip)
     )
     return fault_attribution.standing(same, plan.gpu)
 

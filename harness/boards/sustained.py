@@ -28,6 +28,7 @@ from harness.records.results import Measurement, Record
 from harness.records.same_code import alike
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
+from harness.runs.opponents import OpponentPlan
 from harness.runs.retrying import retrying
 from harness.runs.run import Plan, alone, built_ahead, prepare
 from harness.runs.within import TIME_OVER
@@ -67,7 +68,7 @@ def hold(
         reporter.finished(line(record), advance=False)
 
     for iteration, paired in chosen(plan, selection, results.skipped, top):
-        known = None if plan.again else recorded(plan.tree, iteration, environment(iteration.problem.operator))
+        known = None if plan.again else recorded(plan, iteration, environment(iteration.problem.operator))
         if known is None:
             waiting[iteration] = paired
         else:
@@ -159,10 +160,10 @@ def paired_of(tree: Tree, rows: Iterable[BoardRow]) -> Iterator[tuple[Iteration,
 
 
 def recorded(
-    tree: Tree, iteration: Iteration, environment: Environment, against: OpponentEntry | None = None
+    plan: Plan | OpponentPlan, iteration: Iteration, environment: Environment, against: OpponentEntry | None = None
 ) -> SustainedRecord | None:
     """The newest record of the same code and environment, if another measurement would repeat it."""
-    ladder = iteration.gpu, iteration.shape_key, iteration.model
+    tree, ladder = plan.tree, (iteration.gpu, iteration.shape_key, iteration.model)
     source, families = tree.hashes(iteration)
     code = alike(tree.same_code(*ladder), source, families, environment.tilelang)
     opposed = opponent_fields(tree, against)
@@ -173,7 +174,7 @@ def recorded(
         and record.source_sha256 == source
         and record.families_sha256 in code
         and (record.opponent, record.opponent_sha256, record.opponent_imports_sha256) == tuple(opposed.values())
-        and record.environment.described == environment
+        and record.environment.repeats(environment, any_chip=plan.any_chip)
     )
     return fault_attribution.standing(same, gpus.find(iteration.gpu))
 

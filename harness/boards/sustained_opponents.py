@@ -38,7 +38,7 @@ def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) ->
         return plan.tree.sustained(made.gpu, made.shape_key, made.model)
 
     def known(item: Opposed) -> SustainedRecord | None:
-        return recorded(plan.tree, item.contestant, plan.environment(item.contestant.problem), item.against)
+        return recorded(plan, item.contestant, plan.environment(item.contestant.problem), item.against)
 
     for work in (opponents_of, pairs_of):
         for problem in problems:

@@ -134,6 +134,16 @@ class MeasureOptions(BuildOptions):
 
 
 @Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(MeasureOptions):
+    """How to compile, to measure, and what not to repeat."""
+
+    any_chip: Annotated[
+        bool, Parameter(negative="", help="Do not repeat what another chip of the same GPU has measured.")
+    ] = False
+
+
+@Parameter(name="*")
 @dataclass(frozen=True)
 class FleetOptions:
     """On how many GPUs."""

@@ -23,6 +23,7 @@ from harness.cli.options import (
     FleetOptions,
     GpuKey,
     MeasureOptions,
+    RunOptions,
     SelectionOptions,
     Traceback,
     check_duration,
@@ -112,7 +113,7 @@ def missing_extra(*, gpu: GpuKey = gpus.AUTO) -> ExitCode:
 
 def verify(
     chosen: SelectionOptions = SelectionOptions(),
-    how: MeasureOptions = MeasureOptions(),
+    how: RunOptions = RunOptions(),
     fleet: FleetOptions = FleetOptions(),
     *,
     traceback: Traceback = False,
@@ -125,7 +126,7 @@ def verify(
 
 def bench(
     chosen: SelectionOptions = SelectionOptions(),
-    how: MeasureOptions = MeasureOptions(),
+    how: RunOptions = RunOptions(),
     fleet: FleetOptions = FleetOptions(),
     *,
     opponents: Annotated[
@@ -248,7 +249,8 @@ def _oppose(bench: Plan) -> None:
 
 def _opponent_plan(bench: Plan) -> OpponentPlan:
     problems = tuple(dict.fromkeys(each.problem for each in bench.iterations))
-    return OpponentPlan(bench.tree, bench.gpu, bench.device, problems, bench.settings, bench.again, bench.deadline)
+    how = bench.again, bench.any_chip, bench.deadline
+    return OpponentPlan(bench.tree, bench.gpu, bench.device, problems, bench.settings, *how)
 
 
 def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) -> SustainedResults:
@@ -340,6 +342,7 @@ def _plan(
         settings=how.settings(gpu),
         again=how.again,
         copies=upto is Stage.BENCH,
+        any_chip=isinstance(how, RunOptions) and how.any_chip,
     )
 
 

@@ -135,6 +135,13 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ours, theirs = ((each.rank_key, each.judge_sha256) for each in (self, other))
         return ours == theirs and self.loads_alike(other)
 
+    def repeats(self, here: Self, *, any_chip: bool = False) -> bool:
+        """Whether a measurement ``here`` would only repeat one made in this environment.
+
+        With ``any_chip`` that holds for another chip of the same GPU too, and for all that ranks beside it.
+        """
+        return self.ranks_with(here) if any_chip else self.described == here
+
     @property
     def rank_key(self) -> tuple[str, ...]:
         """Records with the same key may be ranked together if they load alike."""

@@ -35,7 +35,10 @@ J = TypeVar("J", Record, PairRecord, SustainedRecord)
 
 @dataclass(frozen=True)
 class OpponentPlan:
-    """Problems of one GPU key, for their opponents; ``again`` repeats what is recorded."""
+    """Problems of one GPU key, for their opponents.
+
+    ``again`` repeats what is recorded; with ``any_chip`` what another chip of the same GPU recorded is not repeated.
+    """
 
     tree: Tree
     gpu: Gpu
@@ -43,6 +46,7 @@ class OpponentPlan:
     problems: tuple[Problem, ...]
     settings: Settings
     again: bool = False
+    any_chip: bool = False
     deadline: Deadline = ENDLESS
 
     @cached_property
@@ -88,7 +92,7 @@ def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
         for record in reversed(read(plan.tree.opponents(entry.gpu, entry.shape_key), Record)[0])
         if record.iteration == entry.name
         and (record.source_sha256, record.families_sha256) == hashes
-        and record.environment.described == plan.environment(entry.problem)
+        and record.environment.repeats(plan.environment(entry.problem), any_chip=plan.any_chip)
     )
     return fault_attribution.standing(same, plan.gpu)
 

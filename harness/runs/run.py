@@ -45,8 +45,8 @@ Entry = tuple[Candidate, Rejection | None]
 class Plan:
     """Iterations of one GPU key, and the last stage for them.
 
-    With ``copies`` the library's copy is measured beside each memory-bound problem. Nothing begins that would not end
-    before the ``deadline``.
+    With ``copies`` the library's copy is measured beside each memory-bound problem. With ``any_chip`` what another chip
+    of the same GPU measured is not repeated. Nothing begins that would not end before the ``deadline``.
     """
 
     tree: Tree
@@ -58,6 +58,7 @@ class Plan:
     upto: Stage = Stage.BENCH
     again: bool = False
     copies: bool = False
+    any_chip: bool = False
     deadline: Deadline = ENDLESS
 
     @property
@@ -132,7 +133,7 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
         if record.iteration == iteration.name
         and record.source_sha256 == source
         and record.families_sha256 in code
-        and record.environment.described == here
+        and record.environment.repeats(here, any_chip=plan.any_chip)
         and record.answers(plan.upto)
         and record.cause is not Cause.ATTEMPTS
     )

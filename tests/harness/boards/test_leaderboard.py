@@ -400,6 +400,27 @@ def test_a_board_says_on_how_many_chips_its_rows_were_measured(ladder: Ladder) -
         assert board.chips == (2 if chip == "GPU-b" else 1)
 
 
+def test_of_several_chips_the_one_that_measured_most_decides(ladder: Ladder) -> None:
+    """The newest figure of the code counts on a chip; a newer rejection counts on any."""
+
+    def on(chip: str, number: int, ratio: float, **changes: Any) -> None:
+        ladder.measured(number, ratio, ratio + 0.1, environment=ladder.elsewhere(device_uuid=chip), **changes)
+
+    on("GPU-a", 1, 1.2)
+    on("GPU-a", 2, 1.4)
+    on("GPU-b", 1, 1.6)
+    assert [(row.iteration, row.ratio_low) for row in ladder.rows()] == [("iter002_idea", 1.4), ("iter001_idea", 1.2)]
+    on("GPU-b", 2, 1.5)
+    assert [row.ratio_low for row in ladder.rows()] == [1.6, 1.5]  # as many, and later
+    on("GPU-a", 3, 1.0)
+    assert [row.ratio_low for row in ladder.rows()] == [1.4, 1.2, 1.0]
+    on("GPU-c", 1, 1.7, families_sha256="0" * 64)
+    assert [row.ratio_low for row in ladder.rows()] == [1.7, 1.4, 1.0]  # other code, which one chip alone measured
+    failed: dict[str, Any] = {"status": Status.REJECTED, "cause": Cause.CRASH, "measurement": None}
+    ladder.made(2, environment=ladder.elsewhere(device_uuid="GPU-b"), **failed)
+    assert [row.status for row in ladder.rows()] == ["passed", "passed", "rejected"]
+
+
 def test_the_leaders_are_one_line_a_problem_and_say_what_stands_behind_them(ladder: Ladder) -> None:
     ladder.measured(0, 0.99, 1.01)
     ladder.made(1, measurement=measurement(1.40, 1.42))

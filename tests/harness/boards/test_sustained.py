@@ -134,7 +134,7 @@ def test_what_is_recorded_of_the_same_code_is_not_measured_again(ladder: Ladder)
 
     def known() -> list[float]:
         paired = reusable(plan, iteration, lambda _: before.environment.described)
-        limited = recorded(ladder.tree, iteration, before.environment.described)
+        limited = recorded(plan, iteration, before.environment.described)
         return [each.measurement.ratio for each in (paired, limited) if each and each.measurement]
 
     assert known() == [1.057, 1.1]

@@ -3,8 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.catalog import gpus
@@ -18,9 +20,10 @@ from harness.judge.verdicts import status_of
 from harness.machine.progress import Quiet
 from harness.records.base import Cause, Stage
 from harness.records.results import Record
+from harness.records.store import append
 from harness.runs import run
 from tests.harness.checkout import ROOT
-from tests.harness.examples import record
+from tests.harness.examples import ENVIRONMENT, record
 
 PROBLEM = parse_shape_key("matmul_bf16fp32_4096x4096x4096")
 
@@ -84,6 +87,34 @@ def test_what_another_measurement_would_only_repeat(causes: list[Cause | None], 
     assert fault_attribution.standing(outcomes, gpus.find("h200")) is (None if stands is None else outcomes[stands])
     on_cpu = next((each for each in outcomes if each.cause is not Cause.REFEREE), None)
     assert fault_attribution.standing(outcomes, gpus.find("cpu")) is on_cpu
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "repeats", "repeats_any"),
+    [
+        ({}, True, True),
+        ({"device_uuid": "GPU-2"}, False, True),
+        ({"driver": "571"}, False, True),
+        ({"torch": "2.12.0"}, False, False),
+        ({"judge_sha256": "1" * 64}, False, False),
+    ],
+)
+def test_what_another_chip_measured_is_repeated_unless_any_chip_will_do(
+    elsewhere: dict[str, str], repeats: bool, repeats_any: bool, tree: Tree
+) -> None:
+    folder = tree.sources("cpu", "matmul_f32fp32_16x8x8", "me")
+    folder.mkdir(parents=True)
+    (folder / "iter000_step.py").write_text('"""A step."""\n')
+    (iteration,) = tree.scan("cpu", Selection())[0]
+    named = {"shape_key": iteration.shape_key, "iteration": iteration.name, "number": 0, "model": "me"}
+    source, families = tree.hashes(iteration)
+    there = msgspec.structs.replace(ENVIRONMENT, **elsewhere)
+    made = record(**named, source_sha256=source, families_sha256=families, environment=there)
+    append(tree.records("cpu", iteration.shape_key, "me"), made)
+    plan = run.Plan(tree, gpus.find("cpu"), None, (iteration,), Settings(3.0))
+    for any_chip, known in ((False, repeats), (True, repeats_any)):
+        found = run.reusable(replace(plan, any_chip=any_chip), iteration, lambda operator: ENVIRONMENT)
+        assert found == (made if known else None)
 
 
 @pytest.mark.parametrize(
