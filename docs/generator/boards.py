@@ -43,7 +43,7 @@ def headline(gpu: str) -> str:
     rivals = [ratio for board, row in found if (ratio := _against_the_strongest(board)) is not None]
     told = (
         ("against the strongest kernel that a user could install", rivals),
-        ("against the library", [row.ratio for _, row in found if row.ratio]),
+        ("against the library", [1.0 if row.is_baseline else row.ratio for _, row in found if row.ratio]),
         ("against the library at the power limit", [row.sustained_ratio for _, row in found if row.sustained_ratio]),
     )
     return "\n".join(
