@@ -4,6 +4,7 @@ from typing import Final
 
 from harness.catalog.tree import Iteration, Tree
 from harness.machine import files
+from harness.machine.repository import code
 
 _HEAD: Final = """\
 #!/usr/bin/env bash
@@ -11,8 +12,11 @@ _HEAD: Final = """\
 set -euo pipefail
 export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}$PWD"
 [ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
-file={path}
+{packages}file={path}
 """
+_INSTALLED: Final = (  # in a repository that does not hold the packages itself
+    "PYTHONPATH=\"$PYTHONPATH:$(python3 -c 'import tilebench_harness; print(tilebench_harness.HOME)')\"\n"
+)
 _BUILD: Final = _HEAD + (
     'python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$file"\n'
     'echo "parse OK"\n'
@@ -29,6 +33,7 @@ def write(tree: Tree, iteration: Iteration) -> None:
         "path": tree.short(iteration.path),
         "timing": tree.short(timing),
         "folder": tree.short(timing.parent),
+        "packages": "" if code(tree.root) == tree.root else _INSTALLED,
     }
     for verb, text in (("build", _BUILD), ("run", _RUN)):
         script = tree.script(verb, iteration)

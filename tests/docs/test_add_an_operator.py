@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.operators import adopt
 from tests.harness.checkout import ROOT, Checkout
 from tests.harness.operators import test_operators as shared
+from tests.installed import install
 
 PAGE = (ROOT / "docs" / "how-to" / "add-an-operator.md").read_text()
 KEYS = ("rownorm_f32fp32_48x64", "rownorm_bf16fp32_48x64")
@@ -55,11 +56,13 @@ def test_its_example_passes_the_tests_of_shipped_operators(example: Path, key: s
 
 @pytest.mark.slow
 def test_every_command_runs_and_the_kernel_passes(checkout: Checkout, tmp_path: Path) -> None:
-    """The checkout's code judges, from outside the repository."""
+    """An installed package judges, with no checkout in sight."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "tilebench").write_text(f'#!/bin/sh\nexec {sys.executable} -m harness "$@"\n')
+    python, variables = install(tmp_path / "package")
+    (tmp_path / "bin" / "tilebench").write_text(f'#!/bin/sh\nexec {python} -m tilebench_harness "$@"\n')
     (tmp_path / "bin" / "tilebench").chmod(0o755)
-    environment = {**checkout.environment(), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    path = os.pathsep.join((str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = checkout.environment() | variables | {"PATH": path}
     del environment["TILEBENCH_ROOT"]
     script = "\n".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
     done = subprocess.run(

@@ -30,6 +30,7 @@ from harness.errors import InfrastructureError, UsageError, explained, last_line
 from harness.extras.versus import images
 from harness.machine.files import put, remove
 from harness.machine.progress import Quiet, Reporter, announce
+from harness.machine.repository import code
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -103,7 +104,7 @@ class PythonEnvironment:
 
     def variables(self, tree: Tree) -> dict[str, str]:
         """The environment variables of a child that runs here: the harness's code, and a cache of TileLang's own."""
-        return {**os.environ, "PYTHONPATH": str(tree.root), "TILELANG_CACHE_DIR": str(self.caches(tree))}
+        return {**os.environ, "PYTHONPATH": str(code(tree.root)), "TILELANG_CACHE_DIR": str(self.caches(tree))}
 
     def caches(self, tree: Tree) -> Path:
         """The folder of its compilers' caches."""
