@@ -1,4 +1,4 @@
-"""tilebench as a user has it who installs the package: a wheel of the checkout, outside of it."""
+"""tilebench as users install it: a wheel of the checkout, outside of it."""
 
 import shutil
 import subprocess

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HOME = Path(__file__).resolve().parent
-HOLDS_THEM = (HOME / "harness").is_dir()  # not in a checkout, whose own install has them on the path already
+HOLDS_THEM = (HOME / "harness").is_dir()  # a checkout has them beside deploy/, and on the path already
 
 if HOLDS_THEM and str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))
