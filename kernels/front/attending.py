@@ -11,8 +11,9 @@ from torch.compiler import is_compiling
 from harness.judge.facts.problem import Problem
 from kernels.front.arguments import CAUSAL, DEVICES, DTYPES, PLAIN, check_contiguous, overlap, refuse_tangents, words
 from kernels.front.eager import nothing
-from kernels.front.launches import Launch, launch_of
+from kernels.front.launches import launch_of
 from kernels.front.library import library_attention
+from kernels.front.timing import Launch
 
 OPERATORS: Final = {causal: name for name, causal in CAUSAL.items()}
 NAMES: Final = ("q", "k", "v")

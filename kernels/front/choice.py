@@ -1,6 +1,6 @@
 """A choice: which family computes a problem, with which levers, and why; or the library."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -12,13 +12,17 @@ from kernels.compiled import compiled
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``family`` is a dotted name, None for the library's call; ``why`` is one phrase."""
+    """``family`` is a dotted name, None for the library's call; ``why`` is one phrase.
+
+    ``launch`` is the kernel where a race has compiled it already.
+    """
 
     why: str
     family: str | None = None
     levers: Mapping[str, Any] = field(default_factory=dict)
     pass_configs: Mapping[str, Any] = field(default_factory=dict)
     compile_flags: tuple[str, ...] = ()
+    launch: Callable[..., object] | None = None
 
     def program(self, problem: Problem) -> Program:
         assert self.family is not None, "the library has no program"

@@ -58,6 +58,7 @@ _BLACKWELL: Final = Tile(
         "epilogue": "tma",
     },
 )
+ONLY_TILES: Final = {"sm_80": _AMPERE, "sm_86": _ADA, "sm_89": _ADA, "sm_100a": _BLACKWELL}
 
 
 def default(problem: Problem, where: Place) -> Choice:
@@ -102,9 +103,9 @@ def _cpu(problem: Problem, where: Place) -> Choice:
 
 def _hopper(problem: Problem, where: Place) -> Choice:
     """The candidate that the model of this GPU is sure of, by its records' spread; else the library."""
-    refused = _refused(problem)
-    if refused is not None:
-        return library(refused)
+    reason = refused(problem)
+    if reason is not None:
+        return library(reason)
     measured = model(where.key) or (model(MEASURED_HOPPER) if os.environ.get(UNMEASURED) else None)
     if measured is None:
         return library(f"nothing is measured on this GPU; {UNMEASURED}=1 takes what an {MEASURED_HOPPER.upper()} would")
@@ -153,16 +154,17 @@ def _only(tile: Tile) -> Callable[[Problem, Place], Choice]:
 
 def _filling(problem: Problem, where: Place, tile: Tile) -> Choice:
     """The tile, where it fills the SMs; the library where it does not, or a row pitch rules out TMA."""
-    refused = _refused(problem)
-    if refused is not None:
-        return library(refused)
+    reason = refused(problem)
+    if reason is not None:
+        return library(reason)
     fill = _fill(problem, tile, where.sms)
     if fill < LEAST_FILL:
         return library(f"tiles of {tile.shape[0]}x{tile.shape[1]} would fill {fill:.0%} of {where.sms} SMs")
     return Choice(f"default for {where.arch}, {fill:.0%} of {where.sms} SMs filled", tile.family, tile.levers)
 
 
-def _refused(problem: Problem) -> str | None:
+def refused(problem: Problem) -> str | None:
+    """Why no family on a GPU takes a product."""
     size = DTYPE_BYTES[problem.input]
     if size != 2:
         return f"the GPU families take bfloat16 and float16, not {problem.input}"
@@ -180,9 +182,6 @@ def _fill(problem: Problem, tile: Tile, sms: int) -> float:
 
 _BY_ARCHITECTURE: Final[dict[str, Callable[[Problem, Place], Choice]]] = {
     "c": _cpu,
-    "sm_80": _only(_AMPERE),
-    "sm_86": _only(_ADA),
-    "sm_89": _only(_ADA),
     "sm_90a": _hopper,
-    "sm_100a": _only(_BLACKWELL),
+    **{arch: _only(tile) for arch, tile in ONLY_TILES.items()},
 }

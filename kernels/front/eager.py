@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from kernels.front.arguments import SECOND, check, check_out, overlap, problem_of
-from kernels.front.launches import Launch, launch_of
+from kernels.front.launches import launch_of
+from kernels.front.timing import Launch
 
 
 @dataclass(frozen=True, slots=True)

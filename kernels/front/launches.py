@@ -1,7 +1,9 @@
 """Launches: each problem's kernel compiled once on a device, and ahead of time for CUDA graphs."""
 
 import ctypes
+import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,18 +19,24 @@ from harness.iteration import Program, Workspace
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine import cores
 from kernels.front.arguments import CAUSAL, DTYPES, SECOND
-from kernels.front.choice import Choice
+from kernels.front.choice import Choice, library
 from kernels.front.defaults import default
 from kernels.front.library import library_of
 from kernels.front.pinned import pinned
 from kernels.front.places import Place, place
+from kernels.front.racing import raced
+from kernels.front.timing import Launch
 
 TENSOR_ALIGNMENT: Final = 16  # bytes, of TMA and of vector loads; torch's allocators give more, a slice may have less
 
-Launch = Callable[..., object]  # (a, b, out), two-dimensional; of attention (q, k, v, out)
 Key = tuple[Problem, torch.device]
 
+SIZES: Final = "TILEBENCH_SIZES"
+SIZES_USUAL: Final = 32
+CHANGING: Final = ("B", "M", "S")  # batch, rows and tokens
+
 _launches: dict[Key, Launch] = {}
+_sizes: Counter[Key] = Counter()  # of a layer, with a kernel of their own
 _locks: dict[Key, threading.Lock] = {}
 _tracing = threading.Lock()  # a few milliseconds in Python; compilers run beside each other
 
@@ -46,7 +54,7 @@ def warm_up(*shape_keys: str, device: torch.device | str | int | None = None) ->
             raise UsageError(f"'{problem}' is no problem of the front: matmul, linear and attention in one dtype")
     where = resolved(device)
     with ThreadPoolExecutor(cores.jobs()) as pool:
-        list(pool.map(partial(launch_of, device=where), problems))
+        list(pool.map(partial(launch_of, device=where, ahead=True), problems))
     return {problem.shape_key: str(choose(problem, place(where))) for problem in problems}
 
 
@@ -57,30 +65,59 @@ def resolved(device: torch.device | str | int | None) -> torch.device:
     return torch.empty(0, device=device).device
 
 
-def choose(problem: Problem, where: Place) -> Choice:
-    return pinned(problem, where.key) or default(problem, where)
+def choose(problem: Problem, where: Place, *, ahead: bool = True) -> Choice:
+    """What computes a problem; ``ahead`` of a call, however many sizes of its layer are compiled.
+
+    Raises UsageError for a wrong setting.
+    """
+    found = pinned(problem, where.key)
+    if found is None and not ahead and (compiled := _sizes[_layer(problem, where.device)]) >= _sizes_most():
+        return library(f"{compiled} sizes of this layer are compiled; warm_up before the first call compiles another")
+    return found or raced(problem, where, _compiled) or default(problem, where)
 
 
-def launch_of(problem: Problem, device: torch.device) -> Launch:
+def _layer(problem: Problem, device: torch.device) -> Key:
+    """A problem without its batch, rows and tokens, which change from call to call."""
+    return problem.static(CHANGING), device
+
+
+def _sizes_most() -> int:
+    given = os.environ.get(SIZES) or str(SIZES_USUAL)
+    if not given.isdecimal():
+        said = f"{SIZES} is '{given}'; set it to how many sizes of a layer compile, such as {SIZES_USUAL}"
+        raise UsageError(said)
+    return int(given)
+
+
+def launch_of(problem: Problem, device: torch.device, *, ahead: bool = False) -> Launch:
     """The launch of a problem, compiled at its first use; threads that ask at once wait for one compilation.
 
-    Raises RuntimeError where it would have to compile while a CUDA graph is captured.
+    The first sizes of a layer compile, and all ``ahead`` of calls. Raises RuntimeError where it would have to compile
+    while a CUDA graph is captured.
     """
     key = problem, device
     found = _launches.get(key)
     if found is not None:
         return found
+    with _locks.setdefault(key, threading.Lock()):
+        if key not in _launches:
+            _launches[key] = _made(problem, device, ahead=ahead)
+    return _launches[key]
+
+
+def _made(problem: Problem, device: torch.device, *, ahead: bool) -> Launch:
     where = place(device)
-    choice = choose(problem, where)
-    if choice.family is not None and device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    choice = choose(problem, where, ahead=ahead)
+    if choice.family is None:
+        return _library(problem, device)
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
             f"{problem} is not compiled yet and a CUDA graph is being captured; "
             f"call it once before, or kernels.warm_up('{problem}')"
         )
-    with _locks.setdefault(key, threading.Lock()):
-        if key not in _launches:
-            _launches[key] = _library(problem, device) if choice.family is None else _compiled(problem, choice, where)
-    return _launches[key]
+    launch = choice.launch or _compiled(problem, choice, where)
+    _sizes[_layer(problem, device)] += 1
+    return launch
 
 
 def _library(problem: Problem, device: torch.device) -> Launch:

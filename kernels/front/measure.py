@@ -5,10 +5,9 @@
     python -m kernels.front.measure --tiles RECORDS
 
 JOBS has a JSON object a line: ``key`` is a shape key, ``candidates`` a list of names, of which "default" is what the
-front takes. What RECORDS has already is left out, so the same command goes on after a stop. Contestants of a problem
-run in one process, in blocks of 5 ms in random order, so clocks are equal. A block is a CUDA graph over inputs that
-together exceed the L2. Builds run in other processes meanwhile. BUILDS is a folder that keeps them; `--build` fills it
-ahead, without a GPU. `--tiles` adds the library's tile to the products of RECORDS that have none.
+front takes. What RECORDS has already is left out, so the same command goes on after a stop. Builds run in other
+processes meanwhile. BUILDS is a folder that keeps them; `--build` fills it ahead, without a GPU. `--tiles` adds the
+library's tile to the products of RECORDS that have none.
 """
 
 import json
@@ -20,16 +19,14 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch import Tensor
 
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine import cores
@@ -41,21 +38,10 @@ from kernels.front.launches import resolved
 from kernels.front.library import first_tile, library_kernels
 from kernels.front.model import LOSS
 from kernels.front.places import Place, place
+from kernels.front.timing import ROUNDS, Launch, Race, start
 
 DEFAULT: Final = "default"
-ROUNDS: Final = 16
-BLOCK_US: Final = 5000.0
-LAUNCHES_MAX: Final = 600  # in a graph
 POOL_ELEMENTS: Final = 1 << 30
-SET_BYTES: Final = 256 << 20  # of all inputs of a problem together: several times an L2
-SETS_MAX: Final = 64
-FLOPS_PER_US: Final = 650e6  # to guess how many launches fill a block
-BYTES_PER_US: Final = 3.5e6
-LAUNCH_US: Final = 4.0
-ERROR_MAX: Final = 8e-3  # of the norm, against the library in the same dtype
-SPIN_CYCLES: Final = 4_000_000  # 2 ms, in which the host queues the first blocks
-
-Launch = Callable[..., object]
 
 
 def build(key: str, name: str, choice: Choice, folder: str) -> str:
@@ -95,87 +81,13 @@ def load(problem: Problem, choice: Choice, path: str) -> Launch:
     return lambda *tensors: function(*tensors, *spaces)
 
 
-def library(problem: Problem) -> Launch:
-    if problem.operator in CAUSAL:
-        causal, shared = CAUSAL[problem.operator], problem.dims[1] != problem.dims[2]
-        attend = torch.nn.functional.scaled_dot_product_attention
-        return lambda q, k, v, out: attend(q, k, v, is_causal=causal, enable_gqa=shared)
-    if problem.operator == "linear":
-        return lambda a, w, out: torch.matmul(a, w.t(), out=out)
-    return lambda a, b, out: torch.matmul(a, b, out=out)
-
-
 def _choice(name: str, problem: Problem, where: Place) -> Choice:
     """A candidate by its name, or what the front would take for an untuned problem."""
     return default(problem, where) if name == DEFAULT else choice_of(name, problem, where.sms)
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """Sets of tensors that are views of one pool of normal numbers, and an output."""
-
-    sets: list[list[Tensor]]
-    out: Tensor
-
-    @classmethod
-    def of(cls, problem: Problem, pool: Tensor) -> "Inputs":
-        sizes = [math.prod(shape) for shape in problem.inputs]
-        count = max(1, min(SETS_MAX, SET_BYTES // (2 * sum(sizes))))
-        sets, at = [], 0
-        for _ in range(count):
-            tensors = []
-            for shape, size in zip(problem.inputs, sizes, strict=True):
-                if at + size > pool.numel():
-                    at = 0
-                tensors.append(pool[at : at + size].view(shape))
-                at += -(-size // 128) * 128
-            sets.append(tensors)
-        return cls(sets, torch.empty(problem.output_shape, dtype=pool.dtype, device="cuda"))
-
-
-def captured(launch: Launch, inputs: Inputs, launches: int, memory: Any) -> torch.cuda.CUDAGraph:
-    """Not ``torch.cuda.graph``, which waits for the device and collects garbage."""
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        graph.capture_begin(pool=memory, capture_error_mode="thread_local")
-        for index in range(launches):
-            launch(*inputs.sets[index % len(inputs.sets)], inputs.out)
-        graph.capture_end()
-    return graph
-
-
-@dataclass(slots=True)
-class Race:
-    """One problem under way on the device: ``finish`` waits for it and gives the record."""
-
-    problem: Problem
-    names: list[str]
-    graphs: list[torch.cuda.CUDAGraph]
-    errors: dict[str, Tensor]
-    failed: dict[str, str]
-    launches: int
-    events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]]
-    inputs: Inputs
-
-    def finish(self) -> dict[str, Any]:
-        torch.cuda.synchronize()
-        times = [[first.elapsed_time(last) * 1e3 / self.launches for first, last in row] for row in self.events]
-        base = [row[0] for row in times]
-        record: dict[str, Any] = {"key": self.problem.shape_key, "us": round(statistics.median(base), 3)}
-        record["ratios"] = {}
-        for index, name in enumerate(self.names[1:], 1):
-            error = float(self.errors[name])
-            if not error < ERROR_MAX:
-                self.failed[name] = f"off by {error:.2g}"
-                continue
-            ratios = [row[0] / row[index] for row in times]
-            middle = statistics.median(ratios)
-            spread = 1.4826 * statistics.median(abs(each - middle) for each in ratios)
-            record["ratios"][name] = [round(middle, 4), round(1.96 * 1.2533 * spread / math.sqrt(len(ratios)), 4)]
-        if self.failed:
-            record["failed"] = self.failed
-        return record | _asked(self.problem)
+def _finished(race: Race) -> dict[str, Any]:
+    return race.finish() | _asked(race.problem)
 
 
 def _asked(problem: Problem) -> dict[str, Any]:
@@ -185,41 +97,6 @@ def _asked(problem: Problem) -> dict[str, Any]:
     names = library_kernels(problem, resolved("cuda"))
     tile = first_tile(names)
     return ({"tile": tile} if tile else {}) | ({"kernels": names} if names else {})
-
-
-def start(
-    problem: Problem, paths: dict[str, tuple[Choice, str]], pool: Tensor, memory: Any, generator: random.Random
-) -> Race:
-    inputs, failed, errors = Inputs.of(problem, pool), dict[str, str](), dict[str, Tensor]()
-    guess = max(problem.flops / FLOPS_PER_US, problem.bytes / BYTES_PER_US, LAUNCH_US)
-    launches = max(1, min(LAUNCHES_MAX, round(BLOCK_US / guess)))
-    torch_s = library(problem)
-    made = torch_s(*inputs.sets[0], inputs.out)
-    expected = made if problem.operator in CAUSAL else inputs.out.clone()
-    assert isinstance(expected, Tensor)
-    names, graphs = ["library"], [captured(torch_s, inputs, launches, memory)]
-    for name, (choice, path) in paths.items():
-        try:
-            launch = load(problem, choice, path)
-            inputs.out.fill_(float("nan"))
-            launch(*inputs.sets[0], inputs.out)
-            errors[name] = (inputs.out - expected).norm() / expected.norm()
-            graphs.append(captured(launch, inputs, launches, memory))
-            names.append(name)
-        except Exception as error:
-            failed[name] = f"{type(error).__name__}: {error}"[:200]
-    for graph in graphs:
-        graph.replay()
-    torch.cuda._sleep(SPIN_CYCLES)
-    events = []
-    for _ in range(ROUNDS):
-        row = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in graphs]
-        for index in generator.sample(range(len(graphs)), len(graphs)):
-            row[index][0].record()
-            graphs[index].replay()
-            row[index][1].record()
-        events.append(row)
-    return Race(problem, names, graphs, errors, failed, launches, events, inputs)
 
 
 def header() -> dict[str, Any]:
@@ -272,13 +149,19 @@ def measure(jobs: list[dict[str, Any]], folder: str, seconds: float) -> Iterator
             if not paths and not failed:
                 yield {"key": job["key"], "ratios": {}}  # the library's, as the front would say
                 continue
-            race = start(problem, paths, pools[problem.input], memory, generator)
+            launches = dict[str, Launch]()
+            for name, (choice, path) in paths.items():
+                try:
+                    launches[name] = load(problem, choice, path)
+                except Exception as error:
+                    failed[name] = f"{type(error).__name__}: {error}"[:200]
+            race = start(problem, launches, pools[problem.input], memory, generator)
             race.failed |= failed
             if under_way is not None:
-                yield under_way.finish()
+                yield _finished(under_way)
             under_way = race
         if under_way is not None:
-            yield under_way.finish()
+            yield _finished(under_way)
         for futures in builds:
             for _, future in futures.values():
                 future.cancel()

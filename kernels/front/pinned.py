@@ -38,10 +38,10 @@ def publication(key: str | None) -> Publication:
 
 def _chosen(winner: Winner) -> Choice:
     why = f"{winner.iteration} on {winner.device}, {winner.ratio:.4f} [{winner.low:.4f}, {winner.high:.4f}]"
-    levers = {name: _tupled(value) for name, value in winner.levers.items()}
+    levers = {name: tupled(value) for name, value in winner.levers.items()}
     return Choice(f"{why} of the library", winner.family, levers, winner.pass_configs, winner.compile_flags)
 
 
-def _tupled(value: Any) -> Any:
+def tupled(value: Any) -> Any:
     """JSON has no tuples, and no lever is a list."""
-    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+    return tuple(map(tupled, value)) if isinstance(value, list) else value

@@ -28,6 +28,7 @@ from kernels.front.library import library_of, library_tile, tile_of
 from kernels.front.model import FOLDER, LOSS, model
 from kernels.front.pinned import REGIME, pinned, publication
 from kernels.front.places import Place, place, recognise
+from kernels.front.timing import Launch
 from tests.lanes import few
 
 CPU = torch.device("cpu")
@@ -193,7 +194,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
     made: list[Problem] = []
     compiled = launches._compiled
 
-    def counting(problem: Problem, choice: Choice, where: Place) -> launches.Launch:
+    def counting(problem: Problem, choice: Choice, where: Place) -> Launch:
         made.append(problem)
         return compiled(problem, choice, where)
 
@@ -244,7 +245,7 @@ def test_warm_up_compiles_several_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(launches, "_launches", {})
     both = threading.Barrier(2, timeout=60)
 
-    def meeting(problem: Problem, choice: Choice, where: Place) -> launches.Launch:
+    def meeting(problem: Problem, choice: Choice, where: Place) -> Launch:
         both.wait()  # raises where the other is not there
         return library_of(problem)
 

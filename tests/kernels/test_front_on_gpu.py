@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -14,6 +15,7 @@ from kernels.front.launches import choose, resolved
 from kernels.front.library import library_kernels, library_tile
 from kernels.front.pinned import publication
 from kernels.front.places import place
+from kernels.front.racing import SECONDS, TUNE
 
 pytestmark = pytest.mark.gpu
 
@@ -167,3 +169,14 @@ def test_a_call_costs_the_host_no_more_than_torchs() -> None:
 
     us(matmul), us(torch.matmul)
     assert us(matmul) <= us(torch.matmul)
+
+
+@pytest.mark.parametrize("key", ["linear_bf16fp32_300x1024x2048", "matmul_fp16fp32_2048x1536x4096"])
+def test_a_race_takes_what_is_right(key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(TUNE, "1")
+    monkeypatch.setenv(SECONDS, "30")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    problem = parse_shape_key(key)
+    assert "raced here" in warm_up(key)[key]
+    a, b = operands(problem)
+    assert_right(problem, call_of(problem)(a, b), a, b)
