@@ -36,7 +36,7 @@ SIZES_USUAL: Final = 32
 CHANGING: Final = ("B", "M", "S")  # batch, rows and tokens
 
 _launches: dict[Key, Launch] = {}
-_sizes: Counter[Key] = Counter()  # of a layer, with a kernel of their own
+_sizes: Counter[Key] = Counter()  # of a layer, compiled without a published winner
 _locks: dict[Key, threading.Lock] = {}
 _tracing = threading.Lock()  # a few milliseconds in Python; compilers run beside each other
 
@@ -116,7 +116,7 @@ def _made(problem: Problem, device: torch.device, *, ahead: bool) -> Launch:
             f"call it once before, or kernels.warm_up('{problem}')"
         )
     launch = choice.launch or _compiled(problem, choice, where)
-    _sizes[_layer(problem, device)] += 1
+    _sizes[_layer(problem, device)] += pinned(problem, where.key) is None
     return launch
 
 
