@@ -6,6 +6,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.harness.checkout import ROOT
 
@@ -27,13 +28,21 @@ def wheel(folder: Path) -> Path:
     return built
 
 
-def install(folder: Path) -> tuple[Path, dict[str, str]]:
-    """Install the wheel in a folder: an interpreter that has it, and the variable that it needs.
+class Installed(NamedTuple):
+    """A folder with the unpacked wheel, an interpreter that has it, and the variable that this needs."""
 
-    It is the one below this environment, with this one's packages: a path of ``PYTHONPATH`` is not read for what an
-    editable install leaves in it.
+    site: Path
+    python: Path
+    variables: dict[str, str]
+
+
+def install(folder: Path) -> Installed:
+    """Install the wheel in a folder.
+
+    The interpreter is the one below this environment, with this one's packages: a path of ``PYTHONPATH`` is not read
+    for what an editable install leaves in it.
     """
     site = folder / "site"
     zipfile.ZipFile(wheel(folder)).extractall(site)
     below = Path(getattr(sys, "_base_executable", sys.executable))
-    return below, {"PYTHONPATH": f"{site}:{sysconfig.get_path('purelib')}"}
+    return Installed(site, below, {"PYTHONPATH": f"{site}:{sysconfig.get_path('purelib')}"})

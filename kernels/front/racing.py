@@ -94,8 +94,9 @@ def raced(problem: Problem, where: Place, compiled: Compile) -> Choice | None:
             return None
         found, launch = held
         append(path(), found)
-        print(f"tilebench: {problem}: {found.choice()}; kept in {path()}", file=sys.stderr)
-        return replace(found.choice(), launch=launch)
+        choice = replace(found.choice(), launch=launch)
+        print(f"tilebench: {problem}: {choice}; kept in {path()}", file=sys.stderr)
+        return choice
 
 
 def path() -> Path:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from harness.judge.facts.problem import Problem
 from kernels.front.arguments import CAUSAL
+from kernels.front.library import library_attention, library_of
 
 ROUNDS: Final = 16
 BLOCK_US: Final = 5000.0
@@ -34,13 +35,11 @@ Launch = Callable[..., object]  # (a, b, out), two-dimensional; of attention (q,
 
 
 def library(problem: Problem) -> Launch:
+    """The library's call alone: its attention returns a tensor, and is not timed with a copy into ``out``."""
     if problem.operator in CAUSAL:
-        causal, shared = CAUSAL[problem.operator], problem.dims[1] != problem.dims[2]
-        attend = torch.nn.functional.scaled_dot_product_attention
-        return lambda q, k, v, out: attend(q, k, v, is_causal=causal, enable_gqa=shared)
-    if problem.operator == "linear":
-        return lambda a, w, out: torch.matmul(a, w.t(), out=out)
-    return lambda a, b, out: torch.matmul(a, b, out=out)
+        causal = CAUSAL[problem.operator]
+        return lambda q, k, v, out: library_attention(q, k, v, causal=causal)
+    return library_of(problem)
 
 
 @dataclass(frozen=True, slots=True)

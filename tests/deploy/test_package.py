@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.harness.checkout import ROOT
-from tests.installed import install, wheel
+from tests.installed import Installed, install
 
 OUTERMOST = ("harness", "kernels", "baselines")
 ASKS = """
@@ -24,12 +23,12 @@ print(claimed, homes == {tilebench_harness.HOME})
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(tmp_path_factory.mktemp("installed"))
 
 
-def test_a_wheel_holds_one_package_with_all_files_of_the_three(tmp_path: Path) -> None:
-    names = [Path(each) for each in zipfile.ZipFile(wheel(tmp_path)).namelist()]
+def test_a_wheel_holds_one_package_with_all_files_of_the_three(installed: Installed) -> None:
+    names = [each.relative_to(installed.site) for each in installed.site.rglob("*") if each.is_file()]
     assert {each.parts[0] for each in names if ".dist-info" not in each.parts[0]} == {"tilebench_harness"}
     held = {each.relative_to("tilebench_harness") for each in names if each.parts[0] == "tilebench_harness"}
     files = (file.relative_to(ROOT) for each in OUTERMOST for file in (ROOT / each).rglob("*") if file.is_file())
@@ -37,16 +36,15 @@ def test_a_wheel_holds_one_package_with_all_files_of_the_three(tmp_path: Path) -
     assert left_out == {"kernels/front/measured"}  # what models are fitted to
 
 
-def test_its_three_names_are_claimed_where_it_is_imported(
-    installed: tuple[Path, dict[str, str]], tmp_path: Path
-) -> None:
-    told = _run(*installed, tmp_path, "-c", ASKS)
+def test_its_three_names_are_claimed_where_it_is_imported(installed: Installed, tmp_path: Path) -> None:
+    told = _run(installed.python, installed.variables, tmp_path, "-c", ASKS)
     assert told.stdout == "[] True\n", told.stderr
 
 
-def test_a_file_is_run_by_hand(installed: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_a_file_is_run_by_hand(installed: Installed, tmp_path: Path) -> None:
     (tmp_path / "iter001_by_hand.py").write_text("import sys, harness.iteration\nprint(__name__, sys.argv[1:])\n")
-    told = _run(*installed, tmp_path, "-m", "tilebench_harness", "iter001_by_hand.py", "more")
+    words = ("-m", "tilebench_harness", "iter001_by_hand.py", "more")
+    told = _run(installed.python, installed.variables, tmp_path, *words)
     assert told.stdout == "__main__ ['more']\n", told.stderr
 
 

@@ -58,7 +58,7 @@ def test_its_example_passes_the_tests_of_shipped_operators(example: Path, key: s
 def test_every_command_runs_and_the_kernel_passes(checkout: Checkout, tmp_path: Path) -> None:
     """An installed package judges, with no checkout in sight."""
     (tmp_path / "bin").mkdir()
-    python, variables = install(tmp_path / "package")
+    _, python, variables = install(tmp_path / "package")
     (tmp_path / "bin" / "tilebench").write_text(f'#!/bin/sh\nexec {python} -m tilebench_harness "$@"\n')
     (tmp_path / "bin" / "tilebench").chmod(0o755)
     path = os.pathsep.join((str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]))
