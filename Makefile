@@ -86,8 +86,8 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { line = sprintf("  make %-12s", $$1); count = split($$2, words, " "); \
 	  for (i = 1; i <= count; i++) { if (length(line words[i]) > 78) { print line; line = sprintf("%19s", "") } \
 	  line = line " " words[i] } print line }' $(firstword $(MAKEFILE_LIST))
-	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096, MODEL=,"
-	@echo "ITER=3; GPUS=all; ARGS= takes the rest."
+	@echo "Narrow a run with GPU=h200 (auto), SHAPE=matmul_bf16fp32_4096x4096x4096 or"
+	@echo "SHAPE=matmul, MODEL=, ITER=3; GPUS=all; ARGS= takes the rest."
 
 bench: $(RUNTIME) $(FLEET) ## Verify and time the iterations against the library; print the leaderboard
 	@$(RUN) bench $(CHOICE) $(MANY)

@@ -20,6 +20,12 @@ from harness.records.throughput import GFLOPS, TFLOPS
 
 _Columns = dict[str, Callable[[Any], object]]
 _LEGEND: Final = "kept as: the leader of the board, or a step, which was certainly faster than its ladder before it"
+_MEANINGS: Final = {
+    "±": "half of the 95% interval",
+    "vs best": "beside the strongest opponent",
+    "~": "from two ratios to the library",
+    "N level": "as many more at rank 1",
+}
 _UNTOUCHED: Final = "not measured between the two"  # one record on both sides
 
 
@@ -50,14 +56,14 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         columns,
         table_format,
         right=("ratio", "±", "sustained", "vs best", "time_ms", "rate"),
-        optional=("rate", "time_ms", "notes", "model", "sustained", "vs best"),
+        optional=("rate", "time_ms", "notes", "model", "sustained", "±", "vs best"),
         cut={"leader": SHORTEST, "model": SHORTEST},
     )
     measured = [board for board in shown if board.leader] or shown
     where = dict.fromkeys(_where(board) for board in measured if board.environment is not None)
     head = [f"{key}: the leader of each problem" for key in dict.fromkeys(board.gpu for board in shown)]
     head += [paragraph(line) for line in where]
-    return "\n".join([*head, "", body, "", paragraph(_summary(shown))])
+    return "\n".join([*head, "", body, "", paragraph(_summary(shown, body))])
 
 
 def leaderboard(board: Board, table_format: str = PLAIN) -> str:
@@ -169,7 +175,7 @@ def no_iteration(tree: Tree, key: str, selection: Selection, name: str = "iterat
 def near(tree: Tree, key: str, selection: Selection) -> str:
     """What an empty selection may have meant: the nearest shape and model, or the last iteration of the ladder."""
     present, _ = tree.scan(key, Selection())
-    ladder = [each for each in present if selection.shape in (None, each.shape_key)]
+    ladder = [each for each in present if selection.takes_problem(each.shape_key)]
     hints = [
         tree.like(key, selection.shape),
         meant(selection.model, sorted({each.model for each in ladder})),
@@ -201,14 +207,14 @@ def _remarks(board: Board) -> str:
     return ", ".join(word for word, holds in said if holds)
 
 
-def _summary(boards: Sequence[Board]) -> str:
-    """What the leaders' table says in all, and what its words mean."""
+def _summary(boards: Sequence[Board], body: str) -> str:
+    """What the leaders' table says in all, and what the words of its ``body`` mean."""
     led = [board.leader for board in boards if board.leader]
     said = [f"{len(boards)} problems, {len(led)} with a leader"]
     if led:
         middle = statistics.median(row.ratio for row in led if row.ratio)
         said[0] += f", {sum(row.is_ahead for row in led)} certainly faster than the library; median {middle:.3f}"
-        said.append("±: half of the 95% interval. N level: as many more at rank 1. ~: from two ratios to the library")
+        said += [f"{word}: {meaning}" for word, meaning in _MEANINGS.items() if word.removeprefix("N") in body]
     rivals = sum(found.opponent_leads for found in map(rivalry, boards) if found)
     others = sum(board.sustained_leader is not None for board in boards)
     said += [f"An opponent is certainly faster in {rivals}"] if rivals else []

@@ -80,7 +80,10 @@ N = TypeVar("N", bound=Named)
 
 @dataclass(frozen=True)
 class Selection:
-    """The shape key, model, iteration, share and set of a run; None takes all. ``shapes`` are those of the set."""
+    """The shape, model, iteration, share and set of a run; None takes all.
+
+    ``shape`` is a shape key, or an operator's name for all of its problems; ``shapes`` are the keys of the set.
+    """
 
     shape: str | None = None
     model: str | None = None
@@ -101,15 +104,21 @@ class Selection:
         same = (each for each in near if each.shape_key in own)
         return [each for each in same if self.iteration is None or each.number == self._number]
 
+    def takes_problem(self, shape_key: str) -> bool:
+        """Whether a problem has the shape, and is of the set."""
+        named = self.shape in (None, shape_key, shape_key.partition("_")[0])
+        return named and (self.shapes is None or shape_key in self.shapes)
+
     def _takes_ladder(self, one: Named) -> bool:
-        in_set = self.shapes is None or one.shape_key in self.shapes
-        return in_set and one.shape_key == (self.shape or one.shape_key) and one.model == (self.model or one.model)
+        return self.takes_problem(one.shape_key) and one.model == (self.model or one.model)
 
     def may_mean(self, parts: tuple[str, ...]) -> bool:
         """Whether a misnamed file may be one of the selected; ``parts`` are its path below ``srcs/``."""
-        if any(wanted is not None and wanted not in parts[:-1] for wanted in (self.shape, self.model)):
+        folders = parts[:-1]
+        narrowed = self.shape is not None or self.shapes is not None
+        if narrowed and not any(map(self.takes_problem, folders)):
             return False
-        if self.shapes is not None and self.shapes.isdisjoint(parts[:-1]):
+        if self.model is not None and self.model not in folders:
             return False
         return self.iteration is None or names.resembles(parts[-1], self._number)
 
@@ -119,7 +128,7 @@ class Selection:
 
     def check(self) -> None:
         """Raise UsageError if a part is not valid."""
-        if self.shape is not None:
+        if self.shape is not None and self.shape not in OPERATORS:
             parse_shape_key(self.shape)
         if self.model is not None:
             check_model(self.model)
@@ -217,10 +226,10 @@ class Tree:
         return found, misplaced
 
     def like(self, gpu: str, shape: str | None) -> str:
-        """A question for the nearest problem, of the same operator if there is one of that name."""
-        operator = (shape or "").partition("_")[0]
-        near = (each for each in self.shapes(gpu) if operator not in OPERATORS or each.startswith(f"{operator}_"))
-        return meant(shape, near)
+        """A question for the nearest problem, of the same operator if there is one of that name, or operator."""
+        operator, *rest = (shape or "").split("_")
+        near = [each for each in self.shapes(gpu) if operator not in OPERATORS or each.startswith(f"{operator}_")]
+        return meant(shape, near if rest else (each.partition("_")[0] for each in near))
 
     def shapes(self, gpu: str) -> list[str]:
         """The names of the problems' folders of a GPU key."""

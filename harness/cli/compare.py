@@ -14,6 +14,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli import many
 from harness.cli.options import (
+    EXAMPLE,
     FleetOptions,
     Json,
     MeasureOptions,
@@ -135,7 +136,8 @@ def play(
 ) -> Reply[PlayOff]:
     """Measure the leaders of a problem in turns; the leaderboard then shows their order."""
     if chosen.shape is None:
-        raise UsageError("play-off needs --shape, e.g. --shape matmul_bf16fp32_4096x4096x4096")
+        raise UsageError(f"play-off needs --shape, e.g. --shape {EXAMPLE}")
+    chosen.one_problem("play-off")
     for name, number in (("rounds", rounds), ("top", top)):
         if number is not None:
             check_least(name, number, 2)

@@ -18,6 +18,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.machine.table import check_format
 
 _DEFAULTS: Final = Settings(budget_s=0.0)  # the budget depends on the device
+EXAMPLE: Final = "matmul_bf16fp32_4096x4096x4096"
 GpuKey = Annotated[str, Parameter(help="GPU key; auto takes this machine's GPU, or cpu where it has none.")]
 Json = Annotated[bool, Parameter(negative="", help="Print one JSON document on stdout, all else on stderr.")]
 Traceback = Annotated[bool, Parameter(negative="", help="Show all that Python and the compilers said of a failure.")]
@@ -44,7 +45,10 @@ class SelectionOptions:
     """What to work on."""
 
     gpu: GpuKey = gpus.AUTO
-    shape: Annotated[str | None, Parameter(help="Only this shape key, such as matmul_bf16fp32_8192x8192x8192.")] = None
+    shape: Annotated[
+        str | None,
+        Parameter(help="Only this shape key, such as matmul_bf16fp32_8192x8192x8192; matmul takes all of an operator."),
+    ] = None
     model: Annotated[str | None, Parameter(help="Only the iterations of this model.")] = None
     iter: Annotated[str | None, Parameter(name="--iter", help="Only this iteration: 3, 003 or iter003.")] = None
     share: Annotated[
@@ -79,9 +83,10 @@ class SelectionOptions:
 
         Raises UsageError.
         """
+        self.one_problem(verb)
         model = self.model or (self._only_model() if reads else None)
         if self.shape is None or model is None:
-            example = f"--shape {self.shape or 'matmul_bf16fp32_4096x4096x4096'} --model me"
+            example = f"--shape {self.shape or EXAMPLE} --model me"
             raise UsageError(f"{verb} needs --shape and --model, e.g. {example}")
         if self.iter is not None:
             raise UsageError(f"{verb} {why_no_iter}; leave --iter out")
@@ -90,6 +95,11 @@ class SelectionOptions:
         if self.set is not None:
             raise UsageError(f"{verb} works on one problem; leave --set out")
         return self.shape, model
+
+    def one_problem(self, verb: str) -> None:
+        """Raise UsageError where the shape is an operator's name, which has no underscore."""
+        if self.shape is not None and "_" not in self.shape:
+            raise UsageError(f"{verb} works on one problem; --shape {self.shape} is no shape key, such as {EXAMPLE}")
 
     def _only_model(self) -> str | None:
         """The model of the shape's iterations, where it is one."""

@@ -19,6 +19,7 @@ from harness.catalog.tree import Tree
 from harness.cli import many
 from harness.cli.notebook import leaderboards
 from harness.cli.options import (
+    EXAMPLE,
     BuildOptions,
     FleetOptions,
     GpuKey,
@@ -229,7 +230,7 @@ def watch(
     """Bench a draft each time that it is saved, without a new start, until Ctrl-C: --iter, or the newest iteration."""
     found = _plan(chosen, Stage.BENCH, how, needs_device=True)
     if len({(each.shape_key, each.model) for each in found.iterations}) != 1:
-        raise UsageError("watch needs --shape and --model, e.g. --shape matmul_bf16fp32_4096x4096x4096 --model me")
+        raise UsageError(f"watch needs --shape and --model, e.g. --shape {EXAMPLE} --model me")
     draft = found.iterations[-1]
     records: list[Record] = []
     with reporting(0) as reporter, suppress(KeyboardInterrupt):
@@ -349,7 +350,7 @@ def _plan(
 def _begun(tree: Tree, gpu: Gpu, device: Device | None, chosen: SelectionOptions) -> list[Path]:
     """First ladders of the chosen problems of a set."""
     calls = chosen.problem_set.calls if chosen.problem_set else ()
-    keys = [key for key in calls if chosen.shape in (None, key)]
+    keys = list(filter(chosen.selection.takes_problem, calls))
     require_fit(((f"set {chosen.set}: {key}", parse_shape_key(key)) for key in keys), gpu, device)
     return scaffold.first_ladders(tree, gpu, keys)
 

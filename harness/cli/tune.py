@@ -147,8 +147,9 @@ def _on_many(
         raise UsageError("tune on many GPUs needs --model, and takes neither --iter nor --share")
     check_model(chosen.model)
     tree, (gpu, _) = Tree.here(), many.resolve(chosen, fleet, force=force)
-    keys = [chosen.shape] if chosen.shape else list(chosen.problem_set.calls if chosen.problem_set else ())
-    problems = list(map(parse_shape_key, keys))
+    own = [chosen.shape] if chosen.shape and "_" in chosen.shape else []
+    calls = chosen.problem_set.calls if chosen.problem_set else own
+    problems = list(map(parse_shape_key, filter(chosen.selection.takes_problem, calls)))
     listed, _ = tree.scan(gpu.key, replace(chosen.selection, model=None))
     problems = list(dict.fromkeys(problems or [each.problem for each in listed]))
     if not problems:

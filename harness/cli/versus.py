@@ -253,7 +253,9 @@ def _row_selected(row: str, gpu: str) -> SelectionOptions:
     if len(parts) not in (1, 3) or not all(parts):
         raise UsageError(f"--row '{row}' is neither a shape key nor SHAPE/MODEL/ITERATION")
     shape, model, iteration = (*parts, None, None)[:3]
-    return SelectionOptions(gpu, shape, model, ordinal_in(iteration) if iteration else None)
+    chosen = SelectionOptions(gpu, shape, model, ordinal_in(iteration) if iteration else None)
+    chosen.one_problem("bisect")
+    return chosen
 
 
 def _measuring(key: str) -> tuple[Gpu, Device | None]:

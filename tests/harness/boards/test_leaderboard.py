@@ -539,6 +539,19 @@ def test_without_a_pair_two_ratios_say_who_is_faster(ladder: Ladder) -> None:
     assert rivalry(board, Regime.SUSTAINED) is None
 
 
+def test_on_80_columns_the_leaders_keep_what_they_are_beside_the_strongest_opponent(
+    ladder: Ladder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opposed(ladder, "strong", 1.20, 1.22)
+    paired(ladder, "strong", 1.01, 1.03)
+    (board,) = ladder.boards()
+    wide = replace(board, problem="groupedlinear_bf16fp32_8192x4096x7168x32_spread32")
+    monkeypatch.setenv("COLUMNS", "80")
+    text = tables.leaders([wide])
+    assert "1.0200" in text and "vs best: beside the strongest opponent" in " ".join(text.split())
+    assert "±" not in text and max(map(len, text.splitlines())) <= 80
+
+
 def test_the_leaders_table_says_where_an_opponent_is_faster(ladder: Ladder) -> None:
     opposed(ladder, "strong", 1.8, 1.9)
     paired(ladder, "strong", 0.97, 1.01)

@@ -203,6 +203,7 @@ def unplayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     ("words", "says"),
     [
         ((), "play-off needs --shape"),
+        (("--shape", "matmul"), "play-off works on one problem"),
         (("--shape", SMALL), "a play-off needs two leaders"),
         (("--shape", SMALL, "--rounds", "0"), "--rounds 0 is not a number of 2 or more"),
         (("--shape", SMALL, "--rounds", "1"), "--rounds 1 is not a number of 2 or more"),

@@ -116,6 +116,8 @@ def test_scan_of_a_key_without_a_tree_finds_nothing(tree: Tree) -> None:
     [
         (Selection(), [1, 2, 12]),
         (Selection(shape=SHAPE), [1, 2]),
+        (Selection(shape="linear"), [12]),
+        (Selection(shape="matmul", model="you"), []),
         (Selection(model="you"), [12]),
         (Selection(iteration="2"), [2]),
         (Selection(iteration="002"), [2]),
@@ -149,6 +151,7 @@ def test_a_selection_that_can_name_nothing_is_refused(tree: Tree, selection: Sel
     [
         (Selection(), ["iter2_tag.py", "notes.py"]),
         (Selection(shape=SHAPE), ["iter2_tag.py"]),
+        (Selection(shape="matmul"), ["iter2_tag.py"]),
         (Selection(model="you"), ["notes.py"]),
         (Selection(iteration="2"), ["iter2_tag.py"]),
         (Selection(shape=SHAPE, iteration="1"), []),

@@ -226,6 +226,7 @@ def test_tilelangs_autotuner_has_a_deadline(tuned: Checkout) -> None:
     ("arguments", "says"),
     [
         (("--shape", SHAPE), "needs --shape and --model"),
+        (("--shape", "matmul", "--model", "me"), "tune works on one problem"),
         (
             (*CHOICE[2:], "--family", "nothing"),
             "no family 'nothing'; those for a CPU are kernels.cpu.plain_loops",
