@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.boards import leaderboard, tables
+from harness.boards import comparable, leaderboard, tables
 from harness.boards.board import Board, BoardRow
 from harness.boards.rivals import rivalry
 from harness.boards.tables import leaderboard as table
@@ -313,11 +313,11 @@ def test_a_rejection_that_is_tried_again_hides_a_measurement_when_it_comes_twice
             ladder.failed(1, cause=Cause.OVERLAP, stage=Stage.BENCH),
         )
     ]
-    assert list(leaderboard.latest(on_a_gpu[:2]).values()) == on_a_gpu[:1]
-    assert list(leaderboard.latest(on_a_gpu).values()) == on_a_gpu[2:]
+    assert list(comparable.latest(on_a_gpu[:2]).values()) == on_a_gpu[:1]
+    assert list(comparable.latest(on_a_gpu).values()) == on_a_gpu[2:]
     fault = msgspec.structs.replace(on_a_gpu[1], cause=Cause.REFEREE)
-    assert list(leaderboard.latest([on_a_gpu[0], fault, on_a_gpu[1]]).values()) == on_a_gpu[:1]
-    assert list(leaderboard.latest([*on_a_gpu[:2], fault, on_a_gpu[2]]).values()) == on_a_gpu[2:]
+    assert list(comparable.latest([on_a_gpu[0], fault, on_a_gpu[1]]).values()) == on_a_gpu[:1]
+    assert list(comparable.latest([*on_a_gpu[:2], fault, on_a_gpu[2]]).values()) == on_a_gpu[2:]
 
 
 def test_a_verification_hides_a_measurement_only_of_another_source(ladder: Ladder) -> None:

@@ -1,0 +1,90 @@
+"""What the files of one problem hold, read once for its boards."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from harness.boards.board import BoardRow
+from harness.boards.row_code import same_code
+from harness.catalog import gpus
+from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Tree
+from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.problem import Problem
+from harness.records.base import Cause
+from harness.records.pairs import PairRecord
+from harness.records.playoffs import PlayOff
+from harness.records.profiles import ProfileRecord, newest
+from harness.records.results import Record
+from harness.records.store import read
+from harness.records.sustained import SustainedRecord
+
+R = TypeVar("R", bound=msgspec.Struct)
+Tried = list[tuple[Iteration, list[Record]]]  # iterations, each with its records
+Outcome = Record | SustainedRecord | PairRecord
+
+
+@dataclass(slots=True)
+class Held:
+    """One problem's iterations and records; each list of records is in the order of its file."""
+
+    tree: Tree
+    gpu: Gpu
+    problem: Problem
+    complaints: list[str]  # about lines that cannot be read
+    tried: Tried = field(default_factory=list)
+    unmeasured: list[Iteration] = field(default_factory=list)
+    bounds: dict[tuple[str, str, str], str] = field(default_factory=dict)  # by the profiles of the present sources
+    sustained: list[SustainedRecord] = field(default_factory=list)
+    opponents: list[Record] = field(default_factory=list)
+    pairs: list[PairRecord] = field(default_factory=list)
+    play_offs: list[PlayOff] = field(default_factory=list)
+    wrong: list[Outcome] = field(default_factory=list)  # what was rejected for a wrong result
+
+    @classmethod
+    def of(cls, tree: Tree, gpu: str, iterations: list[Iteration], complaints: list[str]) -> "Held":
+        """What the files hold of one problem's iterations, which are at least one."""
+        problem, shape_key = iterations[0].problem, iterations[0].shape_key
+        held = cls(tree, gpus.find(gpu), problem, complaints)
+        for model in dict.fromkeys(each.model for each in iterations):
+            held._add([each for each in iterations if each.model == model])
+        held.opponents = held._read(tree.opponents(gpu, shape_key), Record)
+        held.sustained += held._read(tree.sustained(gpu, shape_key, OPPONENTS_MODEL), SustainedRecord)
+        held.pairs = held._read(tree.pairs(gpu, shape_key), PairRecord)
+        held._add_wrong(held.pairs)
+        held.play_offs = held._read(tree.play_offs(gpu, shape_key), PlayOff)
+        return held
+
+    def same_code(self, row: BoardRow, record: Outcome) -> bool:
+        """Whether a record has the name and code of a row, and its judge and environment."""
+        if row.environment is None or row.key != record.key:
+            return False
+        ours, theirs = ((each.rank_key, each.judge_sha256) for each in (row.environment, record.environment))
+        return ours == theirs and same_code(self.tree, row, record, record.environment.tilelang)
+
+    def _add(self, ladder: list[Iteration]) -> None:
+        place = self.gpu.key, self.problem.shape_key, ladder[0].model
+        records = self._read(self.tree.records(*place), Record)
+        sustained = self._read(self.tree.sustained(*place), SustainedRecord)
+        profiles = self._read(self.tree.profiles(*place), ProfileRecord)
+        for iteration in ladder:
+            own = [record for record in records if record.iteration == iteration.name]
+            if own:
+                self.tried.append((iteration, own))
+            else:
+                self.unmeasured.append(iteration)
+            profile = newest(profiles, iteration.name, *self.tree.hashes(iteration)) if profiles else None
+            if profile is not None and profile.bound is not None:
+                self.bounds[iteration.key] = profile.bound.value
+        self.sustained += sustained
+        self._add_wrong((*records, *sustained))
+
+    def _add_wrong(self, records: Iterable[Outcome]) -> None:
+        self.wrong += (record for record in records if record.cause is Cause.WRONG_RESULT)
+
+    def _read(self, path: Path, kind: type[R]) -> list[R]:
+        records, problems = read(path, kind)
+        self.complaints += problems
+        return records
