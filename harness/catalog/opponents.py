@@ -16,7 +16,8 @@ from harness.judge.facts.dtypes import TOKENS
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import BASELINES
 from harness.judge.facts.problem import Problem
-from harness.machine.repository import described_at, folders
+from harness.machine.hints import pip_install
+from harness.machine.repository import SHIPPED, described_at, folders
 
 FOLDER: Final = f"{BASELINES}/opponents"
 
@@ -64,7 +65,13 @@ class Opponent:
         lacking = [pin for pin in self.requires if not _installed(pin)]
         if not lacking:
             return None
-        return f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed; make {self.extra}"
+        return f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed; {self.remedy}"
+
+    @property
+    def remedy(self) -> str:
+        """The command that adds its packages: a target of this checkout's make, or pip's for another's opponent."""
+        own = self.extra and self.path.is_relative_to(SHIPPED) and (SHIPPED / "Makefile").is_file()
+        return f"make {self.extra}" if own else pip_install(*self.requires)
 
     @property
     def config(self) -> str:

@@ -66,7 +66,9 @@ def new(
     tag: Annotated[str | None, Parameter(help="The new iteration's tag; by default the idea's, or next_idea.")] = None,
     bind: Annotated[
         list[str] | None,
-        Parameter(help="Write no child, but copy --from as it is to the ladder of this shape key; may be repeated."),
+        Parameter(
+            negative="", help="Write no child, but copy --from as it is to this shape key's ladder; may be repeated."
+        ),
     ] = None,
 ) -> Reply[NewData]:
     """Write the next iteration, a copy of its parent to edit; an empty ladder gets iter000 first."""

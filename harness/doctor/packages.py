@@ -87,7 +87,7 @@ def opponents(present: list[Device]) -> Iterable[HealthFinding]:
         if gpu.arch in each.architectures:
             missing = each.missing
             found = missing.partition(";")[0] if missing else ", ".join(each.requires) or "needs no package"
-            yield HealthFinding(f"opponent {each.name}", missing is None, False, found, f"make {each.extra}")
+            yield HealthFinding(f"opponent {each.name}", missing is None, False, found, each.remedy)
 
 
 def _lines(lock: Path) -> list[str]:

@@ -14,9 +14,9 @@ def same_command() -> str:
     return shlex.join(("tilebench", *sys.argv[1:]))
 
 
-def pip_install(requirement: str) -> str:
-    """Install one distribution, by the name and version that a pin gives it."""
-    return f"{sys.executable} -m pip install '{requirement}'"
+def pip_install(*requirements: str) -> str:
+    """Install distributions, by the names and versions that pins give them."""
+    return " ".join((f"{sys.executable} -m pip install", *(f"'{each}'" for each in requirements)))
 
 
 def pip_install_here(extra: str = "") -> str:

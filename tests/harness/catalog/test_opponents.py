@@ -1,6 +1,7 @@
 """Opponents as their files describe them: read without their packages, each pinned as in pyproject.toml."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from harness.catalog.opponents import Opponent, Opponents
 from harness.errors import UsageError
 from harness.judge.facts.hashes import families_sha256, judge_sha256
 from harness.judge.facts.problem import parse_shape_key
+from harness.machine.hints import pip_install
 from tests.harness.checkout import ROOT
 
 MATMUL = parse_shape_key("matmul_f32fp32_32x32x32")
@@ -67,7 +69,9 @@ def test_a_file_is_found_by_being_there_and_imports_no_package(tmp_path: Path) -
 def test_a_missing_package_is_one_line_with_the_command(tmp_path: Path, pin: str, lacks: bool) -> None:
     written(tmp_path, "one.py", FILE.format(name="one", requires=(pin,)))
     (found,) = Opponents.of(tmp_path).members
-    assert found.missing == (f"{pin} is not installed; make opponents-here" if lacks else None)
+    assert found.missing == (f"{pin} is not installed; {pip_install(pin)}" if lacks else None)
+    shipped = replace(found, path=ROOT / "baselines/opponents/one.py")
+    assert shipped.missing == (f"{pin} is not installed; make opponents-here" if lacks else None)
 
 
 def test_it_serves_what_its_file_names(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from harness.boards.pairs import line
 from harness.catalog import opponents
+from harness.machine.hints import pip_install
 from harness.records.base import Cause, RowKind, Status
 from harness.records.pairs import PairRecord
 from harness.records.results import Record
@@ -111,7 +112,8 @@ def test_one_that_fails_has_a_row_that_says_why(benched: Checkout, name: str) ->
 
 def test_a_missing_one_is_a_line_and_no_error(benched: Checkout) -> None:
     told: str = benched.told  # type: ignore[attr-defined]
-    assert "skipped   opponent absent: no-such-package==1.0 is not installed; make opponents-absent" in told
+    pin = "no-such-package==1.0"
+    assert f"skipped   opponent absent: {pin} is not installed; {pip_install(pin)}" in told
     assert "absent" not in outcomes(benched)
 
 
