@@ -1,12 +1,14 @@
 """Comparison of two measurements of one problem, or the reason why they must not be compared."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from harness.errors import UsageError
 from harness.records.base import LIBRARIES, Status
 from harness.records.results import Measurement, Record
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
@@ -14,6 +16,7 @@ from harness.records.sustained import SustainedMeasurement, SustainedRecord
 Figures = Measurement | SustainedMeasurement
 Judged = Record | SustainedRecord  # of either regime; the two are never compared with each other
 
+SIZE: Final = r"(:\d+(\.\d+)?%)?"  # of a word of --fail-on, as a regular expression
 MARGIN: Final = 0.005  # two kernels closer than this are the same to a user
 ANOTHER_CALL: Final = 1.25  # a baseline so much faster, by another judge, is another call; chips differ by less
 MARGIN_AT_LIMIT: Final = 0.01  # two intervals of 0.4% each cannot show less
@@ -69,10 +72,18 @@ class Interval(msgspec.Struct, frozen=True):
         return Change.SAME if 1 - margin <= self.low and self.high <= 1 + margin else Change.UNDECIDED
 
 
-def sized(word: str) -> tuple[str, float]:
-    """A verdict and the relative change from which it counts, such as ``slower:1%``. Raises ValueError."""
-    verdict, _, size = word.partition(":")
-    return verdict, float(size.removesuffix("%")) / 100 if size else 0.0
+def limits(said: str | None, words: str, example: str) -> dict[str, float]:
+    """What --fail-on says: words, and the relative change from which each counts, such as ``slower:1%``.
+
+    ``words`` is a regular expression of a word with its size. Raises UsageError.
+    """
+    found = {}
+    for word in said.split(",") if said is not None else ():
+        if (match := re.fullmatch(rf"\s*({words})\s*", word)) is None:
+            raise UsageError(f"--fail-on '{word}' is not {example}")
+        verdict, _, size = match[1].partition(":")
+        found[verdict] = float(size.removesuffix("%") or 0) / 100
+    return found
 
 
 def shows(low: float, high: float, least: float, *, slower: bool) -> bool:

@@ -1,5 +1,6 @@
 """Verbs that start from records: compare, reproduce, play-off, export."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,7 +53,7 @@ def compare(
     format: TableFormat = "simple",
 ) -> Reply[list[Comparison]]:
     """Say for each iteration whether it became faster or slower between two runs; measures nothing."""
-    limit = _limit(fail_on)
+    limits = comparison.limits(fail_on, rf"(slower|faster){comparison.SIZE}", "slower:1% or faster:1%")
     kind: type[Record] | type[SustainedRecord] = Record if regime is Regime.PAIRED else SustainedRecord
     if margin is None:
         margin = comparison.MARGIN if kind is Record else comparison.MARGIN_AT_LIMIT
@@ -69,11 +70,11 @@ def compare(
         raise UsageError(f"{lack} record of {key}{f' that matches {words}' if words else ''}")
     found = comparison.pair(before, after, margin)
     code = ExitCode.PASSED
-    if limit is not None:
+    if limits:
         if all(each.verdict is Change.INCOMPARABLE for each in found):
             more = (*more, *reported([f"tilebench: --fail-on {fail_on}: no two records could be compared"]))
             code = ExitCode.REJECTED
-        elif any(_fails(each, *limit) for each in found):
+        elif any(_fails(each, limits) for each in found):
             code = ExitCode.REJECTED
     return Reply(found, lambda: tables.comparisons(found, format), code, (*problems, *more))
 
@@ -215,21 +216,8 @@ def _of_key(tree: Tree, key: str, named: str, kind: type[R]) -> tuple[list[R], t
     return [record for record in found if record.gpu == key], reported(problems)
 
 
-def _limit(fail_on: str | None) -> tuple[Change, float] | None:
-    """A verdict, and the relative change from which it counts. Raises UsageError."""
-    if fail_on is None:
-        return None
-    try:
-        word, least = comparison.sized(fail_on)
-        verdict = Change(word)
-    except ValueError:
-        raise UsageError(f"--fail-on '{fail_on}' is not a verdict and a size, such as slower:1%") from None
-    if verdict not in (Change.FASTER, Change.SLOWER) or not 0 <= least < 1:
-        raise UsageError(f"--fail-on '{fail_on}': it takes faster or slower, and a size from 0% up to 100%")
-    return verdict, least
-
-
-def _fails(found: Comparison, verdict: Change, least: float) -> bool:
-    if found.verdict is not verdict or found.low is None or found.high is None:
+def _fails(found: Comparison, limits: Mapping[str, float]) -> bool:
+    least = limits.get(found.verdict)
+    if least is None or found.low is None or found.high is None:
         return False
-    return comparison.shows(found.low, found.high, least, slower=verdict is Change.SLOWER)
+    return comparison.shows(found.low, found.high, least, slower=found.verdict is Change.SLOWER)

@@ -15,7 +15,7 @@ from harness.boards.publication import publication
 from harness.boards.steps import StepBoard
 from harness.boards.transfer import Transferred
 from harness.catalog import gpus
-from harness.catalog.tree import Tree
+from harness.catalog.tree import Iteration, Tree
 from harness.cli.options import BuildOptions, Json, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
@@ -119,6 +119,24 @@ def leaderboards(
         lambda: "\n\n".join(filter(None, (show(boards, table_format), dynamic.told(dynamic.dynamic_kernels(boards))))),
         problems=problems,
     )
+
+
+def chosen_iterations(
+    tree: Tree, chosen: SelectionOptions, *, everything: bool = False, library: bool = False
+) -> tuple[list[Iteration], tuple[str, ...]]:
+    """All that is selected, or the leader of each problem; the library's calls, which compile nothing, if asked for."""
+    found, misplaced = tree.scan(chosen.key, chosen.selection)
+    found = [each for each in found if each.number or library]
+    problems = tuple(each.reason for each in misplaced)
+    if found and not everything and chosen.iter is None:
+        found, problems = leaderboard.leading(tree, chosen.key, chosen.selection), ()
+        if not found:
+            raise UsageError(
+                f"no problem of {chosen.key} has a leader here yet; run bench first, or name one by --iter"
+            )
+    if not found:
+        raise UsageError(tables.no_iteration(tree, chosen.key, chosen.selection))
+    return found, reported(problems)
 
 
 def gather(

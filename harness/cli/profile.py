@@ -4,19 +4,20 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from harness.boards import tables
 from harness.catalog.fitting import require_fit
-from harness.catalog.tree import Iteration, Selection, Tree
+from harness.catalog.tree import Tree
 from harness.cli import many
+from harness.cli.notebook import chosen_iterations
 from harness.cli.options import FleetOptions, MeasureOptions, SelectionOptions, check_duration
 from harness.cli.reply import Reply, reported
-from harness.errors import InfrastructureError, UsageError
+from harness.errors import InfrastructureError
 from harness.extras.profile import words
-from harness.extras.profile.run import ProfilePlan, Profiles, leaders, recorded
+from harness.extras.profile.run import Profiles, recorded
 from harness.extras.profile.run import profile as profile_iterations
-from harness.judge.facts.gpu import CPU, Gpu
+from harness.judge.facts.gpu import CPU
 from harness.machine.progress import reporting
 from harness.records.profiles import ProfileRecord
+from harness.runs.run import Plan
 
 
 def profile(
@@ -35,11 +36,7 @@ def profile(
     if gpu.is_cpu:
         why = "a CPU has none that ncu reads" if chosen.gpu == CPU else "this machine has no NVIDIA GPU"
         raise InfrastructureError(f"profile reads a GPU's counters, and {why}; run it where the GPU is, as GPU=h200")
-    problems: tuple[str, ...] = ()
-    if chosen.iter is None:
-        iterations = leaders(tree, gpu, chosen.selection)
-    else:
-        iterations, problems = _named(tree, gpu, chosen.selection)
+    iterations, problems = chosen_iterations(tree, chosen, library=True)
     require_fit(((tree.short(each.path), each.problem) for each in iterations), gpu, device)
     if fleet.wanted:
         given = {"counters": counters, "deadline": deadline, "again": again or None}
@@ -47,18 +44,9 @@ def profile(
         many.run_errands(fleet, gpu, told, (each.problem for each in iterations))
         results = Profiles(list(recorded(tree, iterations)))
         return _reply(results, problems)
-    plan = ProfilePlan(
-        tree=tree,
-        gpu=gpu,
-        device=device,
-        iterations=iterations,
-        settings=MeasureOptions().settings(gpu),
-        counters=counters,
-        again=again,
-        deadline_s=deadline,
-    )
+    plan = Plan(tree, gpu, device, tuple(iterations), MeasureOptions().settings(gpu), again=again)
     with reporting(len(iterations)) as reporter:
-        results = profile_iterations(plan, reporter)
+        results = profile_iterations(plan, reporter, counters=counters, deadline_s=deadline)
     if results.remedy is not None:
         problems += reported([f"tilebench: {results.remedy}"])
     return _reply(results, problems)
@@ -67,12 +55,3 @@ def profile(
 def _reply(results: Profiles, problems: tuple[str, ...]) -> Reply[list[ProfileRecord]]:
     found = results.records
     return Reply(found, lambda: "\n\n".join(map(words.verdict, found)), results.exit_code, problems)
-
-
-def _named(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[tuple[Iteration, ...], tuple[str, ...]]:
-    """The selected iterations, and why other files are none. Raises UsageError where nothing is selected."""
-    iterations, misplaced = tree.scan(gpu.key, selection)
-    problems = reported(each.reason for each in misplaced)
-    if not iterations:
-        raise UsageError(tables.no_iteration(tree, gpu.key, selection))
-    return tuple(iterations), problems

@@ -7,24 +7,26 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from harness.boards import leaderboard, tables
+from harness.boards import comparison
 from harness.catalog import gpus
 from harness.catalog.names import ordinal_in
-from harness.catalog.tree import Iteration, Tree
+from harness.catalog.tree import Tree
+from harness.cli.notebook import chosen_iterations
 from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions, check_duration
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.freshen import FreshenedRow, Freshener, stale_rows
-from harness.extras.versus import show, show_pairs
+from harness.extras.versus import rows as builds
+from harness.extras.versus import show
 from harness.extras.versus.bisect import Clone
 from harness.extras.versus.bisect import between as releases_between
 from harness.extras.versus.bisect import bisect as narrow
 from harness.extras.versus.cases import cases
 from harness.extras.versus.compiling import BuildCompiler
 from harness.extras.versus.environment import IMAGE, RUNNING, PythonEnvironment, environment, pair
-from harness.extras.versus.measured import ShiftLimits, changed, is_worse, measured
+from harness.extras.versus.measured import FAIL_ON, changed, fails, is_worse, measured
 from harness.extras.versus.pairing import PairedRow
-from harness.extras.versus.rows import BuildQuestion, FailOn, VersusRow, answers, versus
+from harness.extras.versus.rows import BuildQuestion, VersusRow, answers, versus
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
@@ -43,20 +45,10 @@ class EnvironmentFacts(msgspec.Struct, frozen=True):
     """One environment: what the user called it, its interpreter, and its versions of what compiles."""
 
     name: str
-    python: str
+    python: Path
     python_version: str
     tilelang: str
     torch: str
-
-    @classmethod
-    def of(cls, environment: PythonEnvironment) -> "EnvironmentFacts":
-        return cls(
-            environment.name,
-            str(environment.python),
-            environment.python_version,
-            environment.tilelang,
-            environment.torch,
-        )
 
 
 class VersusData(msgspec.Struct, frozen=True):
@@ -103,7 +95,7 @@ def hold(
     ] = None,
 ) -> Reply[VersusData]:
     """Hold two environments against each other: which iterations an upgrade makes slower, changes, breaks or mends."""
-    limits, paired_limits = (FailOn.parse(fail_on), None) if build_only else (FailOn(), ShiftLimits.parse(fail_on))
+    limits = comparison.limits(fail_on, *(builds.FAIL_ON if build_only else FAIL_ON))
     check_duration("build-deadline", build_deadline)
     first, second = _named("old", old, old_image), _named("new", new, new_image, RUNNING)
     if not build_only and any(each.startswith(IMAGE) for each in (first, second)):
@@ -133,15 +125,17 @@ def hold(
             iterations = changed(iterations, paired)
         compiler = BuildCompiler(tree, gpu, build_deadline, reporter, again)
         rows = [] if gpu.is_cpu else versus(compiler, [*iterations, *others], before, after, diff=diff)
-    facts = EnvironmentFacts.of(before), EnvironmentFacts.of(after)
-    data = VersusData(*facts, gpu.arch, tuple(rows), compiler.fresh, tuple(paired))
-    failed = any(map(limits.fails, rows)) if paired_limits is None else any(map(paired_limits.fails, paired))
+    first_facts, second_facts = (
+        msgspec.convert(each, EnvironmentFacts, from_attributes=True) for each in (before, after)
+    )
+    data = VersusData(first_facts, second_facts, gpu.arch, tuple(rows), compiler.fresh, tuple(paired))
+    failed = any(builds.fails(limits, row) for row in rows) if build_only else any(fails(limits, row) for row in paired)
     told = show.markdown if format == "github" else show.text
 
     def words() -> str:
-        builds = told(rows, before, after, gpu.arch) if rows or build_only else ""
-        table = "" if build_only else show_pairs.text(paired, "github" if format == "github" else PLAIN)
-        return "\n\n".join(filter(None, (table, builds)))
+        of_builds = told(rows, before, after, gpu.arch) if rows or build_only else ""
+        table = "" if build_only else show.pairs(paired, "github" if format == "github" else PLAIN)
+        return "\n\n".join(filter(None, (table, of_builds)))
 
     return Reply(data, words, ExitCode.REJECTED if failed else ExitCode.PASSED, (*problems, *reported(unread)))
 
@@ -272,19 +266,3 @@ def gpu_of(chosen: SelectionOptions, verb: str) -> Gpu:
     if gpu.is_cpu:
         raise UsageError(f"{verb} compares code for GPUs; name one with --gpu, e.g. --gpu h200")
     return gpu
-
-
-def chosen_iterations(
-    tree: Tree, chosen: SelectionOptions, *, everything: bool
-) -> tuple[list[Iteration], tuple[str, ...]]:
-    """All that is selected, or the leader of each problem; never a call of the library, which compiles nothing."""
-    found, misplaced = tree.scan(chosen.key, chosen.selection)
-    found = [each for each in found if each.number]
-    problems = tuple(each.reason for each in misplaced)
-    if found and not everything and chosen.iter is None:
-        found, problems = leaderboard.leading(tree, chosen.key, chosen.selection), ()
-        if not found:
-            raise UsageError(f"no problem of {chosen.key} has a leader here yet; run bench first, or take --all")
-    if not found:
-        raise UsageError(tables.no_iteration(tree, chosen.key, chosen.selection))
-    return found, reported(problems)

@@ -67,7 +67,7 @@ class Toolchain(msgspec.Struct, frozen=True):
 def find() -> Toolchain:
     """This machine's toolchain: TileLang's nvcc, and any cuobjdump."""
     return Toolchain(
-        nvcc=_tool(nvcc_path()),
+        nvcc=tool(nvcc_path()),
         cuobjdump=cuobjdump(),
         host_compiler=named_compiler() or compiler_on_path(),
     )
@@ -93,7 +93,7 @@ def nvcc_path() -> Path | None:
 
 def cuobjdump(answer_s: float = ANSWER_S) -> Tool | None:
     """Any cuobjdump that tells its version in time."""
-    return _tool(next(_candidates("cuobjdump", "nvidia-cuda-cuobjdump"), None), answer_s)
+    return tool(next(_candidates("cuobjdump", "nvidia-cuda-cuobjdump"), None), answer_s)
 
 
 def ncu_path() -> Path | None:
@@ -135,12 +135,13 @@ def _executable(path: Path) -> Path | None:
     return path if path.is_file() and os.access(path, os.X_OK) else None
 
 
-def _tool(path: Path | None, answer_s: float = ANSWER_S) -> Tool | None:
+def tool(path: Path | None, answer_s: float = ANSWER_S, version: str = r"\bV([0-9]+\.[0-9]+\.[0-9]+)") -> Tool | None:
+    """A program that tells its version, as the pattern finds it; None where it does not answer."""
     if path is None:
         return None
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=answer_s, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    match = re.search(r"\bV([0-9]+\.[0-9]+\.[0-9]+)", said)
+    match = re.search(version, said)
     return Tool(path, match[1] if match else "unknown")

@@ -71,7 +71,7 @@ class Freshener:
 
     def freshen(self, waiting: list[StaleRow]) -> Iterator[FreshenedRow]:
         """Compile each row with both families, and record where nothing differs."""
-        commits = self._commits()
+        commits = iter(git(self.tree.root, "log", "--format=%H", "--", FAMILIES).decode().split())  # the newest first
         while waiting and (commit := next(commits, None)):
             with self._as_of(commit) as then:
                 held = [
@@ -134,10 +134,6 @@ class Freshener:
     def _path(self, then: Tree, iteration: Iteration) -> Path:
         """Where an iteration of this tree lies in another."""
         return then.root / iteration.path.relative_to(self.tree.root)
-
-    def _commits(self) -> Iterator[str]:
-        """The commits that changed a family, the newest first."""
-        yield from git(self.tree.root, "log", "--format=%H", "--", FAMILIES).decode().split()
 
     @contextmanager
     def _as_of(self, commit: str) -> Iterator[Tree]:

@@ -1,14 +1,12 @@
 """A tree of examples as a repository: one operator, baseline and iteration for each kernel that an example compares."""
 
 import ast
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -19,9 +17,10 @@ import msgspec
 from harness.authoring import repository
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
-from harness.errors import InfrastructureError, UsageError, last_line, printable
+from harness.errors import InfrastructureError, UsageError, printable
 from harness.extras.foreign.scripts import python_files
-from harness.extras.scratch_tree import write_iteration
+from harness.extras.forked import ForkingChild
+from harness.extras.scratch_tree import parent_of, write_iteration
 from harness.extras.versus.environment import environment
 from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import Gpu
@@ -172,55 +171,32 @@ def _captures(plan: AdoptPlan, reporter: Reporter) -> Iterator[Callable[[Adopted
         tree = Tree(plan.into)
         environments = [environment(tree, named, reporter) for named in plan.tilelangs]
         children = [(each.tilelang, _worker(plan, each.command, each.variables(tree))) for each in environments]
-        others = {version: stack.enter_context(child) for version, child in children}
-        own = stack.enter_context(_worker(plan, (sys.executable,), dict(os.environ)))
+        others = {version: stack.enter_context(closing(child)) for version, child in children}
+        own = stack.enter_context(closing(_worker(plan, (sys.executable,), dict(os.environ))))
 
         def captured(case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
             order = {
                 "path": str(plan.root / case.script), "function": case.function, "name": name_of(case),
                 "source": case.source, "deadline_s": int(plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
             }  # fmt: skip
-            said = {version: ask({**order, "programs": True}) for version, ask in others.items()}
+            said = {version: _asked(child, {**order, "programs": True}) for version, child in others.items()}
             made = {each["tilelang"]: each["programs"] for each in said.values() if "programs" in each}
-            answer = own({**order, "programs": False, "others": made})
+            answer = _asked(own, {**order, "programs": False, "others": made})
             reasons = {version: each.get("reason") for version, each in said.items()}
             return msgspec.structs.replace(case, gpu=gpu.key, others=reasons, **answer)
 
         yield captured
 
 
-@contextmanager
-def _worker(
-    plan: AdoptPlan, python: tuple[str, ...], variables: dict[str, str]
-) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
-    """A child that runs the scripts, each forked from it: what takes an order, and gives its answer."""
-    process = subprocess.Popen(
-        [*python, "-m", "harness.extras.adopt.worker", str(plan.into)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=code(plan.into),
-        env=variables,
-    )
+def _worker(plan: AdoptPlan, python: tuple[str, ...], variables: dict[str, str]) -> ForkingChild:
+    """A child that runs the scripts."""
+    return ForkingChild([*python, "-m", "harness.extras.adopt.worker", str(plan.into)], code(plan.into), variables)
 
-    def asked(order: dict[str, Any]) -> dict[str, Any]:
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-        line = ""
-        with suppress(BrokenPipeError):
-            print(json.dumps(order), file=process.stdin, flush=True)
-            line = process.stdout.readline()
-        if not line:
-            said = last_line(process.stderr.read(), "it ended without a word")
-            raise InfrastructureError(f"{order['source']}: the child that runs the scripts, {python[0]}: {said}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
 
-    try:
-        yield asked
-    finally:
-        process.terminate()
-        process.communicate()
+def _asked(child: ForkingChild, order: dict[str, Any]) -> dict[str, Any]:
+    if (answer := child.ask(order)) is None:
+        raise InfrastructureError(f"{order['source']}: the child that runs the scripts: {child.last_words()}")
+    return answer
 
 
 def _built(plan: AdoptPlan, gpu: Gpu, case: AdoptedExample) -> AdoptedExample:
@@ -247,8 +223,5 @@ def _iteration(tree: Tree, gpu: Gpu, case: AdoptedExample) -> Iteration:
     problem = parse_shape_key(case.shape_key or "")
     for key in gpus.table():  # also one that an earlier kernel was for
         shutil.rmtree(tree.sources(key, problem.shape_key, MODEL), ignore_errors=True)
-
-    def source(parent: str) -> str:
-        return _ITERATION.format(source=case.source, name=problem.operator, parent=parent)
-
+    source = _ITERATION.format(source=case.source, name=problem.operator, parent=parent_of(problem))
     return write_iteration(tree, problem, gpu, MODEL, TAG, source)

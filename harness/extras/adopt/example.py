@@ -9,16 +9,12 @@ import torch
 
 from harness.extras.adopt.launch import READ, WRITE, TapedLaunch
 from harness.extras.adopt.recording import Recording
-from harness.extras.adopt.tape import Tape, TapedCall, TensorPlace, Value, held_dtype, places_in
+from harness.extras.adopt.tape import NotAdopted, Tape, TapedCall, TensorPlace, Value, held_dtype, places_in
 from harness.judge.facts.dtypes import DTYPE_BYTES, NARROW_FLOATS
 
 COPYING: Final = ("aten.clone.default", "aten._to_copy.default")
 MOST_CALLS: Final = 20_000  # of a reference
 SUMMING: Final = ("sum", "mean", "softmax", "logsumexp", "var_mean", "cumsum", "norm")
-
-
-class NotAdopted(Exception):
-    """No operator comes of a script; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

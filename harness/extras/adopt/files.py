@@ -12,9 +12,9 @@ import tilelang
 import torch
 
 from harness.catalog.names import TAG
-from harness.extras.adopt.example import Compared, Example, NotAdopted
+from harness.extras.adopt.example import Compared, Example
 from harness.extras.adopt.launch import TapedLaunch
-from harness.extras.adopt.tape import HELD, TensorPlace, held_dtype, places_in
+from harness.extras.adopt.tape import HELD, NotAdopted, TensorPlace, held_dtype, places_in
 from harness.extras.adopt.text import Writer, function
 from harness.judge.facts.dtypes import TOKENS
 from harness.machine.files import put

@@ -26,8 +26,6 @@ USE_AT: Final = {"region": 1, "access_ptr": 2}  # calls that name an element fir
 class TapedLaunch:
     """A kernel as a call of a tape has it; ``outputs`` are the parameters that it makes itself."""
 
-    tags: tuple[object, ...] = ()
-
     def __init__(self, prim_func: Any, outputs: Sequence[int], pass_configs: Any, compile_flags: Any) -> None:
         self.prim_func = _unmarked(prim_func)
         self.outputs = sorted(each % len(prim_func.params) for each in outputs)

@@ -4,7 +4,7 @@ A value is one state of a storage: whatever writes to a storage makes its next v
 views need no record, and a slice of the tape is all that a value follows from.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -13,6 +13,7 @@ import numpy
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 HEAVY_FLOPS: Final = 1e10  # a call of more work is not computed: it gives zeros
@@ -21,6 +22,10 @@ LARGE: Final = 1 << 24  # elements; nor is one that reads or makes a larger tens
 HELD: Final = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 MOST_BYTES: Final = 1 << 20  # of data that a text holds
 _INDEXING: Final = (torch.ops.aten.index.Tensor,)  # the result has a size of its own where a mask indexes
+
+
+class NotAdopted(Exception):
+    """No operator comes of a script; the message says why."""
 
 
 class Value(NamedTuple):
@@ -61,7 +66,6 @@ class TapedCall:
     made: tuple[TensorPlace | None, ...]
     written: tuple[Value, ...]  # states of storages that were there before
     flops: int = 0
-    skipped: bool = False
 
     @property
     def random(self) -> bool:
@@ -103,8 +107,7 @@ class Tape(TorchDispatchMode):
         if self.paused or func.is_view or torch.Tag.inplace_view in func.tags or func is torch.ops.aten.detach.default:
             return func(*args, **keywords)
         reads: list[Value] = []
-        places = _mapped(args, lambda each: self._read(each, reads))
-        named = _mapped(keywords, lambda each: self._read(each, reads))
+        places, named = tree_map_only(torch.Tensor, lambda each: self._read(each, reads), (args, keywords))
         if func is torch.ops.aten._local_scalar_dense.default:
             self.observed.update(reads)
             return func(*args, **keywords)
@@ -121,7 +124,7 @@ class Tape(TorchDispatchMode):
         large = any(each.elements > LARGE for each in places_in([places, named]))
         skipped = flops > HEAVY_FLOPS or large
         made = _zeros(func, args, keywords, writes) if skipped else func(*args, **keywords)
-        self.add(func, places, named, reads, made, writes, flops, skipped)
+        self.add(func, places, named, reads, made, writes, flops)
         return made
 
     def add(
@@ -133,14 +136,13 @@ class Tape(TorchDispatchMode):
         made: Any,
         mutated: Iterable[torch.Tensor],
         flops: int = 0,
-        skipped: bool = False,
     ) -> None:
         """Append a call; what it ``made`` and is not new is one of its arguments again."""
         written = tuple(self._next(self._storage(each)) for each in {id(each): each for each in mutated}.values())
         results = made if isinstance(made, list | tuple) else [made]
         found = [self._new(each) if isinstance(each, torch.Tensor) else None for each in results]
         call = TapedCall(
-            len(self.calls), function, tuple(arguments), keywords, tuple(reads), tuple(found), written, flops, skipped
+            len(self.calls), function, tuple(arguments), keywords, tuple(reads), tuple(found), written, flops
         )
         self.calls.append(call)
         self.makers |= dict.fromkeys(call.writes, call)
@@ -153,7 +155,7 @@ class Tape(TorchDispatchMode):
     def launch(self, function: Any, given: Any, made: Any, mutated: Iterable[torch.Tensor]) -> None:
         """Append a call of something else than torch."""
         reads: list[Value] = []
-        places = _mapped(given, lambda each: self._read(each, reads))
+        places = tree_map_only(torch.Tensor, lambda each: self._read(each, reads), given)
         self.add(function, places, {}, reads, [] if made is None else made, mutated)
 
     def place(self, tensor: torch.Tensor) -> TensorPlace:
@@ -238,16 +240,6 @@ class Tape(TorchDispatchMode):
         return found
 
 
-def _mapped(given: Any, place: Callable[[torch.Tensor], object]) -> Any:
-    if isinstance(given, torch.Tensor):
-        return place(given)
-    if isinstance(given, dict):
-        return {name: _mapped(each, place) for name, each in given.items()}
-    if isinstance(given, list | tuple):
-        return type(given)(_mapped(each, place) for each in given) if type(given) in (list, tuple) else tuple(given)
-    return given
-
-
 def held_dtype(place: TensorPlace) -> str:
     """The dtype with which an operator holds a tensor."""
     return str(HELD.get(place.dtype, place.dtype)).removeprefix("torch.")
@@ -255,17 +247,11 @@ def held_dtype(place: TensorPlace) -> str:
 
 def places_in(given: Any) -> Iterator[TensorPlace]:
     """The places among arguments."""
-    if isinstance(given, TensorPlace):
-        yield given
-    elif isinstance(given, dict):
-        yield from places_in(list(given.values()))
-    elif isinstance(given, list | tuple):
-        for each in given:
-            yield from places_in(each)
+    return (each for each in tree_leaves(given) if isinstance(each, TensorPlace))
 
 
 def _on_meta(func: Any, args: Any, keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any], Any]:
-    given, named = _mapped((list(args), keywords), lambda each: each.to("meta"))
+    given, named = tree_map_only(torch.Tensor, lambda each: each.to("meta"), (list(args), keywords))
     if "device" in named:
         named["device"] = "meta"
     with torch.utils._python_dispatch._disable_current_modes():
@@ -285,7 +271,7 @@ def _zeros(func: Any, args: Any, keywords: dict[str, Any], written: list[torch.T
     if written:
         return written[0]
     made = _on_meta(func, args, keywords)[2]
-    return torch.utils._pytree.tree_map_only(torch.Tensor, _untouched, made)
+    return tree_map_only(torch.Tensor, _untouched, made)
 
 
 def _untouched(like: torch.Tensor) -> torch.Tensor:

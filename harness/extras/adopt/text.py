@@ -9,22 +9,17 @@ from typing import Any
 import torch
 
 from harness.extras.adopt.launch import TapedLaunch
-from harness.extras.adopt.tape import MOST_BYTES, Tape, TapedCall, TensorPlace, Value
+from harness.extras.adopt.tape import MOST_BYTES, NotAdopted, Tape, TapedCall, TensorPlace, Value
 
 INDENT = "    "
 
 
-class NotSaid(Exception):
-    """No text says this; the message says what."""
-
-
 @dataclass
 class Writer:
-    """Writes calls as statements. ``kind`` names a function of dtypes, which may widen them; ``device`` a variable."""
+    """Writes calls as statements. ``kind`` names a function of dtypes, which may widen them."""
 
     tape: Tape
     kind: str = ""
-    device: str = "device"
     names: dict[int, str] = field(default_factory=dict)  # of storages, as their base has them
 
     def statements(self, calls: Sequence[TapedCall], kept: Iterable[TensorPlace]) -> Iterator[str]:
@@ -63,9 +58,9 @@ class Writer:
                 continue
             held = self.tape.data[value.storage]
             if held.nbytes > MOST_BYTES:
-                raise NotSaid(f"it reads {held.nbytes >> 20} MiB that no call of torch has made")
+                raise NotAdopted(f"it reads {held.nbytes >> 20} MiB that no call of torch has made")
             words = base64.b85encode(zlib.compress(held.view(torch.uint8).numpy().tobytes())).decode()
-            kept = f"data({words!r}, {held.dtype}, {self.device})"
+            kept = f"data({words!r}, {held.dtype}, device)"
             yield f"{self._named(value.storage)} = {kept}.to({self.dtype(held.dtype)})"
 
     def _call(self, call: TapedCall) -> Iterator[str]:
@@ -79,7 +74,7 @@ class Writer:
 
     def _launch(self, call: TapedCall) -> Iterator[str]:
         for each in filter(None, call.made):
-            made = f"torch.empty({each.size}, dtype={each.dtype}, device={self.device})"
+            made = f"torch.empty({each.size}, dtype={each.dtype}, device=device)"
             yield f"{self._named(each.value.storage)} = {made}"
         results = [self.place(each) for each in call.made if each is not None]
         given = call.function.in_order(list(map(self.expression, call.arguments)), results)
@@ -95,14 +90,14 @@ class Writer:
         if isinstance(given, torch.dtype):
             return self.dtype(given)
         if isinstance(given, torch.device):
-            return self.device
+            return "device"
         if isinstance(given, list | tuple):
             return f"[{', '.join(map(self.expression, given))}]"
         if isinstance(given, float):
             return f"float('{given}')"
         if given is None or isinstance(given, bool | int | str | torch.layout | torch.memory_format):
             return repr(given)
-        raise NotSaid(f"a call is given {type(given).__name__}")
+        raise NotAdopted(f"a call is given {type(given).__name__}")
 
 
 def function(head: str, body: Iterable[str], result: str) -> str:

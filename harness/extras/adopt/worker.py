@@ -1,14 +1,10 @@
 """The child that adopts examples: ``python -m harness.extras.adopt.worker REPOSITORY``.
 
-Each line on stdin is an order in JSON, and is carried out in a forked child, since a script may leave anything behind.
-The answer is a line of JSON on stdout.
+Each order is carried out in a forked child, since a script may leave anything behind.
 """
 
 import importlib
-import json
-import os
 import resource
-import signal
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +13,12 @@ import tilelang
 import torch
 
 from harness.errors import described
-from harness.extras.adopt.example import NotAdopted, found_in
+from harness.extras.adopt.example import found_in
 from harness.extras.adopt.files import ExampleFiles, deviation
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.recording import Recording, record
-from harness.extras.adopt.tape import held_dtype
-from harness.extras.adopt.text import NotSaid
+from harness.extras.adopt.tape import NotAdopted, held_dtype
+from harness.extras.forked import serve
 from harness.machine.files import put
 from harness.machine.repository import ADOPTED
 
@@ -34,43 +30,15 @@ MOST_BYTES: Final = 64 << 30  # of all that it makes
 MOST_FLOPS: Final = 1e13
 
 
-def main() -> None:
-    root = Path(sys.argv[1])
-    answers = os.fdopen(os.dup(1), "w")
-    for line in sys.stdin:
-        order = json.loads(line)
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            _serve(order, root, writer)
-        os.close(writer)
-        with os.fdopen(reader) as pipe:
-            text = pipe.read()
-        status = os.waitpid(child, 0)[1]
-        print(text or json.dumps({"reason": _ended(status, order["deadline_s"])}), file=answers, flush=True)
-
-
-def _ended(status: int, deadline_s: int) -> str:
-    number = os.WTERMSIG(status)
-    return f"it runs over {deadline_s} s" if number == signal.SIGALRM else f"it ends by {signal.Signals(number).name}"
-
-
-def _serve(order: dict[str, Any], root: Path, writer: int) -> None:
-    """In the child: adopt, write the answer, and leave."""
-    signal.alarm(order["deadline_s"])
+def _carry_out(order: dict[str, Any]) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_DATA, (SCRIPT_BYTES, SCRIPT_BYTES))
-    log = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
     try:
         recording = record(Path(order["path"]), order["function"], order["arch"], order["sms"])
-        answer = (_programs if order["programs"] else _adopted)(recording, order, root)
-    except (NotAdopted, NotSaid) as refused:
-        answer = {"reason": str(refused)}
+        return (_programs if order["programs"] else _adopted)(recording, order, Path(sys.argv[1]))
+    except NotAdopted as refused:
+        return {"reason": str(refused)}
     except BaseException as error:
-        answer = {"reason": described(error)}
-    os.write(writer, json.dumps(answer).encode())
-    os._exit(0)
+        return {"reason": described(error)}
 
 
 def _programs(recording: Recording, order: dict[str, Any], root: Path) -> dict[str, Any]:
@@ -134,4 +102,4 @@ def _scales(files: ExampleFiles, root: Path) -> tuple[list[tuple[float, bool]], 
 
 
 if __name__ == "__main__":
-    main()
+    serve(_carry_out)

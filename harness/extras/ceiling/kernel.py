@@ -1,14 +1,23 @@
 """The kernel of the power ceiling: tensor cores fed from shared memory that is already there, and nothing moved."""
 
-from typing import Any
+from typing import Any, Final
 
-import tilelang.language as T
+ROWS: Final = 128  # two warp groups of one 64-row WGMMA each
+COLUMNS: Final = 256
+STAGES: Final = 4
+ROW_BYTES: Final = 128  # of an operand's row in one stage: the widest swizzle
+TILE_STEPS: Final = 128  # steps of one output tile, as of a product with K = 8,192
 
-from harness.extras.ceiling.tile import COLUMNS, ROW_BYTES, ROWS, STAGES, TILE_STEPS
+
+def block_flops(steps: int, itemsize: int) -> int:
+    """Floating-point operations of one block in so many steps."""
+    return 2 * ROWS * COLUMNS * (ROW_BYTES // itemsize) * steps
 
 
 def program(dtype: str, itemsize: int, blocks: int, steps: int) -> Any:
     """Multiply the same four stages of A[128,depth] and B[256,depth] again and again, one block on each SM."""
+    import tilelang.language as T
+
     depth = ROW_BYTES // itemsize
 
     @T.prim_func

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
-from harness.extras.ceiling.tile import COLUMNS, ROW_BYTES, ROWS, STAGES, block_flops
+from harness.extras.ceiling.kernel import COLUMNS, ROW_BYTES, ROWS, STAGES, block_flops, program
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from harness.judge.power_meter import PowerMeter
@@ -104,16 +104,11 @@ def _launcher(gpu: Gpu, dtype: str, sms: int, steps: int) -> Any:
     """The compiled kernel, bound to random operands."""
     import tilelang
     import torch
-    from tilelang import tvm
 
-    from harness.extras.ceiling.kernel import program
+    from harness.judge.child.kernel import target_of
 
     itemsize = DTYPE_BYTES[dtype]
-    kernel = tilelang.compile(
-        program(dtype, itemsize, sms, steps),
-        out_idx=None,
-        target=tvm.target.Target({"kind": "cuda", "arch": gpu.arch}),
-    )
+    kernel = tilelang.compile(program(dtype, itemsize, sms, steps), out_idx=None, target=target_of(gpu))
 
     def operand(rows: int) -> Any:
         shape = (sms, STAGES, rows, ROW_BYTES // itemsize)

@@ -166,13 +166,9 @@ def nodes(gpu: Gpu, *, uses_device: bool = True) -> list[Node]:
 
     resource = SIMULATED if gpu.is_cpu else "GPU"
     alive = [each for each in ray.nodes() if each["Alive"]]  # type: ignore[no-untyped-call]
-    seats = {each["NodeID"]: int(each["Resources"].get(resource, 0)) if uses_device else 1 for each in alive}
-    found = [
-        Node(each["NodeID"], each["NodeManagerHostname"], seats[each["NodeID"]])
-        for each in alive
-        if seats[each["NodeID"]]
-    ]
-    return sorted(found, key=lambda node: (node.host, node.id))
+    seats = (int(each["Resources"].get(resource, 0)) if uses_device else 1 for each in alive)
+    found = (Node(each["NodeID"], each["NodeManagerHostname"], held) for each, held in zip(alive, seats, strict=True))
+    return sorted((node for node in found if node.seats), key=lambda node: (node.host, node.id))
 
 
 def seat(

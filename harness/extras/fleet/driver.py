@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
+from rich.live import Live
 
 from harness.boards import sustained
 from harness.catalog import gpus
@@ -24,7 +25,7 @@ from harness.extras.fleet.ladders import Environments, Ladder, choose, ladders
 from harness.extras.fleet.pace import ChipPace
 from harness.extras.fleet.seat import END_S, SAID, News
 from harness.extras.fleet.station import Station
-from harness.extras.fleet.table import FleetDisplay, FleetRow
+from harness.extras.fleet.table import FleetRow
 from harness.judge.facts.problem import Problem
 from harness.machine import files
 from harness.machine.interruption import heed
@@ -48,6 +49,7 @@ SUSTAINED: Final = "sustained.jsonl"
 OMP: Final = "OMP_NUM_THREADS"  # which Ray sets
 HARNESS: Final = ("-m", "harness")
 SHAPE: Final = "{shape}"  # among the words
+say: Final = partial(console.print, markup=False)  # a line that stays above the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,9 @@ def run(fleet: Fleet) -> FleetResults:
     """
     cluster.require()
     place = "starting Ray on this host" if fleet.address is None else f"joining Ray at {fleet.address}"
-    console.print(f"{place}; some seconds", markup=False)
-    with alone(fleet.plan.tree, fleet.plan.gpu, None), _ray(fleet), table.display() as board:
-        driver = Driver(fleet, board)
+    say(f"{place}; some seconds")
+    with alone(fleet.plan.tree, fleet.plan.gpu, None), _ray(fleet), table.display() as live:
+        driver = Driver(fleet, live)
         try:
             driver.take_seats()
             driver.work()
@@ -141,8 +143,8 @@ def _ray(fleet: Fleet) -> AbstractContextManager[None]:
 
 
 class Driver:
-    def __init__(self, fleet: Fleet, board: FleetDisplay) -> None:
-        self.fleet, self.plan, self.board = fleet, fleet.plan, board
+    def __init__(self, fleet: Fleet, live: Live | None = None) -> None:
+        self.fleet, self.plan, self.live = fleet, fleet.plan, live
         self.notebook = notebook_id(self.plan.tree, self.plan.gpu)
         self.posts: list[Post] = []
         self.waiting: list[Ladder] = []
@@ -168,18 +170,18 @@ class Driver:
         stations = [(caller, self._station(caller, answer)) for caller, answer in asked]
         unfit = station.unfit(own, [each for _, each in stations])
         for host, why in station.off(time.time(), [each for _, each in stations]).items():
-            self.board.line(f"{host}: {why}")
+            say(f"{host}: {why}")
         unfit |= self._slow({caller: each for caller, each in stations if each not in unfit})
         for caller, each in stations:
             if each in unfit:
-                self.board.line(f"{each.name} is not used: {unfit[each]}")
+                say(f"{each.name} is not used: {unfit[each]}")
                 cluster.give_up(caller)
             else:
                 self._post(caller, each)
         if not self.posts:
             why = "see the lines above" if callers else "no host of the cluster has one"
             raise InfrastructureError(f"no GPU of key {self.plan.gpu.key} can be used; {why}")
-        self.board.line(f"measuring on {', '.join(post.station.name for post in self.posts)}")
+        say(f"measuring on {', '.join(post.station.name for post in self.posts)}")
         for post in {post.caller.node.id: post for post in self.posts}.values():
             with suppress(SeatLost):
                 self._gather_left(post.caller)
@@ -205,11 +207,11 @@ class Driver:
             except SeatFailed as error:
                 found[each] = f"a copy and a product fail there: {error}"
             except SeatLost as error:
-                self.board.line(f"{each.name}: its pace is not known: {error}")
+                say(f"{each.name}: its pace is not known: {error}")
         slower = pace.slow(paces)
         if self.fleet.slow:
             for each, why in slower.items():
-                self.board.line(f"{each.name} is used all the same: {why}")
+                say(f"{each.name} is used all the same: {why}")
             return found
         return found | {each: f"{why}; --slow-gpus uses it" for each, why in slower.items()}
 
@@ -224,7 +226,7 @@ class Driver:
         for record in known:
             if record.id not in self.made and record.id not in self.reused:
                 self.reused[record.id] = record
-                self.board.line(result_line(record, self.plan.gpu, reused=True))
+                say(result_line(record, self.plan.gpu, reused=True))
 
     def _seat(self, node: Node, lane: int) -> Caller:
         self.seats[node.id, lane] += 1
@@ -251,7 +253,7 @@ class Driver:
         active = frozenset(each.key for post in self.posts for each in post.sent)
         for news in cluster.answered(caller.ask("left", active)):
             if taken := self._take(news):
-                self.board.line(f"{caller.node.host}: {len(taken)} records of an earlier run gathered")
+                say(f"{caller.node.host}: {len(taken)} records of an earlier run gathered")
             cluster.answered(caller.ask("clear", news.key))
 
     # Work
@@ -271,7 +273,8 @@ class Driver:
             for post in busy:
                 if post.asked in answers:
                     self._hear(post)
-            self.board.show([post.row for post in self.posts], len(self.waiting))
+            if self.live is not None:
+                self.live.update(table.drawn([post.row for post in self.posts], len(self.waiting), console.size))
 
     def _goes_on(self) -> bool:
         """Whether there is more to do, and time for it; ladders go on once all others had their share of the time."""
@@ -372,7 +375,7 @@ class Driver:
         said = [*map(printable, news.grown.get(SAID, b"").decode(errors="replace").split("\n"))]
         told = said if self.fleet.errands is not None else [result_line(record, self.plan.gpu) for record in taken]
         for line in filter(None, told):
-            self.board.line(f"{post.station.name}: {line}")
+            say(f"{post.station.name}: {line}")
         post.row.last_line = next(filter(None, reversed(said)), post.row.last_line)
 
     def _take(self, news: News) -> list[Record]:
@@ -392,7 +395,7 @@ class Driver:
                     held = [msgspec.json.decode(raw, type=SustainedRecord) for raw in raws]
                     self.sustained += held
                     for each in held:
-                        self.board.line(sustained.line(each))
+                        say(sustained.line(each))
             elif name != SAID:
                 files.put(path, content)
         self.made |= {record.id: record for record in added}
@@ -411,12 +414,13 @@ class Driver:
         self._reuse(record for record in known if record is not None)
         why = f"{post.station.name}: {ladder.shape_key} ended with {code}: {last}"
         if self.fleet.errands is not None and code in (ExitCode.PASSED, ExitCode.REJECTED):
-            self.board.line(f"{post.station.name}: {ladder.shape_key}: {ExitCode(code).name.lower()}")
+            say(f"{post.station.name}: {ladder.shape_key}: {ExitCode(code).name.lower()}")
             self.exit_code = max(self.exit_code, ExitCode(code))
             return
-        if self.fleet.errands is None and code in (*ExitCode,) and self._complete(ladder):
+        complete = self._outcomes().keys() >= {each.key for each in ladder.iterations}
+        if self.fleet.errands is None and code in (*ExitCode,) and complete:
             if code not in (ExitCode.PASSED, ExitCode.REJECTED):
-                self.board.line(why)
+                say(why)
             return
         if self.plan.deadline.is_set and code in (ExitCode.PASSED, ExitCode.REJECTED):
             self.tries[ladder.shape_key] -= 1
@@ -429,10 +433,6 @@ class Driver:
         else:
             self._again(ladder, why)
 
-    def _complete(self, ladder: Ladder) -> bool:
-        """Whether each iteration has a record of this run."""
-        return self._outcomes().keys() >= {each.key for each in ladder.iterations}
-
     def _outcomes(self) -> dict[tuple[str, str, str], Record]:
         """The outcome of each iteration so far."""
         return {each.key: each for each in (*self.reused.values(), *self.made.values())}
@@ -440,7 +440,7 @@ class Driver:
     def _failed(self, post: Post, reason: str) -> None:
         """A seat lives, and its host has no room or no right to begin: that is no try of the ladder."""
         if post.early is not None and not post.early.began:
-            self.board.line(f"{post.station.name}: {post.early.ladder.shape_key} cannot begin early: {reason}")
+            say(f"{post.station.name}: {post.early.ladder.shape_key} cannot begin early: {reason}")
             self._queue(self._take_back(post))
             self._go_on(post)
             return
@@ -464,7 +464,7 @@ class Driver:
                     self._gather_left(caller)
                     self._post(caller, found)
                 else:
-                    self.board.line(f"{found.name} is not used: {found.fault or 'it was not used before'}")
+                    say(f"{found.name} is not used: {found.fault or 'it was not used before'}")
                     cluster.give_up(caller)
         self._again(ladder, f"{post.station.name} was lost with {ladder.shape_key} ({reason})")
         self._queue(early.ladder.iterations if early else ())
@@ -473,14 +473,14 @@ class Driver:
         if self.tries[ladder.shape_key] >= MOST_TRIES:
             self._fail(f"{why}; given up after {MOST_TRIES} tries")
             return
-        self.board.line(f"{why}; it goes on")
+        say(f"{why}; it goes on")
         if self.fleet.errands is None:
             self._queue(ladder.iterations)
         else:
             self.waiting.append(ladder)
 
     def _fail(self, why: str) -> None:
-        self.board.line(why)
+        say(why)
         self.failed.append(why)
 
     def _free(self, post: Post) -> SentLadder:

@@ -1,7 +1,7 @@
 """The table of a fleet's progress: one row a GPU, drawn anew on a terminal; elsewhere the lines that stay."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,24 +61,6 @@ def _short(host: str) -> str:
     return name if len(name) <= HOST else f"…{name[1 - HOST :]}"
 
 
-class FleetDisplay:
-    """Shows rows, and lines above them that stay."""
-
-    def __init__(self, live: Live | None) -> None:
-        self._live = live
-
-    def show(self, rows: Sequence[FleetRow], waiting: int) -> None:
-        if self._live is not None:
-            self._live.update(drawn(rows, waiting, console.size))
-
-    def line(self, text: str) -> None:
-        console.print(text, markup=False)
-
-
-@contextmanager
-def display() -> Iterator[FleetDisplay]:
-    if not console.is_terminal:
-        yield FleetDisplay(None)
-        return
-    with Live(console=console, transient=True, refresh_per_second=4) as live:
-        yield FleetDisplay(live)
+def display() -> AbstractContextManager[Live | None]:
+    """What shows the table; None where there is no terminal."""
+    return Live(console=console, transient=True, refresh_per_second=4) if console.is_terminal else nullcontext()

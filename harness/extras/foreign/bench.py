@@ -1,7 +1,7 @@
 """The bench of a foreign tree: the judge judges each script; a script without a findable kernel runs by itself."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +32,6 @@ from harness.runs.run import Plan, alone, prepare, run
 # Beside the judge, an outcome depends on these modules, which find the kernel.
 FINDER: Final = ("find.py", "calls.py", "reading.py", "guess.py", "scratch_tree.py", "self_report.py")
 NOT_FOUND: Final = "KernelNotFound: "
-# In the place of the scratch tree's loader where there is no GPU.
-_WITHOUT_GPU: Final = 'from harness.extras.foreign.without_gpu import program_of\n\n__all__ = ["program_of"]\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +93,7 @@ def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
     """Compile the kernels for the plan's GPU key on a machine without a GPU; launches and records nothing."""
     listed = [each for each in plan.scripts() if each.problem is not None]
     found: dict[str, Record] = {}
-    with reporting(len(listed)) as reporter, foreign_tree(plan.tree) as scratch:
-        (scratch.root / "kernels" / "foreign.py").write_text(_WITHOUT_GPU)
+    with reporting(len(listed)) as reporter, foreign_tree(plan.tree, "program_without_gpu") as scratch:
         written = write(scratch, plan.root, plan.gpu, listed)
 
         def keep(record: Record) -> None:
@@ -162,20 +159,19 @@ class _ForeignRun:
         with foreign_tree(plan.tree) as scratch:
             judgeable = [each for each in waiting if each.problem is not None]
             written = write(scratch, plan.root, plan.gpu, judgeable)
-            self._judge(scratch, written.values())
+            self._judge(scratch, written)
             # A script that uses the device while it is loaded disturbs its neighbours. They get a turn alone.
             for iteration, script in written.values():
                 known = self.known.get(script.path)
                 if known is not None and known.cause is Cause.REFEREE:
-                    self._judge(scratch, [(iteration, script)])
+                    self._judge(scratch, {iteration.model: (iteration, script)})
         for script, reason in self.not_found:
             heed()
             released(plan.device)
             self._run_by_itself(script, reason)
 
-    def _judge(self, scratch: Tree, written: Iterable[tuple[Iteration, ForeignScript]]) -> None:
+    def _judge(self, scratch: Tree, by_model: Mapping[str, tuple[Iteration, ForeignScript]]) -> None:
         plan = self.plan
-        by_model = {iteration.model: (iteration, script) for iteration, script in written}
         if not by_model:
             return
 

@@ -17,8 +17,8 @@ Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
 UNKNOWN: Final = object()  # a value that only a run would tell
 
 
-class Undecided(Exception):
-    """The source leaves something open; the message says what."""
+class KernelNotFound(Exception):
+    """The script cannot be judged; the message says why."""
 
 
 class ScriptSource:
@@ -56,7 +56,7 @@ class ScriptSource:
                 continue
 
     def options(self, name: str, parameters: int, outputs: int) -> Options:
-        """The options with which the script itself compiles ``name`` or its result; raises Undecided."""
+        """The options with which the script itself compiles ``name`` or its result; raises KernelNotFound."""
         found: list[Options] = []
         named: list[Options] = []
         for call, scope in self._all_calls():
@@ -65,9 +65,9 @@ class ScriptSource:
             options = {each.arg: _evaluated(each.value, scope) for each in call.keywords}
             configs, flags = options.get("pass_configs"), options.get("compile_flags")
             if configs is UNKNOWN or flags is UNKNOWN or None in options:
-                raise Undecided("the options that it is compiled with are decided when it runs")
+                raise KernelNotFound("the options that it is compiled with are decided when it runs")
             if not is_last(options.get("out_idx"), parameters, outputs):
-                raise Undecided(f"its output is not {last_of(outputs)}")
+                raise KernelNotFound(f"its output is not {last_of(outputs)}")
             pair = (dict(configs or {}), flags_of(flags))
             mentioned = {node.id for each in call.args for node in ast.walk(each) if isinstance(node, ast.Name)}
             for options_of in (found, named) if name in mentioned else (found,):
@@ -75,7 +75,7 @@ class ScriptSource:
                     options_of.append(pair)
         ways = named or found or [({}, ())]
         if len(ways) > 1:
-            raise Undecided(f"it is compiled in {len(ways)} ways, and nothing says which")
+            raise KernelNotFound(f"it is compiled in {len(ways)} ways, and nothing says which")
         return ways[0]
 
     def makers(self) -> list[str]:

@@ -25,7 +25,8 @@ from tilelang.engine.lower import extrac_params
 from tilelang.jit import JITImpl
 
 from harness.catalog import gpus
-from harness.extras.foreign.calls import UNKNOWN, ScriptSource, Undecided, Values, flags_of, is_last, last_of
+from harness.extras import stand_in
+from harness.extras.foreign.calls import UNKNOWN, KernelNotFound, ScriptSource, Values, flags_of, is_last, last_of
 from harness.judge.child.contestant import load
 from harness.judge.child.kernel import target_of
 from harness.judge.facts.problem import SYMBOLIC, Problem, parse_shape_key
@@ -37,10 +38,6 @@ INPUT_DTYPES: Final = frozenset({"dtype", "in_dtype", "input_dtype", "dtype_in",
 ACCUMULATOR_DTYPES: Final = frozenset({"accum_dtype", "acc_dtype", "accumulator_dtype", "dtype_acc"})
 OUTPUT_DTYPES: Final = frozenset({"out_dtype", "output_dtype", "dtype_out", "c_dtype"})
 FUNCTIONS: Final = (FunctionType, functools._lru_cache_wrapper)
-
-
-class KernelNotFound(Exception):
-    """The script cannot be judged; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +68,15 @@ def program_of(*, script: str, tree: str, sha256: str, shape: str, gpu: str) -> 
     sys.path[:0] = [str(path.parent), tree]
     sys.argv = [script]
     return found_in(load(path), ast.parse(text), parse_shape_key(shape), target_of(gpus.find(gpu)))
+
+
+def program_without_gpu(*, gpu: str, **script: str) -> Program:
+    """The same on a machine without a GPU: a stand-in serves what the script does while it is loaded."""
+    row = gpus.find(gpu)
+    stand_in.stand_in_for_cuda(row.arch, row.sms)
+    stand_in.stand_in_for_kernels([], stand_in.pinned)
+    with target_of(row), stand_in.OnCpu():
+        return program_of(gpu=gpu, **script)
 
 
 def found_in(module: ModuleType, source: ast.Module, problem: Problem, target: Any) -> Program:
@@ -127,7 +133,7 @@ class KernelSearch:
                     found = make(name, self.names[name])
                 if any(SYMBOLIC in shape for shape, _ in found.signature):
                     raise KernelNotFound("its shapes are known when it is called only")
-            except (KernelNotFound, Undecided) as error:
+            except KernelNotFound as error:
                 self.reasons.append(f"{name}: {error}")
             else:
                 yield found

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -18,56 +18,38 @@ SHOWN: Final = 10  # findings of one kind; the others are counted
 
 
 class Kind(StrEnum):
-    TOLERANCE = "tolerance"
-    INPUTS = "own inputs"
-    TIMER = "own timer"
-    DTYPE = "dtype"
-    LIBRARY = "library call"
-    AUTOTUNE = "not pinned"
-    UNREADABLE = "unreadable"
-    DUPLICATE = "duplicate"
-    DISAGREES = "repeats disagree"
-    NO_SOURCE = "no source"
-    WRONG_KERNEL = "wrong kernel"
-    UNSYNCHRONISED = "no synchronisation"
-    COLD = "no warm-up"
-    COMPILATION = "compilation timed"
-    CACHED = "inputs in cache"
-    CONSTANT = "constant inputs"
-    BASELINE = "unequal baseline"
-    MINIMUM = "best of many"
-    FLOPS = "wrong operations"
-    ITSELF = "compared with itself"
-    BLIND = "blind comparison"
-    UNUSED = "verdict unused"
-    UNPROVED = "unproved pass"
+    """What is wrong; ``why`` it matters."""
 
+    why: str
 
-WHY: Final = {
-    Kind.TOLERANCE: "a wrong result can pass",
-    Kind.INPUTS: "a kernel can be made to suit inputs that its own script makes",
-    Kind.TIMER: "each script's timer measures something else, so its figures rank with no other script's",
-    Kind.DTYPE: "it computes another problem than its path says",
-    Kind.LIBRARY: "the library's speed is recorded as the kernel's",
-    Kind.AUTOTUNE: "the source does not say what ran, so it cannot run again",
-    Kind.UNREADABLE: "the audit can say nothing of it",
-    Kind.DUPLICATE: "one program counts as several ideas",
-    Kind.DISAGREES: "the same program has several figures, and the best of them is luck",
-    Kind.NO_SOURCE: "the figure cannot be checked",
-    Kind.WRONG_KERNEL: "the profile is of another kernel",
-    Kind.UNSYNCHRONISED: "a launch returns before the kernel ends, so the time is the host's",
-    Kind.COLD: "the first call also compiles, loads and raises the clocks",
-    Kind.COMPILATION: "the time is the compiler's, not the kernel's",
-    Kind.CACHED: "no input comes from memory, as it does where a kernel is used",
-    Kind.CONSTANT: "equal values need less power, so the clocks are higher than with real data",
-    Kind.BASELINE: "the baseline does other work than the kernel, so the ratio means nothing",
-    Kind.MINIMUM: "the fastest of many runs is luck; a median can be repeated",
-    Kind.FLOPS: "the rate is off by that factor",
-    Kind.ITSELF: "a comparison that cannot fail",
-    Kind.BLIND: "on equal values a kernel with wrong indices passes too",
-    Kind.UNUSED: "a wrong result is found, and nothing follows",
-    Kind.UNPROVED: "it says that it passed, and nothing was compared",
-}
+    def __new__(cls, value: str, why: str) -> Self:
+        made = str.__new__(cls, value)
+        made._value_, made.why = value, why
+        return made
+
+    TOLERANCE = "tolerance", "a wrong result can pass"
+    INPUTS = "own inputs", "a kernel can be made to suit inputs that its own script makes"
+    TIMER = "own timer", "each script's timer measures something else, so its figures rank with no other script's"
+    DTYPE = "dtype", "it computes another problem than its path says"
+    LIBRARY = "library call", "the library's speed is recorded as the kernel's"
+    AUTOTUNE = "not pinned", "the source does not say what ran, so it cannot run again"
+    UNREADABLE = "unreadable", "the audit can say nothing of it"
+    DUPLICATE = "duplicate", "one program counts as several ideas"
+    DISAGREES = "repeats disagree", "the same program has several figures, and the best of them is luck"
+    NO_SOURCE = "no source", "the figure cannot be checked"
+    WRONG_KERNEL = "wrong kernel", "the profile is of another kernel"
+    UNSYNCHRONISED = "no synchronisation", "a launch returns before the kernel ends, so the time is the host's"
+    COLD = "no warm-up", "the first call also compiles, loads and raises the clocks"
+    COMPILATION = "compilation timed", "the time is the compiler's, not the kernel's"
+    CACHED = "inputs in cache", "no input comes from memory, as it does where a kernel is used"
+    CONSTANT = "constant inputs", "equal values need less power, so the clocks are higher than with real data"
+    BASELINE = "unequal baseline", "the baseline does other work than the kernel, so the ratio means nothing"
+    MINIMUM = "best of many", "the fastest of many runs is luck; a median can be repeated"
+    FLOPS = "wrong operations", "the rate is off by that factor"
+    ITSELF = "compared with itself", "a comparison that cannot fail"
+    BLIND = "blind comparison", "on equal values a kernel with wrong indices passes too"
+    UNUSED = "verdict unused", "a wrong result is found, and nothing follows"
+    UNPROVED = "unproved pass", "it says that it passed, and nothing was compared"
 
 
 class AuditFinding(msgspec.Struct, frozen=True):
@@ -90,7 +72,7 @@ def summary(findings: Sequence[AuditFinding]) -> list[tuple[str, int, int, str]]
     """By kind, the most frequent first: the number of findings, of files, and why it matters."""
     counted = Counter(finding.kind for finding in findings)
     files = {kind: len({each.path for each in findings if each.kind is kind}) for kind in counted}
-    return [(kind.value, count, files[kind], WHY[kind]) for kind, count in counted.most_common()]
+    return [(kind.value, count, files[kind], kind.why) for kind, count in counted.most_common()]
 
 
 def text(findings: Sequence[AuditFinding], *, most: int | None = SHOWN) -> str:

@@ -1,7 +1,6 @@
 """A script read without running it: values of names, tensors that it makes, and functions that it calls."""
 
 import ast
-import builtins
 import copy
 import math
 import operator
@@ -106,9 +105,6 @@ class Scope:
         names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         return names[1:] if self.owner is not None and names[:1] == ["self"] else names
 
-    def default(self, name: str) -> ast.expr | None:
-        return defaults(self.node).get(name) if isinstance(self.node, ast.FunctionDef) else None
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -152,7 +148,8 @@ class Reading:
             if name in here.assigned:
                 return [(value, here) for value in here.assigned[name]]
             if name in here.parameters:
-                default = here.default(name)
+                assert isinstance(here.node, ast.FunctionDef)
+                default = defaults(here.node).get(name)
                 return [*self.arguments(here, name), *([(default, here)] if default is not None else [])]
             here = here.outer
         return []
@@ -352,10 +349,6 @@ def name_of(node: ast.expr) -> str:
 def texts(nodes: Iterable[ast.AST]) -> list[str]:
     """The text constants among some nodes."""
     return [each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-
-
-def is_builtin(name: str) -> bool:
-    return hasattr(builtins, name)
 
 
 def is_number(value: object) -> TypeGuard[Number]:

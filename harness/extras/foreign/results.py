@@ -36,7 +36,7 @@ class ClaimedFigure:
 
 def read(folder: Path) -> tuple[list[ClaimedFigure], list[AuditFinding]]:
     """All figures in a folder of results of one problem and model, and a finding for each line that is unreadable."""
-    found = list(_read(folder))
+    found = [each for path in sorted(folder.glob("*")) if path.is_file() for each in _of_file(path)]
     figures = [each for each in found if isinstance(each, ClaimedFigure)]
     return figures, [each for each in found if isinstance(each, AuditFinding)]
 
@@ -52,23 +52,16 @@ def positive(value: object) -> float | None:
     return found if 0 < found < float("inf") else None
 
 
-def _read(folder: Path) -> Iterator[ClaimedFigure | AuditFinding]:
-    for path in sorted(folder.glob("*")):
-        try:
-            if path.is_file():
-                yield from _of_file(path)
-        except OSError as error:
-            yield AuditFinding(Kind.UNREADABLE, path, 0, explained(error))
-
-
 def _of_file(path: Path) -> Iterator[ClaimedFigure | AuditFinding]:
-    """Raises OSError."""
-    if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
-        yield from _of_table(path)
-    elif path.suffix == ".jsonl" and path.stem == "results":
-        yield from _of_json_lines(path)
-    elif path.suffix == ".txt":
-        yield from _of_timing(path)
+    try:
+        if path.suffix in (".tsv", ".csv") and not path.name.startswith("ncu_"):
+            yield from _of_table(path)
+        elif path.name == "results.jsonl":
+            yield from _of_json_lines(path)
+        elif path.suffix == ".txt":
+            yield from _of_timing(path)
+    except OSError as error:
+        yield AuditFinding(Kind.UNREADABLE, path, 0, explained(error))
 
 
 def _of_table(path: Path) -> Iterator[ClaimedFigure | AuditFinding]:

@@ -6,19 +6,18 @@ it all the same. The loader lies in the scratch tree's own ``kernels``, since it
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from harness.catalog.tree import Iteration, Tree
 from harness.extras.foreign.scripts import ForeignScript
-from harness.extras.scratch_tree import linked_tree, write_iteration
+from harness.extras.scratch_tree import linked_tree, parent_of, write_iteration
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import parse_shape_key
 
 _LOADER: Final = '''"""The kernel that a foreign script would run."""
 
-from harness.extras.foreign.find import program_of
+from harness.extras.foreign.find import {} as program_of
 
 __all__ = ["program_of"]
 '''
@@ -44,12 +43,12 @@ def build(problem: Problem) -> Program:
 
 
 @contextmanager
-def foreign_tree(tree: Tree) -> Iterator[Tree]:
+def foreign_tree(tree: Tree, finder: str = "program_of") -> Iterator[Tree]:
     """A tree without iterations and records; its kernels are the loader alone. It is removed afterwards."""
     with linked_tree(tree, "foreign", without="kernels") as scratch:
         kernels = scratch.root / "kernels"
         kernels.mkdir()
-        (kernels / "foreign.py").write_text(_LOADER)
+        (kernels / "foreign.py").write_text(_LOADER.format(finder))
         yield scratch
 
 
@@ -59,19 +58,8 @@ def write(
     """One iteration for each script of the tree at ``root``, by the name of the model that it stands under."""
     written = {}
     for number, script in enumerate(scripts):
-        model = f"script{number:05d}"
-        source = partial(_source, script, root, gpu)
-        problem = parse_shape_key(script.shape_key)
+        model, problem = f"script{number:05d}", parse_shape_key(script.shape_key)
+        given = {"script": str(script.path), "tree": str(root), "sha256": script.sha256, "gpu": gpu.key}
+        source = _ITERATION.format(parent=parent_of(problem), shape=script.shape_key, **given)
         written[model] = write_iteration(scratch, problem, gpu, model, "foreign", source), script
     return written
-
-
-def _source(script: ForeignScript, root: Path, gpu: Gpu, parent: str) -> str:
-    return _ITERATION.format(
-        parent=parent,
-        script=str(script.path),
-        tree=str(root),
-        sha256=script.sha256,
-        shape=script.shape_key,
-        gpu=gpu.key,
-    )

@@ -129,9 +129,7 @@ class _Loose:
         self._broken = {path for path, module in sources.items() if module is None and b"tilelang" in path.read_bytes()}
         statements = {path: module for path, module in sources.items() if module and path not in self._kernels}
         named = ((_KERNELBENCH_PROBLEM.match(path.name), module) for path, module in statements.items())
-        told = (
-            (match[1], guessed(Reading(module))) for match, module in named if match and _has_class(module, "Model")
-        )
+        told = ((match[1], guessed(Reading(module))) for match, module in named if match and _has_model(module))
         self.problems = {number: problem for number, problem in told if problem is not None}
 
     def problem(self, path: Path) -> Problem | None:
@@ -155,8 +153,8 @@ def _imports_tilelang(module: ast.Module) -> bool:
     return any(each.module[:1] == ("tilelang",) for each in imports(module))
 
 
-def _has_class(module: ast.Module, name: str) -> bool:
-    return any(isinstance(node, ast.ClassDef) and node.name == name for node in module.body)
+def _has_model(module: ast.Module) -> bool:
+    return any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in module.body)
 
 
 def _for_gpu(path: Path) -> int:

@@ -1,13 +1,14 @@
 """What a script times: the spans between two readings of a clock, and the calls in them."""
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeGuard
 
-from harness.extras.foreign.reading import Reading, Scope, argument, is_builtin, name_of
+from harness.extras.foreign.reading import Reading, Scope, argument, name_of
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
 
 CLOCKS: Final = frozenset(
@@ -227,7 +228,7 @@ def _may_launch(node: ast.AST) -> bool:
         return True
     name = name_of(node.func)
     if isinstance(node.func, ast.Name):
-        return not is_builtin(name) and name not in WAITS | COMPILERS | BENCHES
+        return not hasattr(builtins, name) and name not in WAITS | COMPILERS | BENCHES
     return isinstance(node.func, ast.Attribute) and (_is_library(node.func) or name in ("forward", "run", "replay"))
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, Final
 
 from harness.errors import described
@@ -91,11 +91,9 @@ def timed(brief: Brief, way: Way, folder: Path) -> HostTime:
             us = _block_us(each, wait)
             if block >= WARM_UP_BLOCKS:
                 taken[each].append(us)
-    blocks = sorted(taken[call])
-    spread_us = (blocks[3 * len(blocks) // 4] - blocks[len(blocks) // 4]) / 2
-    torch_us = median(taken[torch_call])
-    name = way.spelling, way.backend
-    return HostTime(*name, case.backend, median(blocks), spread_us, torch_us, first_ms=case.first_ms)
+    low, us, high = quantiles(taken[call], n=4)
+    figures = us, (high - low) / 2, median(taken[torch_call])
+    return HostTime(way.spelling, way.backend, case.backend, *figures, first_ms=case.first_ms)
 
 
 def _block_us(call: Call, wait: Call) -> float:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from harness.extras.profile.report import ReportError
+from harness.errors import InfrastructureError
 from harness.records.profiles import KernelTime
 
 PROFILER: Final = "torch.profiler"
@@ -25,17 +25,17 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> tuple[KernelTime, ...]:
-    """Each kernel of a trace with its median duration, in the order of first launch. Raises ReportError."""
+    """Each kernel of a trace with its median duration, in the order of first launch. Raises InfrastructureError."""
     try:
         trace = msgspec.json.decode(path.read_bytes(), type=Trace)
     except OSError as error:
-        raise ReportError(f"{path}: the trace cannot be read: {error.strerror}") from error
+        raise InfrastructureError(f"{path}: the trace cannot be read: {error.strerror}") from error
     except msgspec.MsgspecError as error:
-        raise ReportError(f"{path}: not a trace of torch.profiler ({error})") from None
+        raise InfrastructureError(f"{path}: not a trace of torch.profiler ({error})") from None
     launches: dict[str, list[float]] = {}
     for event in trace.traceEvents:
         if event.cat == "kernel":
             launches.setdefault(event.name, []).append(event.dur)
     if not launches:
-        raise ReportError(f"{path}: the trace holds no kernel; CUPTI may be missing from this build of torch")
+        raise InfrastructureError(f"{path}: the trace holds no kernel; CUPTI may be missing from this build of torch")
     return tuple(KernelTime(name, round(median(durations), 3)) for name, durations in launches.items())

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from harness.extras.profile.report import KernelReport, ReportError
+from harness.errors import InfrastructureError
+from harness.extras.profile.report import KernelReport
 from harness.records.profiles import Metric
 
 
@@ -131,10 +132,10 @@ class Figures:
 
 
 def figures(kernel: KernelReport) -> Figures:
-    """Read one kernel's figures. Raises ReportError if the duration is missing or a unit is wrong."""
+    """Read one kernel's figures. Raises InfrastructureError if the duration is missing or a unit is wrong."""
     found = {name: kernel.metric(source.metric, source.unit) for name, source in FIGURES.items()}
     if found["duration_s"] is None:
-        raise ReportError(f"{kernel.where}: no {FIGURES['duration_s'].metric}: the counters were not collected")
+        raise InfrastructureError(f"{kernel.where}: no {FIGURES['duration_s'].metric}: the counters were not collected")
     waits = {reason: kernel.metric(_STALL.format(reason)) for reason in STALLS}
     present = {reason: metric.value for reason, metric in waits.items() if metric is not None and metric.value > 0}
     total = sum(present.values())

@@ -1,10 +1,7 @@
 """ncu, the command line of Nsight Compute: one launch under it, its report as CSV, and its errors with remedies."""
 
-import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -41,10 +38,6 @@ class CountersRefused(InfrastructureError):
     """The driver restricts the counters to administrators."""
 
 
-class NcuError(InfrastructureError):
-    """ncu ran and failed."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ncu:
     path: Path
@@ -72,12 +65,12 @@ class Ncu:
         ]
 
     def table(self, report: Path, children: Children, environment: dict[str, str], folder: Path) -> str:
-        """The report as CSV, page ``raw``. Raises NcuError."""
+        """The report as CSV, page ``raw``. Raises InfrastructureError."""
         command = [str(self.path), "--import", str(report), "--csv", "--page", "raw"]
         done = children.run(command, environment, folder, IMPORT_DEADLINE_S)
         if done.code != 0 or done.timed_out:
             why = complaint(done.stdout + done.stderr)
-            raise NcuError(f"{self.name} cannot read its own report {report.name}: {why}")
+            raise InfrastructureError(f"{self.name} cannot read its own report {report.name}: {why}")
         return done.stdout
 
 
@@ -89,14 +82,15 @@ def require() -> Ncu:
             "ncu was not found on PATH, in CUDA_HOME or under /opt/nvidia: install Nsight Compute; "
             "--no-counters gives names and durations"
         )
-    return Ncu(path, _version(path))
+    tool = toolchain.tool(path, VERSION_DEADLINE_S, r"Version ([0-9.]+[0-9])")
+    return Ncu(path, tool.version if tool else "of unknown version")
 
 
 def trouble(log: str) -> InfrastructureError | None:
     """The known error in ncu's log, with its remedy."""
     for sign, remedy in TROUBLES:
         if sign in log:
-            return (CountersRefused if sign == NCU_PERMISSION else NcuError)(remedy)
+            return (CountersRefused if sign == NCU_PERMISSION else InfrastructureError)(remedy)
     return None
 
 
@@ -104,15 +98,3 @@ def complaint(log: str) -> str:
     """The first line that ncu marks as an error."""
     errors = (line.strip()[:300] for line in log.splitlines() if line.startswith("==ERROR=="))
     return next(errors, "ncu gave no reason")
-
-
-@cache
-def _version(path: Path) -> str:
-    try:
-        said = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=VERSION_DEADLINE_S, check=False
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        said = ""
-    match = re.search(r"Version ([0-9.]+[0-9])", said)
-    return match[1] if match else "of unknown version"

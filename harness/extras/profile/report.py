@@ -20,10 +20,6 @@ _TIMES: Final = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
 _SCALED: Final = {"byte", "byte/s", "byte/block", "s", "hz", "%"}
 
 
-class ReportError(InfrastructureError):
-    """A report that cannot be read, with its file and line."""
-
-
 @dataclass(frozen=True, slots=True)
 class KernelReport:
     """One kernel of a report. ``where`` is its file and line; ``cells`` maps a metric to ncu's unit and text."""
@@ -35,7 +31,7 @@ class KernelReport:
     def metric(self, name: str, unit: str | None = None) -> Metric | None:
         """A metric in its base unit; None if the report has no such column or no number in it.
 
-        Raises ReportError if the base unit is not ``unit``.
+        Raises InfrastructureError if the base unit is not ``unit``.
         """
         written, text = self.cells.get(name, ("", ""))
         if _NUMBER.fullmatch(text) is None:
@@ -43,7 +39,9 @@ class KernelReport:
         base, factor = base_unit(written)
         number = float(text.replace(",", "")) * factor
         if unit is not None and base != unit and {base, unit} & _SCALED:
-            raise ReportError(f"{self.where}: {name} is in '{written}', where {unit or 'a plain number'} was expected")
+            raise InfrastructureError(
+                f"{self.where}: {name} is in '{written}', where {unit or 'a plain number'} was expected"
+            )
         return Metric(number, base) if math.isfinite(number) else None
 
 
@@ -68,19 +66,22 @@ def _base(unit: str) -> tuple[str, float]:
 
 
 def parse(text: str, where: str) -> list[KernelReport]:
-    """The kernels of a report in the order of their launches; ``where`` names it in errors. Raises ReportError."""
+    """The kernels of a report in the order of their launches; ``where`` names it in errors.
+
+    Raises InfrastructureError.
+    """
     rows = _rows(text, where)
     first, header = next(rows, (0, []))
     if not header:
-        raise ReportError(f"{where}: the report is empty")
+        raise InfrastructureError(f"{where}: the report is empty")
     if _NAME not in header:
-        raise ReportError(f"{where}:{first}: no column '{_NAME}': not a report of --csv --page raw")
+        raise InfrastructureError(f"{where}:{first}: no column '{_NAME}': not a report of --csv --page raw")
     line, units = next(rows, (0, []))
     if not units:
-        raise ReportError(f"{where}:{first}: the report ends after its header")
+        raise InfrastructureError(f"{where}:{first}: the report ends after its header")
     name = header.index(_NAME)
     if len(units) == len(header) and (units[name] or not all(_PLAIN.fullmatch(unit) for unit in units)):
-        raise ReportError(f"{where}:{line}: a row of units was expected here, after the header")
+        raise InfrastructureError(f"{where}:{line}: a row of units was expected here, after the header")
     _check_length(units, header, f"{where}:{line}")
     kernels = []
     for line, row in rows:
@@ -88,7 +89,7 @@ def parse(text: str, where: str) -> list[KernelReport]:
         cells = dict(zip(header, zip(units, row, strict=True), strict=True))
         kernels.append(KernelReport(row[name], f"{where}:{line}", cells))
     if not kernels:
-        raise ReportError(f"{where}: the report holds no kernel")
+        raise InfrastructureError(f"{where}: the report holds no kernel")
     return kernels
 
 
@@ -100,9 +101,9 @@ def _rows(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
             if row and not row[0].startswith("=="):
                 yield reader.line_num, row
     except csv.Error as error:
-        raise ReportError(f"{where}:{reader.line_num}: the file is cut, or no CSV ({error})") from None
+        raise InfrastructureError(f"{where}:{reader.line_num}: the file is cut, or no CSV ({error})") from None
 
 
 def _check_length(row: list[str], header: list[str], where: str) -> None:
     if len(row) != len(header):
-        raise ReportError(f"{where}: {len(row)} of {len(header)} columns: the file is cut, or two files in one")
+        raise InfrastructureError(f"{where}: {len(row)} of {len(header)} columns: the file is cut, or two files in one")

@@ -1,50 +1,31 @@
 """A run of profiles: choose the iterations, verify them first, profile several at a time, append the records."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Final
 
+from harness.authoring.ideas import profile_of
 from harness.boards import leaderboard
 from harness.boards.power import PowerBound
 from harness.catalog.tree import Iteration, Selection, Tree
-from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.errors import ExitCode, InfrastructureError
 from harness.extras.profile.children import Children
 from harness.extras.profile.ncu import CountersRefused, Ncu, NcuMissing, require
 from harness.extras.profile.session import Refusal, Session
 from harness.extras.profile.words import line
-from harness.judge import contract
-from harness.judge.candidate import Settings
-from harness.judge.facts.gpu import Gpu
-from harness.judge.places import UserCode
 from harness.machine import cores, files
-from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import Environment, Stage, Status
 from harness.records.environment import describing
 from harness.records.profiles import Bound, ProfileOutcome, ProfileRecord, newest
-from harness.records.results import Record
 from harness.records.store import append, read
 from harness.runs.run import Plan, alone, run
 from harness.runs.run_ahead import run_ahead
 
 CORES_PER_LANE: Final = 4  # one iteration is counted while others are imported and built
 MOST_LANES: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ProfilePlan:
-    """What to profile, and how. ``deadline_s`` is for one iteration and includes its wait for the device."""
-
-    tree: Tree
-    gpu: Gpu
-    device: Device | None
-    iterations: tuple[Iteration, ...]
-    settings: Settings
-    counters: bool = True
-    again: bool = False
-    deadline_s: float = 180.0
 
 
 @dataclass(slots=True)
@@ -63,25 +44,17 @@ class Profiles:
         return ExitCode.REJECTED if ProfileOutcome.REFUSED in outcomes else ExitCode.PASSED
 
 
-def leaders(tree: Tree, gpu: Gpu, selection: Selection) -> tuple[Iteration, ...]:
-    """Those of ``leaderboard.leading``. Raises UsageError where there are none."""
-    chosen = tuple(leaderboard.leading(tree, gpu.key, selection))
-    if not chosen:
-        raise UsageError(
-            f"no kernel is measured under tuning/{gpu.key}/; run 'tilebench bench' first, or name an iteration with "
-            "--iter"
-        )
-    return chosen
+def profile(plan: Plan, reporter: Reporter, *, counters: bool = True, deadline_s: float = 180.0) -> Profiles:
+    """Profile each iteration that passes its verification; append each record as soon as it is known.
 
-
-def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
-    """Profile each iteration that passes its verification; append each record as soon as it is known."""
+    ``deadline_s`` is for one iteration and includes its wait for the device.
+    """
     environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Profiles()
     power = powers(plan.tree, plan.gpu.key, plan.iterations)
     waiting = []
     for iteration in plan.iterations:
-        known = _reusable(plan, iteration, environment)
+        known = _reusable(plan, iteration, environment) if counters else None
         if known is None or (iteration.key in power and known.bound is not Bound.POWER):
             waiting.append(iteration)
             continue
@@ -92,7 +65,7 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
         return results
     ncu: Ncu | None = None
     try:
-        ncu = require() if plan.counters else None
+        ncu = require() if counters else None
     except NcuMissing as missing:
         results.remedy = str(missing)
 
@@ -102,7 +75,7 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
         reporter.finished(line(record))
 
     with files.scratch("profile") as scratch:
-        session = Session(plan.tree, plan.gpu, plan.device, environment, Children(), scratch, plan.deadline_s, power)
+        session = Session(plan.tree, plan.gpu, plan.device, environment, Children(), scratch, deadline_s, power)
         ready = []
         for iteration, complaint in _verified(plan, waiting, reporter):
             if complaint is None:
@@ -117,11 +90,7 @@ def profile(plan: ProfilePlan, reporter: Reporter) -> Profiles:
 
 def recorded(tree: Tree, iterations: Iterable[Iteration]) -> Iterator[ProfileRecord]:
     """The newest profile of each iteration as it is now."""
-    for each in iterations:
-        profiles, _ = read(tree.profiles(each.gpu, each.shape_key, each.model), ProfileRecord)
-        found = newest(profiles, each.name, *tree.hashes(each))
-        if found is not None:
-            yield found
+    return filter(None, (profile_of(tree, each) for each in iterations))
 
 
 def powers(tree: Tree, gpu: str, iterations: Iterable[Iteration]) -> dict[tuple[str, str, str], PowerBound]:
@@ -136,12 +105,10 @@ def powers(tree: Tree, gpu: str, iterations: Iterable[Iteration]) -> dict[tuple[
     return found
 
 
-def _reusable(
-    plan: ProfilePlan, iteration: Iteration, environment: Callable[[str], Environment]
-) -> ProfileRecord | None:
+def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> ProfileRecord | None:
     """The newest profile of the same source and environment, if its report still lies beside it."""
     table = plan.tree.ncu(iteration, "csv")
-    if plan.again or not plan.counters or not table.is_file():
+    if plan.again or not table.is_file():
         return None
     profiles, _ = read(plan.tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
     same = [each for each in profiles if each.environment == environment(iteration.problem.operator)]
@@ -149,43 +116,13 @@ def _reusable(
     return known if known and sha256(table.read_bytes()).hexdigest() == known.csv_sha256 else None
 
 
-def _verified(
-    plan: ProfilePlan, iterations: list[Iteration], reporter: Reporter
-) -> Iterator[tuple[Iteration, str | None]]:
+def _verified(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> Iterator[tuple[Iteration, str | None]]:
     """Each iteration with the complaint of its contract or verification; verifies what no record proves yet."""
-    unproven = []
+    to_verify = replace(plan, iterations=tuple(iterations), upto=Stage.VERIFY, any_chip=True, again=False)
+    by_key = {record.key: record for record in run(to_verify, _NoAdvance(reporter)).records}
     for iteration in iterations:
-        try:
-            contract.check(iteration)
-        except contract.Breach as breach:
-            told = UserCode(iteration.path, plan.tree.root).at(breach.line, breach.reason)
-            yield iteration, f"contract: {told}"
-            continue
-        if _proven(plan.tree, iteration):
-            yield iteration, None
-        else:
-            unproven.append(iteration)
-    if not unproven:
-        return
-    verification = Plan(plan.tree, plan.gpu, plan.device, tuple(unproven), plan.settings, upto=Stage.VERIFY)
-    records = run(verification, _NoAdvance(reporter)).records
-    by_key = {record.key: record for record in records}
-    for iteration in unproven:
         record = by_key[iteration.key]
         yield iteration, None if record.status is Status.PASSED else f"{record.stage}: {record.reason}"
-
-
-def _proven(tree: Tree, iteration: Iteration) -> bool:
-    """Whether the newest record of this source and its families passed its verification."""
-    records, _ = read(tree.records(iteration.gpu, iteration.shape_key, iteration.model), Record)
-    source = iteration.name, *tree.hashes(iteration)
-    same = [
-        record
-        for record in records
-        if (record.iteration, record.source_sha256, record.families_sha256) == source
-        and record.stage in (Stage.VERIFY, Stage.BENCH)
-    ]
-    return bool(same) and same[-1].status is Status.PASSED
 
 
 def in_lanes(

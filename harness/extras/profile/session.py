@@ -24,7 +24,7 @@ from harness.extras.profile.case import Case
 from harness.extras.profile.children import Children, FinishedProgram
 from harness.extras.profile.figures import Figures, figures
 from harness.extras.profile.launch import Job, Launched
-from harness.extras.profile.ncu import Ncu, NcuError, complaint, trouble
+from harness.extras.profile.ncu import Ncu, complaint, trouble
 from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
 from harness.machine import files
@@ -68,7 +68,7 @@ class Session:
         try:
             launched, log = self._launch(iteration, lambda program: ncu.command(partial, program))
             if not partial.is_file():
-                raise NcuError(f"{ncu.name} wrote no report of {iteration.name}: {complaint(log)}")
+                raise InfrastructureError(f"{ncu.name} wrote no report of {iteration.name}: {complaint(log)}")
             text = ncu.table(partial, self.children, self._variables(self.scratch), self.scratch)
             reports = report.parse(text, self.tree.short(table))
             self._check(iteration, blank, launched, [each.name for each in reports])

@@ -1,8 +1,8 @@
 """What an iteration changed: its source and its configuration beside its parent's."""
 
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from typing import Final, Literal
+from difflib import unified_diff
+from typing import Final
 
 from harness.authoring.ideas import parse_config
 
@@ -13,7 +13,7 @@ MOST_LINES: Final = 3000  # matching takes quadratic time
 class SourceLine:
     """One line of source: `` `` is in both, ``+`` is new, ``-`` is only in the parent."""
 
-    mark: Literal[" ", "+", "-"]
+    mark: str
     text: str
 
 
@@ -33,12 +33,8 @@ def lines(source: str, parent: str | None) -> tuple[SourceLine, ...]:
     before = after if parent is None else parent.splitlines()
     if len(after) + len(before) > MOST_LINES:
         before = after
-    found: list[SourceLine] = []
-    for tag, start, end, begin, stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag != "equal":
-            found += [SourceLine("-", text) for text in before[start:end]]
-        found += [SourceLine(" " if tag == "equal" else "+", text) for text in after[begin:stop]]
-    return tuple(found)
+    marked = [*unified_diff(before, after, n=MOST_LINES, lineterm="")][3:] or [f" {text}" for text in after]
+    return tuple(SourceLine(each[0], each[1:]) for each in marked)
 
 
 def settings(config: str | None, parent: str | None) -> tuple[Setting, ...]:

@@ -3,12 +3,12 @@
 import re
 from typing import Final
 
+from jinja2.filters import do_filesizeformat
 from markupsafe import Markup
 
 from harness.machine import table
 
 NONE: Final = "\N{EN DASH}"
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -45,13 +45,7 @@ def error(value: float | None, digits: int = 3) -> str:
 
 def size(value: float | None) -> str:
     """Bytes, in the largest unit with a digit before the point."""
-    if value is None:
-        return NONE
-    for unit in _UNITS[:-1]:
-        if value < 1024:
-            return f"{value:.4g} {unit}"
-        value /= 1024
-    return f"{value:.4g} {_UNITS[-1]}"
+    return NONE if value is None else do_filesizeformat(value, binary=True)
 
 
 def day(moment: str) -> str:

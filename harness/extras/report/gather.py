@@ -23,7 +23,7 @@ from harness.judge.limits import worst
 from harness.records.base import Environment, Regime, Status
 from harness.records.builds import Build, BuildRecord
 from harness.records.ceilings import CeilingRecord
-from harness.records.profiles import ProfileOutcome, ProfileRecord
+from harness.records.profiles import ProfileRecord, newest
 from harness.records.results import Measurement, Record, Trial
 from harness.records.store import read
 from harness.records.throughput import GFLOPS, TFLOPS, Throughput, throughput
@@ -369,14 +369,9 @@ class _Folder:
 
     def _profile(self, record: Record) -> ProfileRecord | None:
         """The newest profile of the record's source that read counters; else the newest, which says why not."""
-        source = record.iteration, record.source_sha256, record.families_sha256
-        found = [
-            each
-            for each in self.profiles[record.model]
-            if (each.iteration, each.source_sha256, each.families_sha256) == source
-        ]
-        counted = [each for each in found if each.outcome is ProfileOutcome.PROFILED]
-        return next(reversed(counted or found), None)
+        held, source = self.profiles[record.model], (record.iteration, record.source_sha256, record.families_sha256)
+        same = (e for e in reversed(held) if (e.iteration, e.source_sha256, e.families_sha256) == source)
+        return newest(held, *source) or next(same, None)
 
     def _config(self, model: str, parent: Iteration | None) -> str | None:
         if parent is None:

@@ -1,7 +1,7 @@
 """Agreement: the library's call measured against itself (A/A), where every interval should hold one ratio."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 
 import msgspec
@@ -76,7 +76,6 @@ def repeat(
 
     On Ctrl-C the problem at hand is summed up from what was measured of it, before the KeyboardInterrupt goes on.
     """
-    measure = _sustained_figures if sustained else _paired_figures
     start_forkserver(gpu, device)
     for iteration in iterations:
         repeats: list[Repeat] = []
@@ -86,7 +85,7 @@ def repeat(
             for number in range(runs):
                 reporter.doing(f"A/A {iteration.shape_key} {number + 1} of {runs}")
                 candidate = Candidate.enter(iteration, tree.root, gpu, device, Settings.of(gpu), referees)
-                repeats.append(_once(candidate, measure))
+                repeats.append(_once(candidate, sustained=sustained))
         except KeyboardInterrupt:
             if repeats:
                 yield _summary(iteration.problem, gpu.timer, repeats)
@@ -118,7 +117,7 @@ def table(findings: list[AgreementFinding]) -> str:
     )
 
 
-def _once(candidate: Candidate, measure: Callable[[Candidate], dict[str, float | None]]) -> Repeat:
+def _once(candidate: Candidate, *, sustained: bool) -> Repeat:
     """One measurement, from the start of the contestant to the interval."""
     try:
         started = time.perf_counter()
@@ -126,33 +125,21 @@ def _once(candidate: Candidate, measure: Callable[[Candidate], dict[str, float |
         start_s = time.perf_counter() - started
         verify(candidate)
         verify_s = time.perf_counter() - started - start_s
-        figures = measure(candidate)
+        measured = sustain(candidate, None, SustainedSettings()) if sustained else bench(candidate).measurement
     except Rejection as rejection:
         raise InfrastructureError(f"{candidate.iteration}: the baseline itself was rejected: {rejection}") from None
     finally:
         candidate.leave()
-    return msgspec.convert({"start_s": round(start_s, 4), "verify_s": round(verify_s, 4), **figures}, Repeat)
-
-
-def _paired_figures(candidate: Candidate) -> dict[str, float | None]:
-    measured = bench(candidate).measurement
     assert measured is not None
-    return _figures(measured)
+    figures = measured.ratio, measured.ratio_low, measured.ratio_high, measured.seconds
+    return Repeat(*figures, round(start_s, 4), round(verify_s, 4), _joules_ratio(measured))
 
 
-def _sustained_figures(candidate: Candidate) -> dict[str, float | None]:
-    measured = sustain(candidate, None, SustainedSettings())
+def _joules_ratio(measured: Measurement | SustainedMeasurement) -> float | None:
+    if not isinstance(measured, SustainedMeasurement):
+        return None
     library, contestant = measured.library.joules_per_launch, measured.contestant.joules_per_launch
-    return {**_figures(measured), "joules_ratio": library / contestant if library and contestant else None}
-
-
-def _figures(measured: Measurement | SustainedMeasurement) -> dict[str, float | None]:
-    return {
-        "ratio": measured.ratio,
-        "ratio_low": measured.ratio_low,
-        "ratio_high": measured.ratio_high,
-        "device_s": measured.seconds,
-    }
+    return library / contestant if library and contestant else None
 
 
 def _summary(problem: Problem, timer: str, repeats: list[Repeat]) -> AgreementFinding:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from harness.catalog.tree import Tree
 from harness.extras.scratch_tree import copied_tree
 
@@ -52,13 +54,6 @@ def processes_left(copy: Tree, wait_s: float) -> int:
 
 
 def _processes(copy: Tree) -> int:
-    mark = f"TILEBENCH_ROOT={copy.root}".encode()
-    count = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                zombie = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-                count += not zombie and mark in (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-    return count
+    """Zombies have no environment."""
+    others = (each for each in psutil.process_iter(["environ"]) if each.pid != os.getpid())
+    return sum((each.info["environ"] or {}).get("TILEBENCH_ROOT") == str(copy.root) for each in others)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.boards.sustained import outcome_of
 from harness.catalog.device_kind import kind_of
 from harness.catalog.names import name_of
 from harness.catalog.tree import Tree
@@ -15,9 +16,9 @@ from harness.extras.scratch_tree import copied_tree
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
-from harness.judge.pipeline import build, measured, verify
+from harness.judge.pipeline import build, measured
 from harness.judge.processes import start_forkserver
-from harness.judge.sustaining import SustainedSettings, sustain
+from harness.judge.sustaining import SustainedSettings
 from harness.machine.nvml import Device
 from harness.records.results import Measurement
 from harness.records.sustained import SustainedMeasurement
@@ -57,13 +58,7 @@ class SampleJudge:
 
     def sustained(self, path: Path, paired: Measurement) -> SustainedMeasurement | Rejection:
         """Judge a source that passed in the sustained regime, in phases short enough for a self-test."""
-        candidate = self.enter(path)
-        try:
-            return sustain(verify(build(candidate)), paired, SHORT_PHASES)
-        except Rejection as rejection:
-            return rejection
-        finally:
-            candidate.leave()
+        return outcome_of(self.enter(path), paired, SHORT_PHASES, build)
 
     def enter(self, path: Path, referees: Referees | None = None) -> Candidate:
         judges = referees or self.referees

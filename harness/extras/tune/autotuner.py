@@ -22,7 +22,7 @@ from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.facts.problem import Problem
-from harness.judge.messages import Message, send
+from harness.judge.messages import Message, Trouble, send
 
 # The autotuner reserves the first name in a configuration, and passes it to its compile function under the second.
 PASS_CONFIGS: Final = "pass_configs"
@@ -78,12 +78,6 @@ class Picked(Message, frozen=True):
     cached: bool
 
 
-class GaveUp(Message, frozen=True):
-    """The autotuner raised an exception."""
-
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class AutotunerOrder:
     """What the child process searches; ``device`` and ``families_sha256`` are part of the key of its disk cache."""
@@ -107,7 +101,7 @@ def run_autotuner(order: AutotunerOrder, parent: Connection) -> None:
 
     def gave_up(error: BaseException) -> Message:
         lock.acquire()  # for good: a thread of the autotuner may still be sending
-        return GaveUp(attributed(error, order.brief.root))
+        return Trouble(attributed(error, order.brief.root))
 
     with child_body(order.brief, parent, gave_up):
         from harness.judge.child.setup import work_in

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.tune import pin
-from harness.extras.tune.autotuner import AutotunerOptions, AutotunerOrder, GaveUp, Picked, Timed, run_autotuner
+from harness.extras.tune.autotuner import AutotunerOptions, AutotunerOrder, Picked, Timed, run_autotuner
 from harness.extras.tune.record import TuningTrial, ranked, trials_path
 from harness.extras.tune.search import Search, Tuned, TunePlan, searching
 from harness.extras.tune.space import constant, words
 from harness.judge.child.brief import Brief
+from harness.judge.messages import Trouble
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.machine.progress import reporting
 from harness.records.base import Cause
@@ -68,7 +69,7 @@ def _run(search: Search, order: AutotunerOrder, race: int) -> tuple[Picked, list
         with reporting(len(order.configs)) as reporter:
             reporter.doing("TileLang's autotuner compiles and times")
             while True:
-                said = worker.hear(Timed | Picked | GaveUp, max(0.0, until - time.monotonic()))
+                said = worker.hear(Timed | Picked | Trouble, max(0.0, until - time.monotonic()))
                 if not isinstance(said, Timed):
                     break
                 cause = Cause.RUNTIME if said.latency_ms is None else None
@@ -89,7 +90,7 @@ def _run(search: Search, order: AutotunerOrder, race: int) -> tuple[Picked, list
         with suppress(OSError):
             _log_path(plan).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(order.folder / LOG, _log_path(plan))
-    if isinstance(said, GaveUp):
+    if isinstance(said, Trouble):
         raise InfrastructureError(f"{plan.problem}: TileLang's autotuner gave up: {said.reason}; see {log}")
     assert isinstance(said, Picked)
     return said, trials

@@ -44,18 +44,16 @@ class Narrator:
         """One rung: a bar over the candidates that wait for it."""
         self._rung = _RungProgress(number, of, field, waiting, time.monotonic())
         self._leader = None
-        with reporting(waiting) as self._live:
+        with self.bar(waiting):
             yield self
-        self._live = Quiet()
 
     @contextmanager
     def screen(self, waiting: int) -> Iterator[None]:
         """The screen: a bar over all candidates."""
         self._fastest_ms = inf
-        with reporting(waiting) as self._live:
-            self._live.doing(f"screening {waiting} candidates")
+        with self.bar(waiting) as live:
+            live.doing(f"screening {waiting} candidates")
             yield
-        self._live = Quiet()
 
     def screened(self, found: Screened) -> None:
         """Show one candidate's time in the screen, or its failure."""
@@ -68,8 +66,8 @@ class Narrator:
         self._live.doing(f"screening; {self._fastest_ms:.4g} ms is the fastest so far")
 
     @contextmanager
-    def at_limit(self, waiting: int) -> Iterator[Reporter]:
-        """The rung at the power limit: a bar over the candidates that wait for it."""
+    def bar(self, waiting: int) -> Iterator[Reporter]:
+        """A bar over the candidates that wait, such as for the rung at the power limit."""
         with reporting(waiting) as self._live:
             yield self._live
         self._live = Quiet()

@@ -152,7 +152,7 @@ class RaceRunner:
 
         judged = Plan(self.search.tree, self.plan.gpu, self.plan.device, (), self.plan.settings, again=True)
         released(self.plan.device)
-        with self.narrator.at_limit(len(waiting)) as reporter:
+        with self.narrator.bar(len(waiting)) as reporter:
             paired = {self.search.iterations[key]: newest[key] for key in waiting}
             sustained.run(judged, paired, SustainedSettings(), reporter, keep)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from harness.authoring import scaffold
 from harness.catalog.tree import Iteration, Tree
-from harness.extras.scratch_tree import linked_tree, write_iteration
+from harness.extras.scratch_tree import linked_tree, parent_of, write_iteration
 from harness.extras.tune import pin
 from harness.extras.tune.race import RUNGS, Rung
 from harness.extras.tune.record import Pick, RankedCandidate, TuningTrial, picks_path, trials_path
@@ -27,7 +27,7 @@ from harness.runs.rehearsal import rehearse
 from harness.runs.run import alone, prepare
 
 ENGINE: Final = "tilebench"
-_IDEA: Final = "Candidate {number} of a search, which never leaves its scratch tree."
+_IDEA: Final = "Candidate {} of a search, which never leaves its scratch tree."
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +191,8 @@ def searching(plan: TunePlan) -> Iterator[Search]:
 
 def write_candidates(tree: Tree, problem: Problem, gpu: Gpu, entries: tuple[SpaceEntry, ...]) -> dict[str, Iteration]:
     """One iteration a candidate, by the candidate's key."""
-    iterations = {}
+    iterations, parent = {}, parent_of(problem)
     for number, entry in enumerate(entries):
-        idea = _IDEA.format(number=number)
-
-        def source(parent: str, entry: SpaceEntry = entry, idea: str = idea) -> str:
-            return scaffold.kernel(entry.family, idea, entry.config, parent, wrapped=entry.wrapped)
-
+        source = scaffold.kernel(entry.family, _IDEA.format(number), entry.config, parent, wrapped=entry.wrapped)
         iterations[entry.key] = write_iteration(tree, problem, gpu, f"candidate{number:05d}", "candidate", source)
     return iterations

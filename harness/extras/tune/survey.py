@@ -19,7 +19,7 @@ from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import FAMILIES
 from harness.judge.facts.problem import Problem
-from harness.judge.messages import Message, send
+from harness.judge.messages import Message, Trouble, send
 from harness.judge.places import UserCode
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 
@@ -48,23 +48,17 @@ class Surveyed(Message, frozen=True):
     carver: str
 
 
-class Unusable(Message, frozen=True):
-    """There is no such family or space."""
-
-    reason: str
-
-
 def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *, carver: bool) -> Surveyed:
     """All that may race. Raises UsageError where a family or its space is missing; the forkserver must be running."""
     asked = Brief(tree.root, problem, gpu, None), families, carver
     worker = Worker("survey", run_survey, asked, UNLIMITED_BYTES)
     try:
-        said = worker.hear(Surveyed | Unusable, DEADLINE_S)
+        said = worker.hear(Surveyed | Trouble, DEADLINE_S)
     except Ended as ended:
         raise InfrastructureError(f"{problem}: the survey of the space failed: {ended.reason}") from None
     finally:
         worker.end()
-    if isinstance(said, Unusable):
+    if isinstance(said, Trouble):
         raise UsageError(said.reason)
     assert isinstance(said, Surveyed)
     thawed = [SpaceEntry(each.family, frozen(each.config), each.origin, each.wrapped) for each in said.entries]
@@ -73,9 +67,9 @@ def survey(tree: Tree, problem: Problem, gpu: Gpu, families: tuple[str, ...], *,
 
 def run_survey(brief: Brief, families: tuple[str, ...], carver: bool, parent: Connection) -> None:
 
-    def unusable(error: BaseException) -> Unusable:
+    def unusable(error: BaseException) -> Trouble:
         known = isinstance(error, UsageError)
-        return Unusable(str(error) if known else f"the space cannot be read: {attributed(error, brief.root)}")
+        return Trouble(str(error) if known else f"the space cannot be read: {attributed(error, brief.root)}")
 
     with child_body(brief, parent, unusable):
         quieten()

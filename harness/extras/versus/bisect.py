@@ -4,6 +4,7 @@ The question is any function of an environment: whether the build differs (``cli
 """
 
 import os
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -12,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from harness.boards.revisions import checked_out
 from harness.catalog.tree import Tree
 from harness.errors import UsageError, last_line, printable
 from harness.extras.versus.environment import FOLDER, PythonEnvironment, environment, releases, wheel_of
-from harness.machine.files import remove
 from harness.machine.git import git
 from harness.machine.progress import Reporter, announce
 
@@ -135,19 +136,13 @@ class Clone:
         return made.rename(kept / base.name)
 
     def _built(self, commit: str, kept: Path) -> Path:
-        work = kept.with_name(f"{commit}-work")
-        remove(work)
-        self._git("worktree", "add", "--detach", "--force", str(work), commit)
-        try:
+        with checked_out(self.folder, commit) as work:
             done = subprocess.run(self.command, shell=True, cwd=work, capture_output=True, text=True, check=False)
             made = sorted(work.rglob("*.whl"), key=os.path.getmtime)
             if done.returncode or not made:
                 said = printable(last_line(done.stderr or done.stdout, "no wheel"), 200)
                 raise UsageError(f"{commit[:10]} was not built by '{self.command}': {said}")
-            return made[-1].rename(kept / made[-1].name)
-        finally:
-            remove(work)
-            self._git("worktree", "prune")
+            return Path(shutil.move(made[-1], kept))
 
     def _git(self, *words: str) -> str:
         return git(self.folder, *words, fault=UsageError).decode()

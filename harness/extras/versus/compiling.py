@@ -4,10 +4,8 @@ A child in each environment builds one iteration after another (``worker``); as 
 """
 
 import hashlib
-import json
 import math
 import struct
-import subprocess
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,14 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from harness.catalog.tree import Iteration, Tree
-from harness.errors import UsageError, last_line, printable
+from harness.errors import UsageError
 from harness.evidence import sass, toolchain
+from harness.extras import forked
 from harness.extras.foreign.scripts import sources_sha256
+from harness.extras.forked import ForkingChild
 from harness.extras.versus import worker
 from harness.extras.versus.cases import BenchmarkCase
 from harness.extras.versus.environment import FOLDER, PythonEnvironment
@@ -30,7 +30,6 @@ from harness.extras.versus.opcodes import classes
 from harness.judge import contract
 from harness.judge.facts import ptxas
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.machine import cores, repository
 from harness.machine.files import put
 from harness.machine.progress import Reporter
@@ -38,8 +37,6 @@ from harness.runs.run_ahead import run_ahead
 
 BUILDS: Final = FOLDER / "builds"
 CODES: Final = FOLDER / "codes"
-END_S: Final = 5.0
-CRASHED: Final = "the build crashed, or was not done within {:g} s"
 _SECTIONS: Final = (".text.", ".nv.constant", ".nv.info", ".nv.shared")
 _NO_BITS: Final = 8  # the type of a section that has a size and no content
 
@@ -58,7 +55,7 @@ class KernelCode(msgspec.Struct, frozen=True):
 class DeviceModule(msgspec.Struct, frozen=True):
     """What one call of nvcc made: the cubin in hexadecimal, ptxas's words, and dynamic shared memory in bytes.
 
-    ``launch`` says the grid, the block and the parameters, ``flags`` what nvcc was told besides.
+    ``launch`` says the grid, the block and the parameters.
     """
 
     source: str
@@ -66,15 +63,13 @@ class DeviceModule(msgspec.Struct, frozen=True):
     log: str
     shared: dict[str, int]
     launch: str
-    flags: str
 
 
 class VersusBuild(msgspec.Struct, frozen=True):
     """What an environment made of an iteration; ``error`` is the first line of why it made nothing.
 
     ``code_sha256`` is of the machine code with its constants, without names of files and lines. The kernel with the
-    most instructions is first. ``headers`` is the hash of TileLang's. ``launch`` says grids, blocks and parameters, and
-    ``flags`` those of nvcc.
+    most instructions is first. ``launch`` says grids, blocks and parameters.
     """
 
     seconds: float = 0.0
@@ -82,9 +77,7 @@ class VersusBuild(msgspec.Struct, frozen=True):
     source: str = ""
     code_sha256: str | None = None
     kernels: tuple[KernelCode, ...] = ()
-    headers: str = ""
     launch: str = ""
-    flags: str = ""
 
     @property
     def source_sha256(self) -> str:
@@ -171,7 +164,7 @@ class BuildCompiler:
     def _sources(self, iteration: Iteration | BenchmarkCase) -> tuple[str, str]:
         if isinstance(iteration, BenchmarkCase):
             return iteration.name, sources_sha256(iteration.path, iteration.root)
-        return source_sha256(iteration.path), families_sha256(self.tree.root, iteration.path)
+        return self.tree.hashes(iteration)
 
 
 @dataclass
@@ -182,7 +175,7 @@ class BuildLane:
     environment: PythonEnvironment
     queue: deque[BuildOrder]
     at_once: threading.Semaphore
-    child: "subprocess.Popen[str] | None" = None
+    child: ForkingChild | None = None
     ended: bool = False
 
     def run(self) -> None:
@@ -203,9 +196,9 @@ class BuildLane:
         done = f"{self.compiler.fresh}/{self.compiler.wanted}"
         self.compiler.reporter.finished(f"{done} {order.iteration} by {order.environment.tilelang}: {said}")
 
-    def _asked(self, order: BuildOrder) -> dict[str, object]:
+    def _asked(self, order: BuildOrder) -> dict[str, Any]:
         """The child's answer. Raises UsageError where TileLang does not import in the environment."""
-        words: dict[str, object] = {
+        words: dict[str, Any] = {
             "sample": order.sample,
             "path": str(order.iteration.path),
             "shape_key": order.iteration.shape_key,
@@ -214,41 +207,21 @@ class BuildLane:
         }
         if isinstance(order.iteration, BenchmarkCase):
             words |= {"function": order.iteration.name, "root": str(order.iteration.root), "sms": self.compiler.gpu.sms}
-        said = self._tell(json.dumps(words))
-        if not said and not self.ended:
-            raise UsageError(f"{self.environment.name} cannot build: {self._last_words()}")
-        with suppress(ValueError):
-            return dict(json.loads(said) or {"error": CRASHED.format(self.compiler.deadline_s)})
-        return {"error": CRASHED.format(self.compiler.deadline_s)}
-
-    def _tell(self, line: str) -> str:
-        """Send an order and wait for its answer; empty where the child ended."""
         if self.child is None:
-            places = [str(self.compiler.tree.root), *self.compiler.kept_codes(self.environment)]
-            self.child = subprocess.Popen(
-                [*self.environment.command, "-m", worker.__name__, *places],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                cwd=repository.code(self.compiler.tree.root),
-                env={**self.environment.variables(self.compiler.tree), "TILELANG_PRINT_ON_COMPILATION": "0"},
-            )
-        assert self.child.stdin is not None and self.child.stdout is not None
-        try:
-            print(line, file=self.child.stdin, flush=True)
-        except BrokenPipeError:
-            return ""
-        return self.child.stdout.readline()
-
-    def _last_words(self) -> str:
-        assert self.child is not None and self.child.stderr is not None
-        return printable(last_line(self.child.stderr.read(), "its interpreter ended without a word"))
+            tree = self.compiler.tree
+            command = [*self.environment.command, "-m", worker.__name__, str(tree.root)]
+            command += self.compiler.kept_codes(self.environment)
+            variables = {**self.environment.variables(tree), "TILELANG_PRINT_ON_COMPILATION": "0"}
+            self.child = ForkingChild(command, repository.code(tree.root), variables)
+        answer = self.child.ask(words)
+        if answer is None and not self.ended:
+            raise UsageError(f"{self.environment.name} cannot build: {self.child.last_words()}")
+        return answer or {}
 
 
-def _read(answer: dict[str, object]) -> VersusBuild:
+def _read(answer: dict[str, Any]) -> VersusBuild:
     """The build in an answer."""
-    if error := answer.get("error"):
+    if error := answer.get("reason"):
         return VersusBuild(float(str(answer.get("seconds", 0))), error=str(error))
     made = msgspec.convert(answer["modules"], list[DeviceModule])
     codes = [code_sha256(bytes.fromhex(each.cubin)) for each in made]
@@ -258,22 +231,15 @@ def _read(answer: dict[str, object]) -> VersusBuild:
         source="\n".join(each.source for each in made),
         code_sha256=codes[0] if len(codes) == 1 else hashlib.sha256(repr(codes).encode()).hexdigest(),
         kernels=tuple(sorted(kernels, key=lambda each: -(each.instructions or 0))),
-        headers=str(answer["headers"]),
         launch="\n".join(each.launch for each in made),
-        flags="\n".join(each.flags for each in made),
     )
 
 
 def _end(lanes: Iterable[BuildLane]) -> None:
     for lane in lanes:
         lane.ended = True
-        if lane.child is None:
-            continue
-        lane.child.terminate()
-        try:
-            lane.child.communicate(timeout=END_S)
-        except (subprocess.TimeoutExpired, ValueError):
-            lane.child.kill()
+        if lane.child is not None:
+            lane.child.close()
 
 
 def code_sha256(cubin: bytes) -> str:
@@ -319,5 +285,6 @@ def _disassembled(cubin: bytes) -> dict[str, sass.Code]:
 @cache
 def _own_sha256() -> str:
     """Hash of the code that makes a build: a kept one of other code is not taken."""
-    files = (Path(__file__), Path(worker.__file__), Path(__file__).parent.with_name("stand_in.py"))
+    beside = Path(forked.__file__)
+    files = (Path(__file__), Path(worker.__file__), beside, beside.with_name("stand_in.py"))
     return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()

@@ -317,9 +317,8 @@ def _complaint(said: str) -> str:
 
 def _probed(named: str, python: Path, image: str = "", launch: tuple[str, ...] = ()) -> PythonEnvironment:
     command, told = [*(launch or [python]), "-c", _PROBE], ""
-    as_built = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # as by ``variables``
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False, env=as_built)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False, env=_alone())
         told = last_line(done.stderr, "") if launch else ""
         version, held, found, files = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from harness.extras.versus.pairing import PairedRow, beside_library, row
 from harness.extras.versus.shift import error_of
@@ -36,16 +37,13 @@ def upgrades(records: Iterable[VersusRecord]) -> list[Upgrade]:
 
 
 def _upgrade(records: list[VersusRecord]) -> Upgrade:
+    name = attrgetter("key")
     last = max(records, key=lambda each: each.recorded_at)
-    measured = [_newest(list(group)) for _, group in groupby(sorted(records, key=_name), _name)]
+    measured = [_newest(list(group)) for _, group in groupby(sorted(records, key=name), name)]
     error = error_of(sum(found[0].measurement is not None for found in measured))
     rows = beside_library([row(found, error) for found in measured])
     ordered = sorted(rows, key=lambda each: (each.ratio is None, each.ratio or 0))
     return Upgrade(last.old, last.new, last.recorded_at, tuple(ordered))
-
-
-def _name(record: VersusRecord) -> tuple[str, str, str]:
-    return record.shape_key, record.model, record.iteration
 
 
 def _newest(records: list[VersusRecord]) -> list[VersusRecord]:

@@ -1,10 +1,9 @@
 """Measurements for the verbs: what takes part, which rows make the exit code 1, and the question of a bisection."""
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from harness.boards.comparison import shows, sized
+from harness.boards.comparison import SIZE, shows
 from harness.catalog.tree import Iteration
 from harness.errors import UsageError
 from harness.extras.versus.duel import Contender, Match
@@ -15,31 +14,15 @@ from harness.judge.interpreters import retire
 from harness.machine.progress import Reporter
 from harness.runs.opponents import OpponentPlan
 
+FAIL_ON: Final = rf"(slower|faster){SIZE}|broken|undecided", "slower:1%, faster:1%, undecided or broken"
 
-@dataclass(frozen=True)
-class ShiftLimits:
-    """The verdicts that make the exit code 1, each from a size on; *broken* always does."""
 
-    least: dict[Shift, float]
-
-    @classmethod
-    def parse(cls, said: str | None) -> "ShiftLimits":
-        """Read ``slower:1%``, ``slower``, ``undecided``, or several with commas. Raises UsageError."""
-        least = {Shift.BROKEN: 0.0}
-        for word in said.split(",") if said is not None else ():
-            if re.fullmatch(r"(slower|faster)(:\d+(\.\d+)?%)?|broken|undecided", word.strip()) is None:
-                raise UsageError(f"--fail-on '{word}' is not slower:1%, faster:1%, undecided or broken")
-            verdict, size = sized(word.strip())
-            least[Shift(verdict)] = size
-        return cls(least)
-
-    def fails(self, row: PairedRow) -> bool:
-        """Whether a row has one of the verdicts, and as large as it counts."""
-        least = self.least.get(row.verdict)
-        sides = Shift.SLOWER, Shift.FASTER
-        if least is None or row.ratio_low is None or row.ratio_high is None or row.verdict not in sides:
-            return least is not None
-        return shows(row.ratio_low, row.ratio_high, least, slower=row.verdict is Shift.SLOWER)
+def fails(limits: Mapping[str, float], row: PairedRow) -> bool:
+    """Whether a row has one of the verdicts of FAIL_ON, and as large as it counts; *broken* always does."""
+    least = limits.get(row.verdict, 0.0 if row.verdict is Shift.BROKEN else None)
+    if least is None or row.ratio_low is None or row.ratio_high is None or row.verdict is Shift.UNDECIDED:
+        return least is not None
+    return shows(row.ratio_low, row.ratio_high, least, slower=row.verdict is Shift.SLOWER)
 
 
 def measured(
@@ -69,7 +52,7 @@ def library_differs(old: PythonEnvironment, new: PythonEnvironment) -> bool:
 def changed(iterations: Sequence[Iteration], rows: Sequence[PairedRow]) -> list[Iteration]:
     """The iterations that are not the same in both: their code tells why."""
     names = {(each.problem, each.model, each.iteration) for each in rows if each.verdict is not Shift.SAME}
-    return [each for each in iterations if (each.shape_key, each.model, each.name) in names]
+    return [each for each in iterations if each.key in names]
 
 
 def is_worse(

@@ -13,7 +13,6 @@ from harness.extras.versus.duel import Duel, Match
 from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, quotient, shift
 from harness.judge import fault_attribution
 from harness.judge.candidate import Referees
-from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.processes import end_forkserver, start_interpreter
 from harness.judge.statistics import Estimate
 from harness.machine.progress import Reporter
@@ -100,18 +99,18 @@ def _beside(row: PairedRow, call: Estimate | None) -> PairedRow:
 def row(records: Sequence[VersusRecord], error: float) -> PairedRow:
     """The row that one iteration's measurements make; ``error`` is that of one measurement."""
     last = records[-1]
-    name = last.shape_key, last.model, last.iteration
     if last.identical:
-        return PairedRow(*name, Shift.SAME, identical=True)
+        return PairedRow(*last.key, Shift.SAME, identical=True)
     if last.reason is not None:
-        return PairedRow(*name, _fault(last), reason=last.reason)
+        return PairedRow(*last.key, _fault(last), reason=last.reason)
     found = [
         of_measurement(each.measurement, swapped=each.swapped, error=error)
         for each in records
         if each.measurement is not None
     ]
-    both = pooled(found)
-    return PairedRow(*name, shift(found), False, both.ratio, both.low, both.high, _doubt(shift(found)))
+    both, verdict = pooled(found), shift(found)
+    doubt = "the interval is too wide, or two measurements disagree" if verdict is Shift.UNDECIDED else None
+    return PairedRow(*last.key, verdict, False, both.ratio, both.low, both.high, doubt)
 
 
 def line(record: VersusRecord) -> str:
@@ -131,10 +130,6 @@ def _fault(record: VersusRecord) -> Shift:
     if record.new.reason:
         return Shift.FAILS if record.old.reason else Shift.BROKEN
     return Shift.FIXED if record.old.reason else Shift.UNDECIDED
-
-
-def _doubt(found: Shift) -> str | None:
-    return "the interval is too wide, or two measurements disagree" if found is Shift.UNDECIDED else None
 
 
 def _outcomes(
@@ -195,19 +190,14 @@ def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -
 def _reusable(match: Match, iteration: Iteration, *, swapped: bool) -> VersusRecord | None:
     """The record that another measurement of the same would only repeat."""
     plan = match.plan
-    wanted = _key(match, iteration, swapped=swapped)
+    wanted = (*plan.tree.hashes(iteration), match.old.side.sha256, match.new.side.sha256, swapped)
     same = (
         record
         for record in reversed(read(plan.tree.versus(iteration.gpu, iteration.shape_key), VersusRecord)[0])
-        if (record.model, record.iteration) == (iteration.model, iteration.name)
+        if record.key == iteration.key
         and (record.source_sha256, record.families_sha256, record.old.sha256, record.new.sha256, record.swapped)
         == wanted
         and record.environment.described == plan.environment(iteration.problem)
         and not (record.identical and match.identical_too)
     )
     return fault_attribution.standing(same, plan.gpu)
-
-
-def _key(match: Match, iteration: Iteration, *, swapped: bool) -> tuple[str, str, str, str, bool]:
-    sources = source_sha256(iteration.path), families_sha256(match.plan.tree.root, iteration.path)
-    return (*sources, match.old.side.sha256, match.new.side.sha256, swapped)

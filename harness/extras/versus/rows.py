@@ -1,8 +1,7 @@
 """Rows: what two environments made of one iteration, and which of the differences a caller fails on."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
 from enum import StrEnum
 from itertools import product
@@ -10,14 +9,15 @@ from typing import Final, Literal
 
 import msgspec
 
-from harness.boards.comparison import sized
+from harness.boards.comparison import SIZE
 from harness.catalog.tree import Iteration
-from harness.errors import UsageError, printable
+from harness.errors import printable
 from harness.extras.versus.cases import BenchmarkCase
 from harness.extras.versus.compiling import BuildCompiler, BuildOrder, KernelCode, VersusBuild
 from harness.extras.versus.environment import PythonEnvironment
 
 FIGURES: Final = {"registers": "registers", "spills": "spill_bytes", "shared": "shared_bytes", "SASS": "instructions"}
+FAIL_ON: Final = rf"broken|different|spills|registers{SIZE}", "broken, different, spills, or registers:10%"
 SAMPLES: Final = 3  # at most, of one iteration in one environment
 UNSTEADY: Final = "environment differ"
 REFUSED: Final = r"contract: |(Attribute|Import|ModuleNotFound|Name|Syntax|Type)Error: "
@@ -70,40 +70,23 @@ class VersusRow(msgspec.Struct, frozen=True):
         return before, after
 
 
-@dataclass(frozen=True)
-class FailOn:
-    """The differences that make the exit code 1; *broken* always does."""
+def fails(limits: Mapping[str, float], row: VersusRow) -> bool:
+    """Whether a row makes the exit code 1, by FAIL_ON; *broken* always does."""
+    if row.verdict is not BuildChange.DIFFERENT:
+        return row.verdict is BuildChange.BROKEN
+    return "different" in limits or any(_exceeds(name, least, row) for name, least in limits.items())
 
-    words: tuple[str, ...] = ()
 
-    @classmethod
-    def parse(cls, said: str | None) -> "FailOn":
-        """Raise UsageError for a word that is none of these."""
-        words = tuple(each.strip() for each in said.split(",")) if said is not None else ()
-        for word in words:
-            if not re.fullmatch(r"broken|different|spills|registers(:\d+(\.\d+)?%)?", word):
-                raise UsageError(f"--fail-on '{word}' is not broken, different, spills, or registers:10%")
-        return cls(words)
-
-    def fails(self, row: VersusRow) -> bool:
-        if row.verdict is BuildChange.BROKEN:
-            return True
-        return row.verdict is BuildChange.DIFFERENT and any(self._exceeds(word, row) for word in self.words)
-
-    @staticmethod
-    def _exceeds(word: str, row: VersusRow) -> bool:
-        name, least = sized(word)
-        if name in ("broken", "different"):
-            return name == "different"
-        before, after = row.figures(FIGURES[name])
-        return before is not None and after is not None and after > before * (1 + least)
+def _exceeds(name: str, least: float, row: VersusRow) -> bool:
+    before, after = row.figures(FIGURES[name]) if name in FIGURES else (None, None)
+    return before is not None and after is not None and after > before * (1 + least)
 
 
 def answers(question: BuildQuestion, row: VersusRow) -> bool:
     """Whether a row says yes to the question of a bisection; what does not compile differs too."""
     if row.verdict is BuildChange.BROKEN or question == "broken":
         return row.verdict is BuildChange.BROKEN and question != "spills"
-    return FailOn((question,)).fails(row)
+    return fails({question: 0.0}, row)
 
 
 def versus(

@@ -1,13 +1,16 @@
 """What versus prints: a table for a terminal, or Markdown for a comment on a pull request."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from harness.extras.versus.environment import PythonEnvironment
+from harness.extras.versus.pairing import PairedRow
 from harness.extras.versus.rows import FIGURES, STEADY, BuildChange, VersusRow
-from harness.machine.table import paragraph, table
+from harness.extras.versus.shift import Shift
+from harness.machine.table import PLAIN, figure, footnotes, interval, paragraph, table
 
 GITHUB_DIFF_CHARACTERS: Final = 50_000  # a comment takes 65,536
 NumberedRow = tuple[int, VersusRow]
@@ -46,9 +49,13 @@ def markdown(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvir
 
 def headline(rows: Sequence[VersusRow], old: PythonEnvironment, new: PythonEnvironment, arch: str) -> list[str]:
     """The two environments, and how many rows have which verdict."""
-    counts = Counter(row.verdict for row in rows)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in BuildChange if counts[verdict])
-    return [f"{described(old)} > {described(new)}, {arch}: {told or 'no rows'}", *moved(old, new)]
+    return [f"{described(old)} > {described(new)}, {arch}: {counts(rows, BuildChange)}", *moved(old, new)]
+
+
+def counts(rows: Sequence[VersusRow | PairedRow], verdicts: Iterable[str]) -> str:
+    """How many rows have which verdict."""
+    found = Counter[str](row.verdict for row in rows)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in verdicts if found[verdict]) or "no rows"
 
 
 def described(environment: PythonEnvironment) -> str:
@@ -77,12 +84,7 @@ def notes(rows: Sequence[NumberedRow]) -> list[str]:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """``1-3, 5`` for 1, 2, 3, 5."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    runs = ([number for _, number in run] for _, run in groupby(enumerate(numbers), lambda each: each[1] - each[0]))
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
@@ -101,3 +103,25 @@ def columns() -> dict[str, Callable[[NumberedRow], object]]:
 def _figure(numbered: NumberedRow, name: str) -> str:
     before, after = ("" if each is None else str(each) for each in numbered[1].figures(name))
     return before if before == after else f"{before or '-'}>{after or '-'}"
+
+
+def pairs(rows: Sequence[PairedRow], form: str = PLAIN) -> str:
+    """All rows that have a ratio or a fault, the most changed first, and why below."""
+    shown = sorted((row for row in rows if not row.identical), key=lambda row: (row.ratio is not None, row.ratio or 0))
+    made = table(
+        shown,
+        {
+            "problem": lambda row: row.problem,
+            "iteration": lambda row: row.iteration,
+            "verdict": lambda row: row.verdict.value,
+            "old/new": lambda row: figure(row.ratio, ".4f"),
+            "interval": lambda row: interval(row.ratio_low, row.ratio_high),
+            "to library": lambda row: figure(row.to_library, ".4f"),
+        },
+        form,
+        right=("old/new", "to library"),
+    )
+    below = footnotes((row.iteration, filter(None, [row.reason])) for row in shown)
+    same = sum(row.identical for row in rows)
+    told = counts(rows, Shift) + (f" ({same} with the same code)" if same else "")
+    return "\n\n".join(filter(None, (told, made if shown else "", below)))

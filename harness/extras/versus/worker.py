@@ -1,18 +1,15 @@
 """The contestant's side of a build: imports iterations and compiles them for a GPU that need not be here.
 
 Runs under either interpreter as ``python -m harness.extras.versus.worker REPOSITORY``. It needs nothing but TileLang,
-of any release from 0.1.8 on. Each line on stdin is an order in JSON, and is built in a forked child. Its answer is a
-line of JSON on stdout, or ``null`` where the child crashed.
+of any release from 0.1.8 on. Each order is built in a forked child.
 """
 
 import ctypes
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,9 +19,10 @@ from contextlib import suppress
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from harness.errors import compiler_complaint
+from harness.extras.forked import serve
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.facts.program import Program
 from harness.operators import adopt
@@ -95,27 +93,7 @@ def main() -> None:
     HeardCompiler.headers = headers_sha256(HeardCompiler.package)
     tilelang.disable_cache()
     nvcc.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": HeardCompiler})
-    answers = os.fdopen(os.dup(1), "w")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    for line in sys.stdin:
-        with tempfile.TemporaryFile("w+") as answer:
-            child = os.fork()
-            if child == 0:
-                _serve(json.loads(line), answer)
-            try:
-                os.waitpid(child, 0)
-            finally:
-                _end(child)
-            answer.seek(0)
-            print(answer.read() or "null", file=answers, flush=True)
-
-
-def _end(child: int) -> None:
-    """End a child's compilers too."""
-    try:
-        os.killpg(child, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
+    serve(_carry_out)
 
 
 def steady() -> None:
@@ -170,32 +148,24 @@ def headers_sha256(package: Path) -> str:
     return digest.hexdigest()
 
 
-def _serve(order: dict[str, Any], out: IO[str]) -> None:
-    """In the child: build, write the answer, and leave. One that is late ends by the alarm, without an answer."""
-    os.setpgid(0, 0)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.alarm(order["deadline_s"])
-    log = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+def _carry_out(order: dict[str, Any]) -> dict[str, Any]:
     threading.stack_size(STACK_BYTES)
-    thread = threading.Thread(target=_answer, args=(order, out))  # has addresses of its own, whatever was imported
+    answer: dict[str, Any] = {}
+    thread = threading.Thread(target=_answer, args=(order, answer))  # has addresses of its own, whatever was imported
     thread.start()
     thread.join()
-    out.flush()
-    os._exit(0)
+    return answer
 
 
-def _answer(order: dict[str, Any], out: IO[str]) -> None:
-    """Build and write the answer. A later sample finds some memory taken, so that its addresses are others."""
+def _answer(order: dict[str, Any], answer: dict[str, Any]) -> None:
+    """Build. A later sample finds some memory taken, so that its addresses are others."""
     began, taken = time.monotonic(), [bytearray(600 + 16 * each) for each in range(7 * (order["sample"] - 1))]
     try:
-        answer = _built(order)
+        answer.update(_built(order))
     except BaseException as error:
-        answer = {"error": complaint(error)}
+        answer["reason"] = complaint(error)
     del taken
     answer["seconds"] = round(time.monotonic() - began, 3)
-    json.dump(answer, out)
 
 
 def complaint(error: BaseException) -> str:
@@ -218,8 +188,7 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
         listed = [options] if isinstance(options, str) else list(options or [])
         binary = original(code, target_format, arch, [*listed, "--ptxas-options=--verbose"], **more)
         said = (line for line in HeardCompiler.said.splitlines() if line.startswith("ptxas") or "bytes stack" in line)
-        flags = repr([str(each) for each in listed])
-        made.append({"source": code, "cubin": bytes(binary).hex(), "log": "\n".join(said), "flags": flags})
+        made.append({"source": code, "cubin": bytes(binary).hex(), "log": "\n".join(said)})
         return binary
 
     nvcc.compile_cuda = compile_cuda
@@ -235,7 +204,7 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
         {**each, "shared": _shared(kernel), "launch": _launch(kernel, each["source"])}
         for each, kernel in zip(last, kernels, strict=True)
     ]
-    return {"modules": modules, "headers": HeardCompiler.headers}
+    return {"modules": modules}
 
 
 def _kernels(order: dict[str, Any], tilelang: Any, tvm: Any, target: Any) -> list[Any]:

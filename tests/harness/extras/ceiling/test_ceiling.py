@@ -7,8 +7,8 @@ from harness.boards import leaderboard
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
+from harness.extras.ceiling.kernel import block_flops
 from harness.extras.ceiling.measure import line, measure
-from harness.extras.ceiling.tile import block_flops
 from harness.machine.progress import Quiet
 from harness.records.base import SCHEMA, Environment
 from harness.records.ceilings import CeilingRecord, newest

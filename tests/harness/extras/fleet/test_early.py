@@ -17,7 +17,7 @@ from harness.extras.fleet.driver import Driver, Fleet, Post, SentLadder
 from harness.extras.fleet.ladders import Ladder
 from harness.extras.fleet.seat import Seat
 from harness.extras.fleet.station import Station
-from harness.extras.fleet.table import FleetDisplay, FleetRow
+from harness.extras.fleet.table import FleetRow
 from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.runs.run import Plan
@@ -98,7 +98,7 @@ def begun(notebook: Notebook, steps: tuple[int, ...], **more: Any) -> Driver:
     iterations, _ = notebook.tree.scan("cpu", Selection())
     plan = Plan(notebook.tree, gpu, None, tuple(iterations), Settings.of(gpu))
     words = ("bench", "--gpu", "cpu", "--shape", driver.SHAPE)
-    made = Driver(Fleet(plan, words, program=(STUB,), **more), FleetDisplay(None))
+    made = Driver(Fleet(plan, words, program=(STUB,), **more), None)
     made.take_seats()
     return made
 
@@ -249,7 +249,7 @@ def test_what_may_begin_early(tree: Tree) -> None:
     def chosen(
         present: Ladder, *waiting: Ladder, left: int = 2, followed: bool = False, **changes: Any
     ) -> Ladder | None:
-        made = Driver(replace(Fleet(plan, ()), **changes), FleetDisplay(None))
+        made = Driver(replace(Fleet(plan, ()), **changes), None)
         sent = SentLadder(present, "key", {}, followed=followed)
         post = Post(Caller(NODE, 0, None), Station("host", "code"), FleetRow("host", "0", left=left), sent)
         made.posts, made.waiting = [post], list(waiting)

@@ -14,7 +14,6 @@ from harness.extras.fleet.driver import Driver, Fleet
 from harness.extras.fleet.pace import ChipPace, slow
 from harness.extras.fleet.seat import Seat
 from harness.extras.fleet.station import Station
-from harness.extras.fleet.table import FleetDisplay
 from harness.judge.candidate import Settings
 from harness.machine.nvml import Device
 from harness.runs.run import Plan
@@ -78,7 +77,7 @@ def test_the_driver_leaves_slow_gpus_out_unless_the_user_insists(
     answers = (USUAL, ChipPace(4000.0, 600.0), SeatFailed("no kernel image"), SeatLost("GetTimeoutError"))
     stations = [Station("host", "code", Device(index, "NVIDIA H200", f"GPU-{index}", "1", 700.0)) for index in range(4)]
     callers = [Caller(Node("id", "host", 4), lane, Answering(answer)) for lane, answer in enumerate(answers)]
-    made = Driver(Fleet(plan, (), slow=insists), FleetDisplay(None))
+    made = Driver(Fleet(plan, (), slow=insists), None)
     left_out = made._slow(dict(zip(callers, stations, strict=True)))
     assert left_out.pop(stations[2]) == "a copy and a product fail there: no kernel image"
     said = " ".join(capsys.readouterr().err.split())

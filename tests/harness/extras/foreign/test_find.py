@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.catalog import gpus
-from harness.extras.foreign.calls import is_last
-from harness.extras.foreign.find import KernelNotFound, found_in
+from harness.extras.foreign.calls import KernelNotFound, is_last
+from harness.extras.foreign.find import found_in
 from harness.extras.foreign.record import SelfReport
 from harness.extras.foreign.self_report import figures
 from harness.iteration import Program

@@ -8,7 +8,8 @@ import pytest
 import tilelang
 
 from harness.catalog import gpus
-from harness.extras.foreign.find import KernelNotFound, found_in
+from harness.extras.foreign.calls import KernelNotFound
+from harness.extras.foreign.find import found_in
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.judge.child.contestant import load
 from harness.judge.child.kernel import target_of

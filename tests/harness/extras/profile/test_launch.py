@@ -15,9 +15,9 @@ import pytest
 import tilelang
 from tilelang import tvm
 
+from harness.errors import InfrastructureError
 from harness.extras.profile import fallback
 from harness.extras.profile.launch import Job, Launched
-from harness.extras.profile.report import ReportError
 from harness.judge.facts.compilation import kernel_names
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.base import Cause
@@ -76,7 +76,7 @@ def test_a_trace_of_activities(checkout: Checkout) -> None:
     trace = checkout.root / "trace.json"
     found = launch(checkout, checkout.write("iter001_tiles", SCALAR.format(block=16)), trace=str(trace))
     assert found.reason is None
-    with pytest.raises(ReportError, match="the trace holds no kernel"):
+    with pytest.raises(InfrastructureError, match="the trace holds no kernel"):
         fallback.read(trace)
 
 
@@ -148,5 +148,5 @@ def test_a_trace_gives_each_kernels_name_and_median_duration(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", ["", "{", '{"traceEvents": [1]}'])
 def test_a_torn_trace(tmp_path: Path, content: str) -> None:
     (tmp_path / "trace.json").write_text(content)
-    with pytest.raises(ReportError, match="not a trace of torch.profiler"):
+    with pytest.raises(InfrastructureError, match="not a trace of torch.profiler"):
         fallback.read(tmp_path / "trace.json")

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import InfrastructureError
 from harness.extras.profile.figures import FIGURES, figures
-from harness.extras.profile.report import ReportError, base_unit, parse
+from harness.extras.profile.report import base_unit, parse
 from harness.records.profiles import Metric
 from tests.harness.extras.profile.reports import PERSISTENT, STOCK, changed, rows, text, without
 
@@ -72,7 +73,9 @@ def test_other_units_rows_give_the_same_figures() -> None:
 def test_a_unit_that_is_another_quantity_is_an_error() -> None:
     table = changed(rows(STOCK), {"gpu__time_duration.sum": "cycle"}, row=1)
     (kernel,) = parse(text(table), "ncu_iter001.csv")
-    with pytest.raises(ReportError, match=r"^ncu_iter001.csv:3: gpu__time_duration.sum is in 'cycle', where s was exp"):
+    with pytest.raises(
+        InfrastructureError, match=r"^ncu_iter001.csv:3: gpu__time_duration.sum is in 'cycle', where s was exp"
+    ):
         figures(kernel)
 
 
@@ -103,7 +106,7 @@ def test_missing_columns_leave_the_others() -> None:
 
 def test_without_a_duration_nothing_was_counted() -> None:
     (kernel,) = parse(text(without(rows(STOCK), "gpu__time_duration.sum")), "ncu_iter001.csv")
-    with pytest.raises(ReportError, match=r"^ncu_iter001.csv:3: no gpu__time_duration.sum"):
+    with pytest.raises(InfrastructureError, match=r"^ncu_iter001.csv:3: no gpu__time_duration.sum"):
         figures(kernel)
 
 
@@ -123,7 +126,7 @@ def test_without_a_duration_nothing_was_counted() -> None:
     ],
 )
 def test_what_is_no_report(content: str, complaint: str) -> None:
-    with pytest.raises(ReportError) as error:
+    with pytest.raises(InfrastructureError) as error:
         parse(content, "r.csv")
     assert str(error.value).startswith(complaint)
 
@@ -132,5 +135,5 @@ def test_a_report_cut_anywhere_is_refused() -> None:
     """At whatever byte: no figure of a torn file is believed."""
     whole = STOCK.read_text()
     for end in range(0, len(whole) - 1, 97):
-        with pytest.raises(ReportError, match=r"^cut\.csv"):
+        with pytest.raises(InfrastructureError, match=r"^cut\.csv"):
             parse(whole[:end], "cut.csv")

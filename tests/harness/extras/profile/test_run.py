@@ -12,17 +12,20 @@ from harness.authoring import scaffold
 from harness.boards import leaderboard, tables
 from harness.catalog.gpus import detect, find
 from harness.catalog.tree import Iteration, Selection
+from harness.cli.notebook import chosen_iterations
+from harness.cli.options import SelectionOptions
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.profile import run as profile_run
 from harness.extras.profile import words
 from harness.extras.profile.ncu import CountersRefused, Ncu
-from harness.extras.profile.run import ProfilePlan, leaders, profile
+from harness.extras.profile.run import profile
 from harness.extras.profile.session import Refusal, Session
 from harness.judge.candidate import Settings
 from harness.judge.facts.hashes import source_sha256
 from harness.machine.progress import Quiet
 from harness.records.profiles import Bound, Confidence, Idea, KernelTime, ProfileOutcome, ProfileRecord
 from harness.records.store import append, read
+from harness.runs.run import Plan
 from tests.harness.checkout import BASELINE, MODEL, SHAPE, Checkout, one_line
 from tests.harness.envelopes import answer
 
@@ -84,12 +87,12 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return profiled
 
 
-def plan(checkout: Checkout, *names: str) -> ProfilePlan:
+def plan(checkout: Checkout, *names: str) -> Plan:
     gpu = find("cpu")
     found = checkout.tree.scan("cpu", Selection())[0]
     chosen = tuple(each for each in found if each.name.startswith(names))
     assert len(chosen) == len(names)
-    return ProfilePlan(checkout.tree, gpu, None, chosen, Settings(budget_s=0.2))
+    return Plan(checkout.tree, gpu, None, chosen, Settings(budget_s=0.2))
 
 
 def profiles(checkout: Checkout) -> list[ProfileRecord]:
@@ -105,7 +108,7 @@ def bounds(checkout: Checkout) -> dict[str, str | None]:
 
 
 def test_the_leader_is_profiled_and_shown(benched: Checkout, counting: list[str]) -> None:
-    (leader,) = leaders(benched.tree, find("cpu"), Selection())
+    (leader,) = leaderboard.leading(benched.tree, "cpu", Selection())
     assert leader.number > 0, "the library's own kernel is not for tuning"
     results = profile(plan(benched, leader.name), Quiet())
     assert (results.exit_code, counting) == (ExitCode.PASSED, [leader.name])
@@ -172,7 +175,7 @@ def test_what_is_not_verified_is_verified_first(checkout: Checkout, counting: li
     breach = found["iter003_tuned"].reason or ""
     assert breach.startswith("contract: import of 'tilelang.autotuner'")
     assert breach.endswith(", at iter003_tuned.py:3: from tilelang.autotuner import autotune")
-    assert len(checkout.records()) == 2, "what was verified on the way is recorded too"
+    assert len(checkout.records()) == 3, "what was verified on the way is recorded too"
 
 
 def test_a_verified_iteration_is_not_verified_again(benched: Checkout, counting: list[str]) -> None:
@@ -243,8 +246,8 @@ def test_another_run_on_the_tree_is_not_disturbed(benched: Checkout, counting: l
 
 def test_nothing_measured_has_no_leader(checkout: Checkout) -> None:
     checkout.ladder()
-    with pytest.raises(UsageError, match="run 'tilebench bench' first, or name an iteration with --iter"):
-        leaders(checkout.tree, find("cpu"), Selection())
+    with pytest.raises(UsageError, match="run bench first, or name one by --iter"):
+        chosen_iterations(checkout.tree, SelectionOptions("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from harness.errors import InfrastructureError
 from harness.evidence import toolchain
 from harness.extras.profile.children import Children, Stopped
 from harness.extras.profile.launch import Job, Launched
-from harness.extras.profile.ncu import CountersRefused, Ncu, NcuError, NcuMissing, require
-from harness.extras.profile.report import ReportError
+from harness.extras.profile.ncu import CountersRefused, Ncu, NcuMissing, require
 from harness.extras.profile.session import Refusal, Session
 from harness.records.environment import describing
 from harness.records.profiles import Bound, ProfileOutcome, ProfileRecord
@@ -154,13 +153,18 @@ def test_one_kernel_launched_twice_is_refused(
 
 FAILURES = [
     ("permission", {}, CountersRefused, r"ERR_NVGPUCTRPERM.*NVreg_RestrictProfilingToAdminUsers=0.*SYS_ADMIN"),
-    ("busy", {}, NcuError, "another profiler holds the counters.*dcgmi profile --pause"),
-    ("nothing", {}, NcuError, "wrote no report of iter005_wide_tiles: ncu gave no reason"),
-    ("nothing", {"FAKE_SAYS": "1"}, NcuError, "wrote no report of iter005_wide_tiles: ==ERROR== Failed to write"),
+    ("busy", {}, InfrastructureError, "another profiler holds the counters.*dcgmi profile --pause"),
+    ("nothing", {}, InfrastructureError, "wrote no report of iter005_wide_tiles: ncu gave no reason"),
+    (
+        "nothing",
+        {"FAKE_SAYS": "1"},
+        InfrastructureError,
+        "wrote no report of iter005_wide_tiles: ==ERROR== Failed to write",
+    ),
     ("crash", {}, Refusal, r"ended with code 11 .*\(it printed: CUDA error: an illegal memory access"),
     ("wrong", {}, Refusal, "max_abs_err=1 is over 0.01"),
-    ("import_fails", {}, NcuError, "cannot read its own report .*==ERROR== Failed to import"),
-    ("cut", {}, ReportError, r"^tuning/h200/tilelang/perf/.*/ncu_iter005.csv:\d: .*the file is cut"),
+    ("import_fails", {}, InfrastructureError, "cannot read its own report .*==ERROR== Failed to import"),
+    ("cut", {}, InfrastructureError, r"^tuning/h200/tilelang/perf/.*/ncu_iter005.csv:\d: .*the file is cut"),
 ]
 
 

@@ -40,7 +40,7 @@ def test_a_library_that_returns_its_output_is_held_to_the_median_since_iter000_c
 def test_a_stop_keeps_what_was_measured(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([repeat(1.0, None), repeat(1.01, None)])
 
-    def once(*_: object) -> Repeat:
+    def once(*_: object, **__: object) -> Repeat:
         try:
             return next(answers)
         except StopIteration:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from harness.boards import comparison
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
 from harness.cli import versus as verbs
@@ -19,10 +20,10 @@ from harness.cli.options import SelectionOptions
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.scratch_tree import linked_tree
-from harness.extras.versus import show_pairs
+from harness.extras.versus import show
 from harness.extras.versus.duel import Contender, Match, identical
 from harness.extras.versus.environment import PythonEnvironment
-from harness.extras.versus.measured import ShiftLimits
+from harness.extras.versus.measured import FAIL_ON, fails
 from harness.extras.versus.pairing import LIBRARY, PairedRow, beside_library, library_calls, measure, row
 from harness.extras.versus.shift import Shift, error_of
 from harness.judge.candidate import Settings
@@ -110,7 +111,7 @@ def test_a_ratio_to_the_library_changes_with_both() -> None:
     assert 1.01 / 1.05 * 0.998 < one.to_library_low < 1.01 / 1.04 < one.to_library_high < 1.01 / 1.03 * 1.002
     assert same.to_library == pytest.approx(1 / 1.04)
     assert [each.to_library for each in (library, other, broken)] == [None] * 3
-    told = show_pairs.text([one, same, broken])
+    told = show.pairs([one, same, broken])
     assert "1 faster, 1 same, 1 broken (1 with the same code)" in told
     assert "0.9712" in told and f"iter003: {FAILED}" in told and "iter002" not in told
 
@@ -134,14 +135,14 @@ def test_a_job_fails_by_intervals(said: str | None, failing: list[str]) -> None:
         PairedRow("p", "me", "iter005", Shift.UNDECIDED, False, 0.97, 0.8, 1.1),
         PairedRow("p", "me", "iter006", Shift.SAME, identical=True),
     ]
-    limits = ShiftLimits.parse(said)
-    assert [each.iteration for each in rows if limits.fails(each)] == failing
+    limits = comparison.limits(said, *FAIL_ON)
+    assert [each.iteration for each in rows if fails(limits, each)] == failing
 
 
 @pytest.mark.parametrize("word", ["slow", "slower:1", "same", "slower:-1%", ""])
 def test_a_word_that_no_row_can_have_is_refused(word: str) -> None:
     with pytest.raises(UsageError, match="--fail-on"):
-        ShiftLimits.parse(word)
+        comparison.limits(word, *FAIL_ON)
 
 
 def test_the_same_code_is_the_same_cubin_or_the_same_c_source() -> None:
@@ -279,7 +280,7 @@ def test_the_verb_fails_by_what_was_measured(tree: Tree, monkeypatch: pytest.Mon
     reply = verb(all=True, format="github")
     assert reply.data.paired == (slower,)
     assert "| slower" in reply.text() and "[0.9650, 0.9750]" in reply.text()
-    with pytest.raises(UsageError, match="no problem of cpu has a leader here yet; run bench first, or take --all"):
+    with pytest.raises(UsageError, match="no problem of cpu has a leader here yet; run bench first"):
         verb()
 
 

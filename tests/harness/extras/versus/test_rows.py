@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.boards import comparison
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import UsageError
 from harness.extras.versus import show
@@ -15,7 +16,7 @@ from harness.extras.versus.bisect import Clone, between, bisect
 from harness.extras.versus.compiling import BuildOrder, KernelCode, VersusBuild, code_sha256
 from harness.extras.versus.environment import PythonEnvironment
 from harness.extras.versus.opcodes import class_of, classes
-from harness.extras.versus.rows import BuildChange, FailOn, VersusRow, answers, versus
+from harness.extras.versus.rows import FAIL_ON, BuildChange, VersusRow, answers, fails, versus
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Quiet
 from tests.harness.extras.versus.index import wheel
@@ -89,7 +90,7 @@ def test_what_differs_no_more_than_one_environment_does_varies() -> None:
         old1=build("a", tensor=8), old2=build("b", tensor=8), new1=build("c", tensor=8), new2=build("c", tensor=8)
     )
     assert made.verdict is BuildChange.VARIES
-    assert not FailOn.parse("different").fails(made)
+    assert not failing("different", made)
     more = row(
         old1=build("a", tensor=8), old2=build("b", tensor=8), new1=build("c", tensor=9), new2=build("c", tensor=9)
     )
@@ -125,17 +126,21 @@ def test_what_python_refuses_is_not_built_again() -> None:
     assert row(old1=build("a"), new1=late, new2=build("a")).verdict is BuildChange.SAME
 
 
+def failing(said: str | None, made: VersusRow) -> bool:
+    return fails(comparison.limits(said, *FAIL_ON), made)
+
+
 def test_what_fails_the_command() -> None:
     wide, spilling = changed(build("a"), build("b", 185)), changed(build("a"), build("b", spills=8))
-    assert FailOn.parse(None).fails(changed(build("a"), BROKEN))
-    assert not FailOn.parse(None).fails(wide)
-    assert FailOn.parse("different").fails(wide)
-    assert FailOn.parse("registers:10%").fails(wide)
-    assert not FailOn.parse("registers:11%").fails(wide)
-    assert FailOn.parse("registers:11%, spills").fails(spilling)
-    assert not FailOn.parse("different, spills, registers").fails(changed(BROKEN, build("a", spills=8)))
+    assert failing(None, changed(build("a"), BROKEN))
+    assert not failing(None, wide)
+    assert failing("different", wide)
+    assert failing("registers:10%", wide)
+    assert not failing("registers:11%", wide)
+    assert failing("registers:11%, spills", spilling)
+    assert not failing("different, spills, registers", changed(BROKEN, build("a", spills=8)))
     with pytest.raises(UsageError, match="--fail-on 'slow' is not"):
-        FailOn.parse("slow")
+        failing("slow", wide)
 
 
 def test_what_a_bisection_asks() -> None:
