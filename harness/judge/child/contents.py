@@ -11,12 +11,16 @@ from harness.judge.child import trials
 from harness.judge.child.arena import LARGE_BYTES, Arena, Set, Shape, Span
 from harness.judge.child.completion import Completion
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
+from harness.judge.facts.dtypes import NARROW_FLOATS
+from harness.judge.facts.fills import Normal
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
 GUARD: Final = trials.POISON
 GUARD_BYTES: Final = 512
 _WORD_BYTES: Final = 4
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
+ADDEND_STEPS: Final = 1 << 20  # so many that two launches of a placement seldom add the same two parts
+ADDEND_STEPS_ON_CPU: Final = 1 << 15  # of one element each, since a host need not align what it adds
 SKETCHED_SETS: Final = 4  # of a block, one of them the lead-in's
 WHOLE_SETS: Final = 2  # where each costs a reference
 WINDOWS_A_SET: Final = 8
@@ -33,6 +37,9 @@ class Contents:
     larger than the L2, so that no copy of it stays there. A set's input is a window of the pool. Choosing other windows
     changes every element of every set for the price of a device copy; drawing new values would take longer than the
     block. Each input has several times as many windows as sets, chosen by itself, so two rarely meet again in one set.
+
+    Windows of one pool share most of their values, and what a kernel has computed of a part of one would do for
+    another. So an input of normal values is the sum of two windows, of two pools: no part of it comes again.
 
     Of a whole fill each draw stands for itself. Such an input often decides how much work a launch has, as lengths do.
     So all sets of a refresh have one draw of it, and both sides' blocks can have the same. Where no input is filled
@@ -57,25 +64,31 @@ class Contents:
         drawn_whole = [position for position, fill in enumerate(problem.fills) if fill.whole]
         self._shared = drawn_whole if len(drawn_whole) < len(problem.inputs) else []
         self._windows: list[list[torch.Tensor]] = []  # per input; the windows in use come first
+        self._addends: list[_Addends | None] = []  # per input; what is added to its windows
         self._targets: list[list[torch.Tensor]] = []
         sets = len(self.sets)
         self._inputs = len(problem.inputs)
         rules = CPU_RULES if arena.device.type == "cpu" else GPU_RULES
         windows = max(MIN_WINDOWS, min(WINDOWS_A_SET * sets, 2 * sets + MAX_SPARE))
         for position, shape in enumerate(problem.inputs):
-            self._targets.append([_words(tensors[position].view(-1)) for tensors in self.sets])
+            size = math.prod(shape)
+            is_sum = _is_sum(problem, position)
+            as_held = _flat if is_sum else _words
+            self._addends.append(_Addends(problem, position, size, generator) if is_sum else None)
+            self._targets.append([as_held(tensors[position]) for tensors in self.sets])
             if position in self._shared:
                 self._windows.append([])  # a refresh draws it
                 continue
-            size = math.prod(shape)
             width = DTYPE_BYTES[problem.tensors[position][1]]
             least = rules.least_pool_bytes // width if size * width >= LARGE_BYTES else 0
             whole = problem.fills[position].whole
             step = size if whole else STEP
             steps = windows if whole else max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
             pool = trials.random_pool(problem, position, size + steps * step, generator)
+            if is_sum:
+                pool.mul_(math.sqrt(0.5))
             starts = dice.sample(range(steps + 1), windows)
-            self._windows.append([_words(pool[start * step : start * step + size]) for start in starts])
+            self._windows.append([as_held(pool[start * step : start * step + size]) for start in starts])
 
         self._gaps = _gaps(self.sets, self._whole)
         outputs = [each for one in self.sets for each in one[self._inputs :]]
@@ -102,14 +115,18 @@ class Contents:
         for each in self._unread:
             each.fill_(GUARD)
         trials.poison(self._poisoned)
-        for windows, targets in zip(self._windows, self._targets, strict=True):
+        for windows, targets, addends in zip(self._windows, self._targets, self._addends, strict=True):
             sets = len(targets)
             rest = windows[sets:]  # those that the last refresh did not use; none where all sets share a draw
             self._dice.shuffle(rest)
             windows[:] = rest + windows[:sets]
-            pairs = list(zip(targets, windows[:sets], strict=True))
-            self._dice.shuffle(pairs)  # no launch can wait for its inputs by the order of the copies
-            torch._foreach_copy_([target for target, _ in pairs], [window for _, window in pairs])
+            order = self._dice.sample(range(sets), sets)  # no launch can wait for its inputs by the order of the copies
+            filled, given = [targets[index] for index in order], [windows[index] for index in order]
+            if addends is None:
+                torch._foreach_copy_(filled, given)
+            else:
+                addends.draw(self._dice, sets)
+                _add(given, [addends.drawn[index] for index in order], filled)
         for one in self.sets:
             trials.hide_unread(self._problem, one[: self._inputs])
 
@@ -127,8 +144,12 @@ class Contents:
     def originals(self, index: int) -> list[torch.Tensor]:
         """The values that a set's inputs were filled with, from memory that no side can reach."""
         drawn = [
-            windows[index].view(getattr(torch, dtype)).view(shape)
-            for windows, (shape, dtype) in zip(self._windows, self._problem.tensors, strict=False)
+            (
+                windows[index].view(getattr(torch, dtype)) if addends is None else windows[index] + addends.drawn[index]
+            ).view(shape)
+            for windows, addends, (shape, dtype) in zip(
+                self._windows, self._addends, self._problem.tensors, strict=False
+            )
         ]
         if self._problem.hides:
             drawn = [each.clone() for each in drawn]
@@ -189,6 +210,22 @@ class Contents:
         return torch.zeros(1, device=changed.device).masked_fill_(changed, math.nan)
 
 
+class _Addends:
+    """A second pool of an input, and the window of it that each set's input has in its sum."""
+
+    def __init__(self, problem: Problem, position: int, size: int, generator: torch.Generator) -> None:
+        on_cpu = generator.device.type == "cpu"
+        self._step, self._steps = (1, ADDEND_STEPS_ON_CPU) if on_cpu else (STEP, ADDEND_STEPS)
+        self._size = size
+        self._pool = trials.random_pool(problem, position, size + self._steps * self._step, generator)
+        self._pool.mul_(math.sqrt(0.5))
+        self.drawn: list[torch.Tensor] = []
+
+    def draw(self, dice: random.Random, sets: int) -> None:
+        starts = (self._step * dice.randint(0, self._steps) for _ in range(sets))
+        self.drawn = [self._pool[start : start + self._size] for start in starts]
+
+
 class _Probed:
     """The tensors of one output in an arena, of which a few elements of each launch are read."""
 
@@ -210,6 +247,21 @@ class _Probed:
             return trials.unwritten(probed).view(1)
         skipped = (trials.as_integers(probed) == trials.poison_of(probed)).all(dim=1).any()
         return torch.zeros(1, device=probed.device).masked_fill_(skipped, math.nan)
+
+
+def _is_sum(problem: Problem, position: int) -> bool:
+    """Whether the sum of two draws of an input, each over the root of 2, is a draw of it that torch can compute."""
+    return type(problem.fills[position]) is Normal and problem.tensors[position][1] not in NARROW_FLOATS
+
+
+def _add(first: list[torch.Tensor], second: list[torch.Tensor], out: list[torch.Tensor]) -> None:
+    """Add tensors pairwise: small ones of a GPU in few launches, others with less traffic; bit for bit the same."""
+    if out[0].is_cuda and out[0].nbytes < LARGE_BYTES:
+        torch._foreach_copy_(out, first)
+        torch._foreach_add_(out, second)
+        return
+    for one, other, target in zip(first, second, out, strict=True):
+        torch.add(one, other, out=target)
 
 
 def _is_guard(memory: torch.Tensor) -> bool:
@@ -251,11 +303,16 @@ class Look:
     @property
     def inputs_held(self) -> bool:
         """Whether the inputs are unchanged, bit for bit."""
-        return all(torch.equal(_words(before.view(-1)), _words(after.view(-1))) for before, after in self.kept)
+        return all(torch.equal(_words(before), _words(after)) for before, after in self.kept)
 
 
-def _words(flat: torch.Tensor) -> torch.Tensor:
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(-1)
+
+
+def _words(tensor: torch.Tensor) -> torch.Tensor:
     """The same bytes as the widest integers that divide them: the copy kernels move 4 elements at a time."""
+    flat = tensor.view(-1)
     size = flat.numel() * flat.element_size()
     return flat.view(
         next(dtype for dtype in (torch.int64, torch.int32, torch.int16, torch.uint8) if not size % dtype.itemsize)

@@ -71,6 +71,29 @@ def test_no_two_sets_hold_the_same() -> None:
         assert len({tuple(tensors[position].view(-1).tolist()) for tensors in made.sets}) == SETS
 
 
+@pytest.mark.parametrize("key", ["crossentropy_f32fp32_32x512", "softmax_bf16fp32_64x1024"])
+def test_no_part_of_an_input_comes_again(key: str) -> None:
+    """What a kernel computed of 64 neighbours is of no use for another launch, at whatever place they stood."""
+    made = contents(key)
+    seen: set[bytes] = set()
+    parts = 0
+    for _ in range(4):
+        made.refresh()
+        for values, *_ in made.sets:
+            held = values.view(-1, 64).view(torch.uint8)
+            seen |= {row.numpy().tobytes() for row in held}
+            parts += len(held)
+    assert len(seen) == parts
+
+
+def test_a_sum_of_two_windows_has_the_fill_s_deviation() -> None:
+    made = contents("softmax_f32fp32_64x1024")
+    made.refresh()
+    drawn = torch.cat([values.view(-1) for values, *_ in made.sets])
+    assert float(drawn.mean()) == pytest.approx(0, abs=0.02)
+    assert float(drawn.std()) == pytest.approx(1, rel=0.02)
+
+
 def test_another_run_has_other_contents() -> None:
     first, second = contents(seed=1), contents(seed=2)
     first.refresh()
