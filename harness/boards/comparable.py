@@ -60,7 +60,10 @@ def latest(records: Iterable[Record]) -> dict[tuple[str, ...], Record]:
         repeats = (
             held is not None
             and record.source_sha256 == held.source_sha256
-            and (fault or (held.measurement is not None and (only_verified or in_doubt)))
+            and (
+                (fault and held.cause is not Cause.REFEREE)
+                or (held.measurement is not None and (only_verified or in_doubt))
+            )
         )
         if not fault:  # as if it had not been tried
             (tried.add if in_doubt else tried.discard)(key)

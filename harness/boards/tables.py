@@ -104,7 +104,8 @@ def leaderboard(board: Board, table_format: str = PLAIN) -> str:
 
 def ladders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
     """The table of each board, and below them what their words mean."""
-    return "\n".join([*(leaderboard(board, table_format) for board in boards), paragraph(_LEGEND)])
+    shown = [leaderboard(board, table_format) for board in boards]
+    return "\n".join([*shown, *([paragraph(_LEGEND)] if any("kept as" in each for each in shown) else ())])
 
 
 def comparisons(found: list[Comparison], table_format: str = PLAIN) -> str:

@@ -175,7 +175,7 @@ def bench(
         if regime != "paired":
             held = _sustain(plan, chosen, sustained_top, opposed=opposed)
     told = _reply(results)
-    for reason in dict.fromkeys(held.skipped.values()):
+    for reason in dict.fromkeys(held.skipped.values()) if chosen.key != CPU or regime == "sustained" else ():
         keys = [key for key, why in held.skipped.items() if why == reason]
         name = keys[0] if len(keys) == 1 else f"{len(keys)} problems"
         console.print(f"{name}: no sustained figure: {reason}", markup=False)

@@ -5,6 +5,7 @@ The contract is hygiene, not security: it keeps a ladder readable and pinned. Th
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,12 +29,13 @@ FORBIDDEN_NAMES: Final = frozenset(
         "AutoTuner", "autotune", "carver", "ctypes", "relay", "cublas", "cudnn", "cutlass", "compile_kernel",
         "eval", "exec", "__import__", "globals", "setattr", "open", "modules", "_sys", "_os", "cell_contents",
         "__closure__", "__code__", "__defaults__", "__dict__", "__globals__", "__kwdefaults__", "__builtins__",
+        "attrgetter", "methodcaller", "numpy", "from_numpy", "__array__", "from_dlpack", "to_dlpack", "__dlpack__",
     }
 )  # fmt: skip
 LIBRARY_CALLS: Final = frozenset(
     {
         "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "addbmm", "einsum", "tensordot", "linear", "_scaled_mm",
-        "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul",
+        "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul", "__matmul__", "__rmatmul__",
     }
 )  # fmt: skip
 # Tensors have these methods, and TileLang has none of the same name.
@@ -42,6 +44,10 @@ LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner"
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."
 TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 TORCH_NAMES: Final = frozenset({"torch", "F"})
+PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means what is read here, so it is bound once
+# What gives the compiler other options than CONFIG and the program do.
+OPTIONS_IN_SOURCE: Final = re.compile(r"#\s*pragma\s+(GCC|clang)\b|_Pragma|__attribute__\s*\(\(\s*_*(optimize|target)")
+DOTTED_NAMES: Final = re.compile(r"\w+(\.\w+)*", re.ASCII)
 TUNING_NAME: Final = re.compile(
     r"block_\w+|bM|bN|bK|num_\w+|threads|stages|cluster_\w+|group_\w+|consumer_\w+|vector_\w+|unroll\w*|policy|panel\w*"
 )
@@ -86,6 +92,7 @@ def _check(iteration: Iteration) -> Terms:
     if not is_baseline:
         _forbidden(module)
     _build(module)
+    _bound_once(module)
     _pinned(module)
     config = _config(module, is_baseline=is_baseline)
     parent = _parent(module, iteration)
@@ -139,16 +146,28 @@ def _forbidden(module: ast.Module) -> None:
             raise Breach(node.lineno, "the @ operator calls the library; the kernel must compute the product itself")
         if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
             raise Breach(node.lineno, f"'{node.id}' is not allowed in an iteration")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            _text(node.lineno, node.value)
         if isinstance(node, ast.Attribute):
             if node.attr in FORBIDDEN_NAMES:
                 raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
             of_torch = root_name(node) in torch_names
+            if of_torch and node.attr.startswith("_") and node.attr not in LIBRARY_CALLS:
+                raise Breach(node.lineno, f"'{ast.unparse(node)}' is internal to torch; use what torch documents")
             if (node.attr in LIBRARY_METHODS - own) or (node.attr in LIBRARY_CALLS and of_torch):
                 raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
             for alias in node.names:
                 if alias.name in LIBRARY_CALLS:
                     raise Breach(node.lineno, f"'{alias.name}' of torch calls the library; that belongs to iter000")
+
+
+def _text(line: int, text: str) -> None:
+    """A string may name no forbidden attribute, and no source in it may change the compiler's options."""
+    if DOTTED_NAMES.fullmatch(text) and (named := FORBIDDEN_NAMES.intersection(text.split("."))):
+        raise Breach(line, f"'{min(named)}' is not allowed in an iteration")
+    if found := OPTIONS_IN_SOURCE.search(text):
+        raise Breach(line, f"'{found[0]}' gives the compiler other options than CONFIG; pass them as compile_flags")
 
 
 def _own_fields(module: ast.Module) -> set[str]:
@@ -166,10 +185,38 @@ def _build(module: ast.Module) -> None:
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and node.name == "build":
             arguments = node.args
+            if node.decorator_list:
+                raise Breach(node.lineno, "build has a decorator, which may put something else in its place")
             if len(arguments.posonlyargs + arguments.args) == 1 and not (arguments.vararg or arguments.kwonlyargs):
                 return
             raise Breach(node.lineno, "build must take one argument, the problem")
     raise Breach(0, "no function build(problem)")
+
+
+def _bound_once(module: ast.Module) -> None:
+    """What is read here as build, CONFIG and PARENT must be what the file leaves under these names."""
+    found: set[str] = set()
+    for name, line in _bindings(module):
+        if name in PINNED_NAMES & found:
+            raise Breach(line, f"'{name}' is bound twice, and the second is not read; bind it once")
+        found.add(name)
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """The names that a module's own scope binds, and those that functions bind there, each with its line."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield each.name, each.lineno
+            inner = (part for part in ast.walk(each) if isinstance(part, ast.Global))
+            yield from ((name, part.lineno) for part in inner for name in part.names)
+            continue
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
+            yield each.id, each.lineno
+        elif isinstance(each, ast.alias):
+            yield each.asname or each.name.partition(".")[0], each.lineno
+        elif isinstance(each, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and each.name:
+            yield each.name, each.lineno
+        yield from _bindings(each)
 
 
 def _config(module: ast.Module, *, is_baseline: bool) -> str:
@@ -231,7 +278,7 @@ def _parent(module: ast.Module, iteration: Iteration) -> str | None:
 def _repeat(iteration: Iteration) -> None:
     own = source_sha256(iteration.path)
     for other in sorted(iteration.path.parent.glob("iter*.py")):
-        if other == iteration.path:
+        if other == iteration.path or not other.is_file():
             continue
         if other.name.startswith(iteration.ordinal):
             raise Breach(0, f"number {iteration.number:03d} is taken twice: {other.name}")

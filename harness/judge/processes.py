@@ -50,6 +50,7 @@ LONGEST_FOLDER: Final = 50  # characters; a socket's address may have 107
 UNLIMITED_BYTES: Final = 1 << 62
 SCRATCH_BYTES: Final = 2 << 30  # of one contestant, or half of the free space if that is less
 SCRATCH_FILES: Final = 10_000
+BLOCK_BYTES: Final = 512  # of st_blocks
 
 _OWN_DESCRIPTORS: Final = Path("/proc/self/fd")
 # Warnings without a meaning: killed children leak semaphores, and in namespaces torch counts GPUs without NVML.
@@ -243,7 +244,8 @@ class Worker:
     def check(self) -> None:
         """Raise Ended if the process exceeds its limits."""
         with contextlib.suppress(psutil.Error):
-            used = psutil.Process(self.pid).memory_info().rss
+            process = psutil.Process(self.pid)
+            used = sum(_memory_bytes(each) for each in (process, *process.children(recursive=True)))
             if used > self._memory_bytes:
                 raise Ended(
                     Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory"
@@ -532,6 +534,19 @@ def _choose_folder_of_sockets() -> str:
 def _folder_of_sockets() -> str:
     folder = tempfile.gettempdir()
     return folder if len(folder) <= LONGEST_FOLDER else "/tmp"
+
+
+def _memory_bytes(process: psutil.Process) -> int:
+    """What a process holds: mapped, and in files without a name, such as those of ``memfd_create``."""
+    nameless: dict[tuple[int, int], int] = {}
+    with contextlib.suppress(OSError, psutil.Error):
+        for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found = descriptor.stat()
+                if not found.st_nlink:
+                    nameless[found.st_dev, found.st_ino] = found.st_blocks * BLOCK_BYTES
+        return int(process.memory_info().rss) + sum(nameless.values())
+    return 0
 
 
 def memory_limit_bytes(builders: int = 1) -> int:

@@ -1,24 +1,28 @@
 """The rehearsal: a repository's own operators meet small tensors in a child, before anything else runs."""
 
+import ast
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.catalog.tree import Tree
-from harness.errors import UsageError, described, located
+from harness.errors import UsageError, described, located, unreadable
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import baseline_module
+from harness.judge.facts.hashes import BASELINES, baseline_module
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.messages import Seated, Trouble, send
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.machine.repository import OWN
 from harness.operators import OPERATORS
+
+if TYPE_CHECKING:
+    import torch
 
 SMALL: Final = 1 << 16  # elements of all tensors
 LEAST: Final = 8  # a dimension is not halved further
@@ -93,6 +97,7 @@ def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
 
     from baselines import library
     from harness.judge.child import trials
+    from harness.judge.limits import complaint as wrong_in
 
     path, operator = operator_file(root, problem), OPERATORS[problem.operator]
     dice, inputs = torch.Generator().manual_seed(0), list[torch.Tensor]()
@@ -107,18 +112,38 @@ def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
         return f"{located(path, error, _line(operator.reference))}: in {problem}, {described(error)}"
     if not gpu.is_cpu:
         return None
-    call, wanted = library(problem), [shape for shape, _ in problem.outputs]
-    baseline = baseline_module(root, problem.operator)
-    assert baseline is not None
+    if (baseline := baseline_module(root, problem.operator)) is None:
+        return _no_baseline(root / BASELINES, problem.operator)
     outputs = [torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in problem.tensors[len(inputs) :]]
     try:
-        made = call.alone(*call.prepared(*inputs, *outputs))
+        call = library(problem)
+        made = call.alone(*call.prepared(*(each.clone() for each in inputs), *outputs))
     except Exception as error:
         return f"{located(baseline, error)}: in {problem}, {described(error)}"
-    found = [tuple(each.shape) for each in ([made] if isinstance(made, torch.Tensor) else made or ())]
-    if call.returns and found != wanted:
-        return f"{baseline}: in {problem} the baseline returns {found}, and the outputs are {wanted}"
+    if call.returns:
+        found = [made] if isinstance(made, torch.Tensor) else list(made or ())
+        told, wanted = ([_described(each) for each in tensors] for tensors in (found, outputs))
+        if told != wanted:
+            return f"{baseline}: in {problem} the baseline returns {told}, and the outputs are {wanted}"
+        outputs = found
+    compared = trials.judged("random", problem, inputs, outputs)
+    if wrong := next(filter(None, map(wrong_in, compared)), None):
+        return f"{baseline}: in {problem} the baseline is not what {path.name}'s reference gives: {wrong}; mend either"
     return None
+
+
+def _described(tensor: "torch.Tensor") -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _no_baseline(folder: Path, operator: str) -> str:
+    """Why no module of a repository has an operator's baseline."""
+    for path in sorted(folder.glob("*.py")):
+        try:
+            ast.parse(path.read_text(encoding="utf-8"), str(path))
+        except (SyntaxError, ValueError) as error:
+            return unreadable(path, error)
+    return f"{folder}: no module has a function '{operator}'; add one, such as {folder.name}/torch_{operator}.py"
 
 
 def _line(function: Callable[..., Any]) -> int:

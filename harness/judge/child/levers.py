@@ -50,6 +50,7 @@ class Levers:
         self._differences: dict[str, str] = {}
         self._environment = dict(os.environ)
         self._programs: list[tuple[str, str]] = []  # flags and pass configurations, as families gave them
+        self._prim_funcs: list[object] = []  # of those programs
         if self._pinned is not None:
             self._listen(module)
 
@@ -75,6 +76,8 @@ class Levers:
         self._note("the program", {"compile_flags": built.compile_flags, **built.pass_configs})
         if self._programs and _options(built) not in self._programs:
             self._differences.setdefault("program", "build changed the flags of the program that its family made")
+        if self._prim_funcs and not any(built.prim_func is each for each in self._prim_funcs):
+            self._differences.setdefault("program", "build asked a family for a program, and returned another kernel")
 
     def _listen(self, module: ast.Module) -> None:
         for each in imports(module):
@@ -130,6 +133,7 @@ class Levers:
             if not self._depth and isinstance(made, _MADE):  # not what one family asks of another
                 if isinstance(made, Program):
                     self._programs.append(_options(made))
+                    self._prim_funcs.append(made.prim_func)
                 arguments = _arguments(signature, args, kwargs)
                 self._note(f"{function.__name__}(…)", arguments)
                 defaults = {name: each.default for name, each in signature.parameters.items()}

@@ -72,8 +72,13 @@ def poison_of(tensor: torch.Tensor) -> int:
     return int.from_bytes(bytes([byte] * tensor.itemsize), "little", signed=True)
 
 
+OUTLIER_STEP: Final = 7919  # a prime, so that the columns of rows spread
+
+
 def _outlier(rows: torch.Tensor, large: float) -> torch.Tensor:
-    rows[:, rows.shape[1] // 3] = large
+    """Each row has it in another column, and the first column is among them."""
+    places = torch.arange(len(rows), device=rows.device)
+    rows[places, places * OUTLIER_STEP % rows.shape[1]] = large
     return rows
 
 

@@ -167,6 +167,10 @@ class Problem:
         return tuple(each.fill for each in self._operator.inputs.values())
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(self._operator.inputs)
+
+    @property
     def output_names(self) -> tuple[str, ...]:
         return tuple(self._operator.outputs)
 
@@ -251,7 +255,7 @@ def parse_shape_key(key: str) -> Problem:
     ):
         raise wrong(
             f": unknown dtypes '{dtypes}'; inputs of {operator} are {', '.join(form.dtypes)}, "
-            f"accumulators {', '.join(ACCUMULATORS)}, outputs {', '.join(outputs)}, as in bf16fp32"
+            f"accumulators {', '.join(_SUMS)}, outputs {', '.join(outputs)}, as in {_example(form)}"
         )
     sizes = dims.split("x")
     if len(sizes) != len(form.dims) or not all(re.fullmatch("[1-9][0-9]*", size, re.ASCII) for size in sizes):
@@ -289,6 +293,10 @@ def parse_shape_key(key: str) -> Problem:
     return problem
 
 
+def _example(form: Operator) -> str:
+    return f"{form.dtypes[0]}{'fp32' if TOKENS[form.dtypes[0]] in FLOATS else 'int32'}"
+
+
 def _unmet(problem: Problem, form: Operator) -> str | None:
     """Why no tensors of this problem can be made; None if they can."""
     values = problem.sizes
@@ -297,7 +305,8 @@ def _unmet(problem: Problem, form: Operator) -> str | None:
             return f"{form.name} requires {condition}"
     for name, (shape, _) in zip((*form.inputs, *form.outputs), (*_inputs(problem), *problem.outputs), strict=True):
         if any(not str(size).isdigit() or size < 1 for size in shape):
-            return f"'{name}' of {form.name} has the shape {list(shape)}"
+            whole = "; divide with // for a whole number" if any(isinstance(size, float) for size in shape) else ""
+            return f"'{name}' of {form.name} has the shape {list(shape)}{whole}"
     for (name, each), (shape, dtype) in zip(form.inputs.items(), _inputs(problem), strict=True):
         if dtype not in each.fill.takes:
             return f"input '{name}' of {form.name} is no {dtype}"

@@ -15,14 +15,16 @@ def mismatch(signature: Signature, problem: Problem, dynamic: Sequence[str] = ()
     if unknown := set(dynamic) - set(problem.dim_names):
         known = ", ".join(problem.dim_names)
         return f"the kernel declares dynamic dimensions {', '.join(sorted(unknown))}; {problem} has {known}"
+    names = (*problem.input_names, *problem.output_names)
     if len(signature) != len(problem.tensors):
-        return f"the kernel takes {len(signature)} tensors, {problem} has {len(problem.tensors)}"
+        return f"the kernel takes {len(signature)} tensors, {problem} has {len(problem.tensors)}: {', '.join(names)}"
     wanted = problem.symbolic_tensors(dynamic)
     for position, (have, want) in enumerate(zip(signature, wanted, strict=True)):
         if have != want:
             declare = SYMBOLIC in have[0] and SYMBOLIC not in want[0]
             told = '; name symbolic dimensions in Program(…, dynamic=("M",))' if declare else ""
-            return f"parameter {position} of the kernel is {_words(have)}, {problem} has {_words(want)}{told}"
+            place = f"parameter {position + 1} of the kernel, {names[position]},"
+            return f"{place} is {_words(have)}, {problem} has {_words(want)}{told}"
     return None
 
 

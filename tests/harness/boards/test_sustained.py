@@ -201,10 +201,10 @@ def test_a_line_says_the_figures_or_why_there_are_none() -> None:
 @pytest.mark.slow
 def test_the_command_says_that_a_cpu_has_no_limit(checkout: Checkout) -> None:
     checkout.ladder((8,))
-    for regime in (("--regime", "both", "--budget", "0.2"), ("--regime", "sustained")):
-        done = checkout.run("bench", *regime)
+    for regime, told in (("both", 0), ("sustained", 1)):
+        done = checkout.run("bench", "--regime", regime, "--budget", "0.2")
         assert done.returncode == 0
-        assert done.stderr.count(f"no sustained figure: {ON_A_CPU}") == 1
+        assert done.stderr.count(f"no sustained figure: {ON_A_CPU}") == told
 
 
 OTHER = """

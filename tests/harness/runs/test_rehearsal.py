@@ -80,11 +80,28 @@ def test_a_size_that_cannot_be_is_named(operator: Path, mistake: str) -> None:
         rehearse(Tree(operator.parents[1]), CPU, [parse_shape_key(KEY)])
 
 
-def test_a_baseline_that_returns_another_shape_is_named_where_it_can_run(operator: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("weight, eps)", "weight, eps)[0]", r": in {} the baseline returns \['float32\[256\]'\], and the outputs are"),
+        ("weight, eps)", "weight, eps).double()", r": in {} the baseline returns \['float64\[64, 256\]'\], and"),
+        (
+            "weight, eps)",
+            "weight, eps) * 1.01",
+            r": in {} the baseline is not what ownnorm.py's reference gives: random",
+        ),
+        ("weight, eps)", "weight, eps", r":\d+: cannot be read: SyntaxError"),
+        ("def ownnorm(", "def norm(", r": no module has a function 'ownnorm'; add one"),
+        ("import torch", "import torchh", r":\d+: in {}, ModuleNotFoundError"),
+    ],
+)
+def test_a_wrong_baseline_is_named_where_it_can_run(operator: Path, old: str, new: str, says: str) -> None:
     root = operator.parents[1]
-    changed(root / "baselines" / "torch_ownnorm.py", "weight, eps)", "weight, eps)[0]")
+    baseline = root / "baselines" / "torch_ownnorm.py"
+    changed(baseline, old, new)
     said = complaint(root, CPU, parse_shape_key(KEY))
-    assert said is not None and "torch_ownnorm.py: in ownnorm_f32fp32_64x256 the baseline returns [(256,)]" in said
+    place = baseline.parent if "no module" in says else baseline
+    assert said is not None and re.match(f"{re.escape(str(place))}{says.format(KEY)}", said), said
     assert complaint(root, gpus.find("h200"), parse_shape_key(KEY)) is None
 
 

@@ -161,7 +161,7 @@ def test_its_own_verdict_counts_for_nothing(benched: Foreign) -> None:
 def test_a_kernel_of_another_problem_is_rejected(benched: Foreign) -> None:
     row = benched.rows["other_size"]
     assert row["status"] == Status.REJECTED
-    assert row["reason"] == f"parameter 0 of the kernel is float32[16,16], {SHAPE} has float32[32,32]"
+    assert row["reason"] == f"parameter 1 of the kernel, a, is float32[16,16], {SHAPE} has float32[32,32]"
 
 
 def test_where_no_kernel_is_found_the_script_speaks_for_itself(benched: Foreign) -> None:
