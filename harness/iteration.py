@@ -12,12 +12,12 @@ __all__ = ["DTYPE_BYTES", "Problem", "Program", "Workspace", "bench_with", "main
 
 def verify_with(build: Callable[[Problem], Any]) -> bool:
     """Judge the iteration that ``build`` stands in, up to its verification; print and return the verdict."""
-    return _judged(_file_of(build), "verify")
+    return _judged(build, "verify")
 
 
 def bench_with(build: Callable[[Problem], Any]) -> bool:
     """Judge the iteration that ``build`` stands in, measurement included; print its lines and return the verdict."""
-    return _judged(_file_of(build), "bench")
+    return _judged(build, "bench")
 
 
 def main(path: str) -> None:
@@ -31,11 +31,7 @@ def main(path: str) -> None:
     run_by_hand(Path(path))
 
 
-def _judged(path: Path, upto: str) -> bool:
+def _judged(build: Callable[[Problem], Any], upto: str) -> bool:
     from harness.runs.by_hand import judge
 
-    return judge(path, upto)
-
-
-def _file_of(build: Callable[[Problem], Any]) -> Path:
-    return Path(build.__code__.co_filename)
+    return judge(Path(build.__code__.co_filename), upto)

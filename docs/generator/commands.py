@@ -2,8 +2,7 @@
 
 import re
 
-from docs.generator import schemas
-from harness.cli import envelope
+from docs.generator import envelope, schemas
 from harness.cli.app import app  # its package registers every verb
 
 

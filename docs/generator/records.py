@@ -52,7 +52,9 @@ def reference() -> str:
 
 def columns() -> str:
     """The columns of an export."""
-    return exports.dictionary()
+    lines = ["| column | type | what it holds |", "|---|---|---|"]
+    lines += [f"| `{name}` | {kind.__name__} | {text} |" for name, (kind, text, _) in exports.COLUMNS.items()]
+    return "\n".join(lines) + "\n"
 
 
 def opponents() -> str:

@@ -167,32 +167,6 @@ def _climb(tree: Tree, gpu: Gpu, problem: Problem, drafts: Sequence[Draft]) -> l
     return [step.path for step in steps]
 
 
-def pin(
-    tree: Tree,
-    problem: Problem,
-    gpu: Gpu,
-    model: str,
-    draft: Draft,
-    *,
-    wrapped: bool = False,
-    parent: str | None = None,
-) -> Iteration:
-    """Write the next iteration of a ladder, which pins a family with the draft's configuration.
-
-    ``parent`` is as in ``new``; an empty ladder gets iter000 first. Raises UsageError.
-    """
-    ladder = LadderFiles(tree, gpu, problem, model)
-    with alone(tree):
-        number, base = ladder.next_number, ladder.parent(parent) or ladder.baseline()
-        source = kernel(draft.family, draft.idea, draft.config, base.name, wrapped=wrapped)
-        return ladder.write(number, draft.tag, source)
-
-
-def require_parent(tree: Tree, problem: Problem, gpu: Gpu, model: str, name: str) -> None:
-    """Raise UsageError where a name means no iteration of a ladder; called before a long search."""
-    LadderFiles(tree, gpu, problem, model).named(name)
-
-
 def ensure_baseline(tree: Tree, problem: Problem, gpu: Gpu, model: str) -> Iteration:
     """iter000 of a ladder, written where it is missing."""
     ladder = LadderFiles(tree, gpu, problem, model)
@@ -233,22 +207,17 @@ def baseline(problem: Problem) -> str:
 
 def kernel(family: str, idea: str, config: Mapping[str, object], parent: str, *, wrapped: bool = False) -> str:
     """The source of an iteration that pins a family. ``wrapped``: CONFIG also holds options of the compiler."""
-    functions = [COMPILED, family] if wrapped else [family]
-    called, *given = (each.rpartition(".")[2] for each in functions)
+    parts = [each.rpartition(".") for each in ((COMPILED, family) if wrapped else (family,))]
+    called, *given = (name for _, _, name in parts)
     return _TEMPLATE.format(
         docstring=_docstring(idea),
         imports="from harness.iteration import Problem, Program, bench_with, main, verify_with\n"
-        + "\n".join(map(_import_of, functions)),
+        + "\n".join(f"from {module} import {name}" for module, _, name in parts),
         parent=_literal(parent),
         config=_pinned(config),
         returns="Program",
         result=f"{called}({', '.join([*given, 'problem', '**CONFIG'])})",
     )
-
-
-def _import_of(function: str) -> str:
-    module, _, name = function.rpartition(".")
-    return f"from {module} import {name}"
 
 
 def skeleton(problem: Problem, gpu: Gpu, idea: str, parent: str) -> str:

@@ -125,9 +125,7 @@ def compare(a: Judged, b: Judged, margin: float = MARGIN) -> Comparison:
         verdict=found.verdict(margin),
         ratio_a=a.measurement.ratio,
         ratio_b=b.measurement.ratio,
-        quotient=found.quotient,
-        low=found.low,
-        high=found.high,
+        **msgspec.structs.asdict(found),
         notes=differences(a, b),
     )
 

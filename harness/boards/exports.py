@@ -209,13 +209,6 @@ def write(table: list[dict[str, _Value]], form: str, output: Path | None) -> Non
         raise InfrastructureError(f"{output} cannot be written: {explained(error)}") from error
 
 
-def dictionary() -> str:
-    """The columns as a Markdown table."""
-    lines = ["| column | type | what it holds |", "|---|---|---|"]
-    lines += [f"| `{name}` | {kind.__name__} | {text} |" for name, (kind, text, _) in COLUMNS.items()]
-    return "\n".join(lines) + "\n"
-
-
 def _csv(table: list[dict[str, _Value]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns())

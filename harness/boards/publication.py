@@ -115,10 +115,13 @@ def _as_sustained(row: BoardRow) -> BoardRow:
 
 
 def _call(tree: Tree, gpu: str, row: BoardRow) -> "Call | Unreadable":
+    path = tree.source(gpu, row.problem, row.model, row.iteration)
     try:
-        return read_call(_source(tree, gpu, row))
+        return read_call(path.read_text(encoding="utf-8-sig"))
     except Unreadable as error:
         return error
+    except (OSError, UnicodeError) as error:
+        return Unreadable(f"its source cannot be read: {error}")
 
 
 def _holds(row: BoardRow, record: str | None, known: Winner | str | None) -> bool:
@@ -131,14 +134,6 @@ def _holds(row: BoardRow, record: str | None, known: Winner | str | None) -> boo
 def _nearest(rows: Iterable[BoardRow]) -> str:
     row = max(rows, key=lambda row: row.ratio or 0, default=None)
     return "" if row is None else f": {row.model}/{row.iteration} has {bounded(row)}"
-
-
-def _source(tree: Tree, gpu: str, row: BoardRow) -> str:
-    path = tree.source(gpu, row.problem, row.model, row.iteration)
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise Unreadable(f"its source cannot be read: {error}") from None
 
 
 def _winner(row: BoardRow, call: Call) -> Winner:

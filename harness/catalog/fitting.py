@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from harness.catalog.capability import capability
 from harness.errors import UsageError
 from harness.judge.facts.dtypes import DTYPE_BYTES, NARROW_FLOATS
 from harness.judge.facts.gpu import Gpu
@@ -29,6 +28,12 @@ def require_fit(placed: Iterable[tuple[str, Problem]], gpu: Gpu, device: Device 
             known[problem] = lacking(problem, gpu) or _too_large(problem, gpu, device)
         if (reason := known[problem]) is not None:
             raise UsageError(f"{place}: {reason}")
+
+
+def capability(arch: str) -> tuple[int, int]:
+    """Major and minor of a name such as ``sm_90a``: (9, 0)."""
+    digits = arch.removeprefix("sm_").rstrip("af")
+    return int(digits[:-1]), int(digits[-1])
 
 
 def lacking(problem: Problem, gpu: Gpu) -> str | None:

@@ -42,13 +42,11 @@ def key_of(device_name: str) -> str | None:
     return next((row.key for row in table().values() if row.name and re.search(row.name, device_name)), None)
 
 
-def visible(present: list[Device], said: str | None) -> list[Device]:
-    """The devices that CUDA_VISIBLE_DEVICES names, in its order; all if it is not set.
+def visible(present: list[Device], said: str) -> list[Device]:
+    """The devices that CUDA_VISIBLE_DEVICES names, in its order.
 
     It lists indices or prefixes of UUIDs; the first without a device ends the list (CUDA C++ Programming Guide).
     """
-    if said is None:
-        return present
     chosen: list[Device] = []
     for word in said.split(","):
         name = word.strip()
@@ -62,16 +60,12 @@ def visible(present: list[Device], said: str | None) -> list[Device]:
     return chosen
 
 
-def narrowed() -> list[Device] | None:
+def narrowed(present: list[Device] | None = None) -> list[Device] | None:
     """The devices that CUDA_VISIBLE_DEVICES names; None if it is not set, or if NVML shows no device.
 
     Raises UsageError if it names no device here. Empty and -1 are valid and mean none.
     """
-    return _narrowed(devices())
-
-
-def _narrowed(found: list[Device]) -> list[Device] | None:
-    said = os.environ.get(VISIBLE)
+    found, said = devices() if present is None else present, os.environ.get(VISIBLE)
     if said is None or not found:
         return None
     chosen = visible(found, said)
@@ -85,7 +79,7 @@ def _narrowed(found: list[Device]) -> list[Device] | None:
 
 def usable() -> list[Device]:
     found = devices()
-    chosen = _narrowed(found)
+    chosen = narrowed(found)
     return found if chosen is None else chosen
 
 

@@ -6,7 +6,6 @@ calls, so such an import stands inside ``build``. Adding an opponent means addin
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from harness.judge.facts.dtypes import TOKENS
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import BASELINES
 from harness.judge.facts.problem import Problem
-from harness.machine.hints import pip_install
+from harness.machine.hints import installed, pip_install
 from harness.machine.repository import SHIPPED, described_at, folders
 
 FOLDER: Final = f"{BASELINES}/opponents"
@@ -123,7 +122,4 @@ def described_in(path: Path) -> Sequence[Opponent]:
 
 def _installed(pin: str) -> bool:
     name, _, pinned = pin.partition("==")
-    try:
-        return version(name.partition("[")[0]) == pinned
-    except PackageNotFoundError:
-        return False
+    return installed(name.partition("[")[0]) == pinned

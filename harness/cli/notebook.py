@@ -19,6 +19,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.cli.options import BuildOptions, Json, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.machine import files
 from harness.machine.table import counted, paragraph
 from harness.records import published
 from harness.runs import gathering
@@ -187,8 +188,7 @@ def publish(
     wanted = published.encode(made)
     current = path.is_file() and path.read_bytes() == wanted
     if not check and not current:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(wanted)
+        files.put(path, wanted)
         current = True
     text = f"{name}: {len(made.winners)} winners, {len(made.library)} problems for the library"
     if made.sustained:

@@ -90,10 +90,8 @@ class SelectionOptions:
             raise UsageError(f"{verb} needs --shape and --model, e.g. {example}")
         if self.iter is not None:
             raise UsageError(f"{verb} {why_no_iter}; leave --iter out")
-        if self.share is not None:
-            raise UsageError(f"{verb} works on one problem; leave --share out")
-        if self.set is not None:
-            raise UsageError(f"{verb} works on one problem; leave --set out")
+        if self.share is not None or self.set is not None:
+            raise UsageError(f"{verb} works on one problem; leave --{'share' if self.share else 'set'} out")
         return self.shape, model
 
     def one_problem(self, verb: str) -> None:

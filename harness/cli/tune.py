@@ -126,7 +126,7 @@ def tune(
         objective=objective,
     )
     if parent is not None:
-        scaffold.require_parent(plan.tree, problem, gpu, model, parent)
+        scaffold.LadderFiles(tree, gpu, problem, model).named(parent)  # before a long search
     tuned = autotune(plan, tilelang) if engine == "tilelang" else carry_out(plan)
     pick, surveyed = tuned.pick, tuned.surveyed
     console.print(

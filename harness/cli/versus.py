@@ -161,14 +161,10 @@ def freshen(
     console.print(f"{counted(len(waiting), 'row')} of {gpu.key} stale by their families alone", markup=False)
     with reporting(0) as reporter:
         found = tuple(Freshener(tree, gpu, running, build_deadline, reporter).freshen(waiting))
-    return Reply(found, lambda: _freshened(found))
-
-
-def _freshened(rows: tuple[FreshenedRow, ...]) -> str:
-    counts = Counter(each.outcome.value for each in rows)
-    lines = [f"{each.problem} {each.model} {each.iteration}: {each.reason}" for each in rows if each.reason]
-    summary = ", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "nothing to do"
-    return "\n".join(map(paragraph, (*lines, summary)))
+    counts = Counter(each.outcome.value for each in found)
+    lines = [f"{each.problem} {each.model} {each.iteration}: {each.reason}" for each in found if each.reason]
+    lines.append(", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "nothing to do")
+    return Reply(found, lambda: "\n".join(map(paragraph, lines)))
 
 
 class BisectData(msgspec.Struct, frozen=True):

@@ -2,18 +2,17 @@
 
 import importlib.metadata
 import platform
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponents
 from harness.catalog.tree import Tree
 from harness.doctor.finding import HealthFinding
 from harness.judge.facts.gpu import CPU
-from harness.machine.hints import DISTRIBUTION, pip_install
+from harness.machine.hints import DISTRIBUTION, installed, pip_install
 from harness.machine.nvml import Device
 from harness.machine.repository import SHIPPED
 
@@ -22,17 +21,6 @@ if TYPE_CHECKING:
 
 PROJECT: Final = SHIPPED / "pyproject.toml"
 LOCKS: Final = ("requirements.lock", "requirements-cuda.lock")
-
-
-class Project(msgspec.Struct, frozen=True, rename="kebab"):
-    """The environment by pyproject.toml."""
-
-    dependencies: list[str] = []
-    requires_python: str = ">=3.11"
-
-
-class ProjectFile(msgspec.Struct, frozen=True):
-    project: Project
 
 
 def python(_: list[Device]) -> Iterable[HealthFinding]:
@@ -52,31 +40,24 @@ def pinned(_: list[Device]) -> Iterable[HealthFinding]:
         if pin.marker is not None and not pin.marker.evaluate({"extra": ""}):
             continue
         remedy = f"install the pinned version: {pip_install(f'{pin.name}{pin.specifier}')}"
-        try:
-            found = importlib.metadata.version(pin.name)
-        except importlib.metadata.PackageNotFoundError:
-            yield HealthFinding(pin.name, False, True, "not installed", remedy)
-            continue
-        ok = pin.specifier.contains(found, prereleases=True)
-        yield HealthFinding(pin.name, ok, True, found if ok else f"{found}, not {pin.specifier}", remedy)
+        found = installed(pin.name)
+        ok = found is not None and pin.specifier.contains(found, prereleases=True)
+        told = f"{found}, not {pin.specifier}" if found else "not installed"
+        yield HealthFinding(pin.name, ok, True, found if ok and found else told, remedy)
 
 
 def locked(_: list[Device]) -> Iterable[HealthFinding]:
     """All installed packages that the locks pin, not only those that the project names."""
     pins = [line.split()[0].partition("==") for lock in LOCKS for line in _lines(SHIPPED / lock)]
-    installed, other = 0, []
-    for name, _equal, pin in pins:
-        try:
-            found = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        installed += 1
-        if found.partition("+")[0] != pin:
-            other.append(f"{name} {found}, not {pin}")
+    present = [(name, found, pin) for name, _, pin in pins if (found := installed(name)) is not None]
+    other = [f"{name} {found}, not {pin}" for name, found, pin in present if found.partition("+")[0] != pin]
     if not pins:
         found, remedy = f"no {' and '.join(LOCKS)} here", "run from a checkout"
     else:
-        found, remedy = f"{installed} of the {len(pins)} that are pinned", "make clean; or in the container, make image"
+        found, remedy = (
+            f"{len(present)} of the {len(pins)} that are pinned",
+            "make clean; or in the container, make image",
+        )
     yield HealthFinding("locked packages", bool(pins) and not other, False, "; ".join(other) or found, remedy)
 
 
@@ -104,7 +85,7 @@ def _requirements() -> "list[Requirement]":
     try:
         lines = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
-        lines = _project().dependencies
+        lines = _project().get("dependencies", [])
     pins = [Requirement(line) for line in lines]
     return sorted((pin for pin in pins if pin.specifier), key=lambda pin: pin.name.lower())
 
@@ -113,11 +94,9 @@ def _requires_python() -> str:
     try:
         return str(importlib.metadata.metadata(DISTRIBUTION).json["requires_python"])
     except (importlib.metadata.PackageNotFoundError, KeyError):
-        return _project().requires_python
+        return str(_project().get("requires-python", ">=3.11"))
 
 
-def _project() -> Project:
-    try:
-        return msgspec.toml.decode(PROJECT.read_bytes(), type=ProjectFile).project
-    except FileNotFoundError:
-        return Project()
+def _project() -> dict[str, Any]:
+    """What pyproject.toml says of the project; nothing where it is missing."""
+    return tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"] if PROJECT.is_file() else {}

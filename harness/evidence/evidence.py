@@ -18,7 +18,12 @@ from harness.records.builds import Build, KernelEvidence
 
 ANALYSIS: Final = 1  # raise it when a figure changes its meaning: recorded builds are then examined again
 _OF_USAGE: Final = ("static_shared_bytes", "registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes")
-_OF_CODE: Final = ("tma_loads", "tma_stores", "cp_async", "ldmatrix")
+_OF_CODE: Final = {
+    "tma_loads": ("UTMALDG", "UBLKCP"),
+    "tma_stores": ("UTMASTG", "UTMAREDG"),
+    "cp_async": ("LDGSTS",),
+    "ldmatrix": ("LDSM",),
+}
 
 
 def examine(
@@ -101,5 +106,5 @@ def _evidence(facts: KernelFacts) -> KernelEvidence:
         waves=None if facts.waves is None else round(facts.waves, 3),
         instructions=code.tensor if code else None,
         **{name: getattr(facts.usage, name, None) for name in _OF_USAGE},
-        **{name: getattr(code, name, None) for name in _OF_CODE},
+        **{name: code.count(*opcodes) if code else None for name, opcodes in _OF_CODE.items()},
     )

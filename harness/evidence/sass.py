@@ -40,21 +40,8 @@ class Code:
     warp_group: frozenset[WarpGroupMma] = frozenset()
     opcodes: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def tma_loads(self) -> int:
-        return self.opcodes["UTMALDG"] + self.opcodes["UBLKCP"]
-
-    @property
-    def tma_stores(self) -> int:
-        return self.opcodes["UTMASTG"] + self.opcodes["UTMAREDG"]
-
-    @property
-    def cp_async(self) -> int:
-        return self.opcodes["LDGSTS"]
-
-    @property
-    def ldmatrix(self) -> int:
-        return self.opcodes["LDSM"]
+    def count(self, *opcodes: str) -> int:
+        return sum(self.opcodes[each] for each in opcodes)
 
 
 def disassemble(cuobjdump: Path, cubin: bytes) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 from torch.overrides import TorchFunctionMode
 
-from harness.catalog.capability import capability
+from harness.catalog.fitting import capability
 from harness.judge.facts import architectures
 
 _TUNES: Final = "it runs a tuner of its own, which needs a GPU"

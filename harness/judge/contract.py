@@ -152,7 +152,7 @@ def _forbidden(module: ast.Module) -> None:
             if node.attr in FORBIDDEN_NAMES:
                 raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
             of_torch = root_name(node) in torch_names
-            if of_torch and node.attr.startswith("_") and node.attr not in LIBRARY_CALLS:
+            if of_torch and isinstance(node.value, ast.Name) and node.attr[0] == "_" and node.attr not in LIBRARY_CALLS:
                 raise Breach(node.lineno, f"'{ast.unparse(node)}' is internal to torch; use what torch documents")
             if (node.attr in LIBRARY_METHODS - own) or (node.attr in LIBRARY_CALLS and of_torch):
                 raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")

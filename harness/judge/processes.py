@@ -244,9 +244,7 @@ class Worker:
     def check(self) -> None:
         """Raise Ended if the process exceeds its limits."""
         with contextlib.suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            used = sum(_memory_bytes(each) for each in (process, *process.children(recursive=True)))
-            if used > self._memory_bytes:
+            if memory_bytes(self.pid) > self._memory_bytes:
                 raise Ended(
                     Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory"
                 )
@@ -536,17 +534,27 @@ def _folder_of_sockets() -> str:
     return folder if len(folder) <= LONGEST_FOLDER else "/tmp"
 
 
-def _memory_bytes(process: psutil.Process) -> int:
-    """What a process holds: mapped, and in files without a name, such as those of ``memfd_create``."""
-    nameless: dict[tuple[int, int], int] = {}
-    with contextlib.suppress(OSError, psutil.Error):
-        for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                found = descriptor.stat()
-                if not found.st_nlink:
-                    nameless[found.st_dev, found.st_ino] = found.st_blocks * BLOCK_BYTES
-        return int(process.memory_info().rss) + sum(nameless.values())
-    return 0
+def memory_bytes(pid: int) -> int:
+    """What a process and its children hold: mapped, and in files without a name, such as those of memfd_create."""
+    mapped, nameless = 0, dict[tuple[int, int], int]()
+    for each in _family(pid):
+        with contextlib.suppress(OSError, psutil.Error):
+            mapped += psutil.Process(each).memory_info().rss
+            for descriptor in Path(f"/proc/{each}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    found = descriptor.stat()
+                    if not found.st_nlink:
+                        nameless[found.st_dev, found.st_ino] = found.st_blocks * BLOCK_BYTES
+    return mapped + sum(nameless.values())
+
+
+def _family(pid: int) -> Iterator[int]:
+    """A process and all below it, by what Linux lists of each thread: psutil would read every process of the machine."""
+    yield pid
+    with contextlib.suppress(OSError):
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in children.read_text().split():
+                yield from _family(int(child))
 
 
 def memory_limit_bytes(builders: int = 1) -> int:

@@ -74,7 +74,10 @@ def _lock(device: Device, mhz: int) -> None:
                 raise UsageError(f"--lock-clock {mhz}: {device.name} has steps from {span}; the nearest is {nearest}")
             pynvml.nvmlDeviceSetGpuLockedClocks(handle, mhz, mhz)
         except pynvml.NVMLError as error:
-            raise UsageError(f"--lock-clock {mhz}: {device.name} refuses ({error}){_remedy(error)}") from None
+            remedy = "run as root, or " if error.value == pynvml.NVML_ERROR_NO_PERMISSION else ""
+            raise UsageError(
+                f"--lock-clock {mhz}: {device.name} refuses ({error}); {remedy}leave the option out"
+            ) from None
 
 
 def _allowed_mhz(handle: Any) -> list[int]:
@@ -84,11 +87,6 @@ def _allowed_mhz(handle: Any) -> list[int]:
         return list(pynvml.nvmlDeviceGetSupportedGraphicsClocks(handle, memory_mhz))
     except pynvml.NVMLError:
         return []
-
-
-def _remedy(error: pynvml.NVMLError) -> str:
-    needs_root = error.value == pynvml.NVML_ERROR_NO_PERMISSION
-    return "; run as root, or leave the option out" if needs_root else "; leave the option out"
 
 
 def _restore(path: Path) -> None:

@@ -2,11 +2,20 @@
 
 import shlex
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from harness.machine.repository import SHIPPED
 
 DISTRIBUTION: Final = "tilebench-harness"  # `tilebench` is another project's in the package index
+
+
+def installed(name: str) -> str | None:
+    """The version of a distribution; None where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def same_command() -> str:

@@ -98,7 +98,7 @@ def devices() -> list[Device]:
     with session() as alive:
         if not alive:
             return []
-        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        driver = pynvml.nvmlSystemGetDriverVersion()
         return [_device(index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
 
 
@@ -259,8 +259,8 @@ def _device(index: int, driver: str) -> Device:
         sliced = pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
     return Device(
         index=index,
-        name=_text(pynvml.nvmlDeviceGetName(handle)),
-        uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+        name=pynvml.nvmlDeviceGetName(handle),
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
         driver=driver,
         power_limit_w=limit_w,
         sliced=sliced,
@@ -273,10 +273,6 @@ def _failing(error: pynvml.NVMLError) -> str:
 
 def _silent(device: Device, error: pynvml.NVMLError) -> str:
     return f"{device.name} does not answer any more ({error}); see dmesg for its Xid, reset it or take another"
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def released(device: Device | None) -> None:

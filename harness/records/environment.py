@@ -4,7 +4,6 @@ import os
 import platform
 from collections.abc import Callable
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from harness.catalog.gpus import key_of
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import judge_sha256, source_sha256
 from harness.machine.clock_lock import locked_mhz
+from harness.machine.hints import installed
 from harness.machine.nvml import Device
 from harness.records.base import Environment
 
@@ -32,9 +32,9 @@ def describe(root: Path, gpu: Gpu, device: Device | None, operator: str) -> Envi
         device_uuid=device.uuid if device else "",
         driver=device.driver if device else "none",
         python=platform.python_version(),
-        torch=_version("torch"),
-        tilelang=_version("tilelang"),
-        tvm_ffi=_version("apache-tvm-ffi"),
+        torch=installed("torch") or "none",
+        tilelang=installed("tilelang") or "none",
+        tvm_ffi=installed("apache-tvm-ffi") or "none",
         judge_sha256=judge_sha256(root, operator, gpu),
         image=image(),
         forced=device is not None and key_of(device.name) != gpu.key,
@@ -48,13 +48,6 @@ def image() -> str | None:
     if named and named.startswith("/"):
         return f"{CONTENTS}{source_sha256(Path(named))}"
     return named or None
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
 
 
 @cache

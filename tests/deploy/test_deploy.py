@@ -24,7 +24,10 @@ from harness.container.image import PINNED, Recipe
 ROOT: Final = Path(__file__).resolve().parents[2]
 JOB: Final = ROOT / "deploy" / "kubernetes.yaml"
 BATCHES: Final = sorted((ROOT / "deploy").glob("*.sbatch"))
-SCRIPTS: Final = [*sorted((ROOT / "deploy").glob("*.sh")), *BATCHES, ROOT / ".ci" / "run", ROOT / ".ci" / "container"]
+CHECKS: Final = [
+    path for path in sorted((ROOT / ".ci").iterdir()) if path.read_bytes().startswith(b"#!/usr/bin/env bash")
+]
+SCRIPTS: Final = [*sorted((ROOT / "deploy").glob("*.sh")), *BATCHES, *CHECKS]
 RAY: Final = ROOT / "deploy" / "raycluster.yaml"
 SKY: Final = ROOT / "deploy" / "skypilot.yaml"
 ARRAY: Final = ROOT / "deploy" / "slurm-array.sbatch"

@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 
-from harness.cli.envelope import data_types, schema
+from docs.generator.envelope import data_types, schema
 
 
 def envelope(stdout: str | bytes) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.authoring import scaffold
-from harness.catalog.families import Draft
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
 from harness.extras.tune.record import Pick, RankedCandidate
@@ -23,8 +22,11 @@ def pin(
 ) -> Iteration:
     """Write the winner as the next iteration of its folder, and hold it to the contract."""
     tag = f"{TAG}_{entry.family.rpartition('.')[2]}"[:31].rstrip("_")
-    draft = Draft(tag, idea, entry.family, entry.config)
-    iteration = scaffold.pin(tree, problem, gpu, model, draft, wrapped=entry.wrapped, parent=parent)
+    ladder = scaffold.LadderFiles(tree, gpu, problem, model)
+    with scaffold.alone(tree):
+        number, base = ladder.next_number, ladder.parent(parent) or ladder.baseline()
+        source = scaffold.kernel(entry.family, idea, entry.config, base.name, wrapped=entry.wrapped)
+        iteration = ladder.write(number, tag, source)
     try:
         contract.check(iteration)
     except contract.Breach as breach:

@@ -29,6 +29,7 @@ from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, explained, last_line, printable
 from harness.extras.versus import images
 from harness.machine.files import put, remove
+from harness.machine.hints import installed
 from harness.machine.progress import Quiet, Reporter, announce
 from harness.machine.repository import code
 
@@ -205,10 +206,8 @@ def _satisfied(requirement: str) -> bool:
     if requirement.endswith(".whl"):
         return False
     asked = Requirement(requirement)
-    try:
-        return asked.specifier.contains(metadata.version(asked.name), prereleases=True)
-    except metadata.PackageNotFoundError:
-        return False
+    found = installed(asked.name)
+    return found is not None and asked.specifier.contains(found, prereleases=True)
 
 
 def _layer(tree: Tree, wanted: list[str], reporter: Reporter) -> Path:

@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 
 from harness.boards import revisions, tables
-from harness.boards.comparison import Change, Comparison, compare, pair, quotient
+from harness.boards.comparison import (
+    MARGIN,
+    MARGIN_AT_LIMIT,
+    Change,
+    Comparison,
+    Interval,
+    compare,
+    pair,
+    quotient,
+    shows,
+)
 from harness.catalog.tree import Tree
 from harness.judge.statistics import estimate
 from harness.records.base import Cause, Stage, Status
@@ -91,6 +101,30 @@ def successive(name: str) -> list[tuple[dict[str, float], dict[str, float]]]:
     gpu, stem = name.split("/")
     repeats = json.loads((AGREEMENTS / gpu / "selftest" / f"{stem}.json").read_text())["agreement"][0]["repeats"]
     return list(zip(repeats[::2], repeats[1::2], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "verdict"),
+    [
+        (1.001, 1.002, MARGIN, Change.FASTER),
+        (0.998, 0.999, MARGIN, Change.SLOWER),
+        (0.996, 1.004, MARGIN, Change.SAME),
+        (0.994, 1.004, MARGIN, Change.UNDECIDED),
+        (0.996, 1.006, MARGIN, Change.UNDECIDED),
+        (0.992, 1.008, MARGIN_AT_LIMIT, Change.SAME),
+        (0.992, 1.012, MARGIN_AT_LIMIT, Change.UNDECIDED),
+    ],
+)
+def test_an_interval_has_its_verdict(low: float, high: float, margin: float, verdict: Change) -> None:
+    assert Interval(1.0, low, high).verdict(margin) is verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "slower", "faster"),
+    [(0.97, 0.98, True, False), (0.97, 0.995, False, False), (1.02, 1.03, False, True)],
+)
+def test_the_near_end_of_an_interval_shows_a_size(low: float, high: float, slower: bool, faster: bool) -> None:
+    assert (shows(low, high, 0.01, slower=True), shows(low, high, 0.01, slower=False)) == (slower, faster)
 
 
 @pytest.mark.parametrize("problem", named("agree*"))
@@ -296,8 +330,8 @@ def test_a_side_without_records_is_refused(history: Tree) -> None:
     [
         (("compare", ""), "'' is neither last nor previous, nor a file or folder of records, nor a git revision"),
         (("compare", "nowhere"), "'nowhere' is neither last nor previous, nor a file or folder of records, nor a git"),
-        (("compare", "HEAD", "--fail-on", "worse"), "--fail-on 'worse' is not a verdict and a size"),
-        (("compare", "HEAD", "--fail-on", "same:1%"), "it takes faster or slower"),
+        (("compare", "HEAD", "--fail-on", "worse"), "--fail-on 'worse' is not slower:1%"),
+        (("compare", "HEAD", "--fail-on", "same:1%"), "is not slower:1% or faster:1%"),
         (("compare", "HEAD", "--margin", "nan"), "--margin nan is not a number from 0 up to 1"),
         (("compare", "HEAD", "--margin", "-0.1"), "--margin -0.1 is not a number from 0 up to 1"),
         (("compare", "HEAD", "--format", "cuneiform"), "unknown table format 'cuneiform'"),

@@ -77,10 +77,6 @@ def test_the_values_have_the_columns_types(tree: Tree) -> None:
     assert row["registers_per_thread"] == 168
 
 
-def test_the_dictionary_in_the_docs_is_that_of_the_code() -> None:
-    assert exports.dictionary() in (ROOT / "docs" / "reference" / "export.md").read_text()
-
-
 def test_without_pyarrow_the_hint_installs_what_this_project_pins(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

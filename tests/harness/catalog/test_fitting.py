@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.catalog import gpus
-from harness.catalog.capability import capability
 from harness.catalog.families import Families
-from harness.catalog.fitting import POOLS, lacking, needed_bytes, require_fit
+from harness.catalog.fitting import POOLS, capability, lacking, needed_bytes, require_fit
 from harness.cli.app import carry_out
 from harness.errors import ExitCode, UsageError
 from harness.judge.child.arena import arena_bytes, granule

@@ -11,9 +11,9 @@ import jsonschema
 import msgspec
 import pytest
 
+from docs.generator.envelope import data_types, schema
 from harness import __version__
 from harness.cli.app import carry_out
-from harness.cli.envelope import data_types, schema
 from harness.cli.reply import Envelope
 from tests.harness.checkout import ROOT, SHAPE
 from tests.harness.envelopes import answer, envelope

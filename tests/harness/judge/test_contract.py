@@ -69,6 +69,16 @@ BREACHES = {
     # what replaces what in GOOD, and what the message says
     "does not parse": ("def build(problem):", "def build(problem:", "does not parse"),
     "null byte": ("WIDTH = 4", "WIDTH = 4\0", "parse|read as Python"),
+    "a forbidden name in a string": ("WIDTH = 4", 'CELL = "__closure__"', "line 8: '__closure__' is not allowed"),
+    "a dotted path in a string": ("WIDTH = 4", 'PATH = "sys.modules"', "line 8: 'modules' is not allowed"),
+    "inside torch": ("WIDTH = 4", "import torch\n\nOFF = torch._C._off", "line 10: 'torch._C' is internal to torch"),
+    "numpy's view": ("return T.Kernel", "return problem.numpy() or T.Kernel", "'numpy' is not allowed"),
+    "a product by its dunder": ("return T.Kernel", "return a.__matmul__(b) or T.Kernel", "calls the library"),
+    "options in a source": ("WIDTH = 4", 'TEXT = """\n#pragma GCC optimize("O3")\n"""', "other options than CONFIG"),
+    "a second build": ("WIDTH = 4", "for build in (min,):\n    pass", "'build' is bound twice"),
+    "a second CONFIG": ("WIDTH = 4", "with open_it() as CONFIG:\n    pass", "'CONFIG' is bound twice"),
+    "a build of a function": ("M, N, K = problem.dims", "global CONFIG\n    CONFIG = {}", "'CONFIG' is bound twice"),
+    "a decorated build": ("def build(problem):", "@min\ndef build(problem):", "build has a decorator"),
     "no docstring": ('"""One idea, said in one sentence."""', "", "line 1: no docstring"),
     "two sentences": ("in one sentence.", "in one. And another one.", "line 1: the docstring must be one sentence"),
     "two paragraphs": ("in one sentence.", "in one.\n\nmore.", "line 1: the docstring must be one sentence"),
@@ -182,6 +192,12 @@ def test_a_number_taken_twice_is_named(folder: Path) -> None:
     check(folder, GOOD)
     with pytest.raises(Breach, match=r"number 001 is taken twice: iter001_idea\.py"):
         check(folder, GOOD.replace("One idea", "Another"), "iter001_other")
+
+
+def test_a_folder_with_an_iteration_s_name_is_no_fault_of_another(folder: Path) -> None:
+    check(folder, GOOD)
+    (folder / "iter001_other.py").mkdir()
+    check(folder, GOOD)
 
 
 def shipped() -> dict[str, list[Iteration]]:

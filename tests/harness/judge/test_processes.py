@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.errors import ExitCode, InfrastructureError
@@ -204,3 +205,30 @@ def test_no_measurement_begins_beside_a_process_of_the_one_before(monkeypatch: p
         for each in (left, younger):
             each.kill()
             each.wait()
+
+
+HOLDS = """
+import os, subprocess, sys, time
+if len(sys.argv) == 1:
+    held = os.memfd_create("held")
+    for _ in range(48):
+        os.write(held, bytes(1 << 20))
+    child = subprocess.Popen([sys.executable, __file__, "child"])
+else:
+    held = bytearray(os.urandom(1 << 20) * 64)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_memory_counts_children_and_files_without_a_name(tmp_path: Path) -> None:
+    (tmp_path / "holds.py").write_text(HOLDS)
+    with subprocess.Popen([sys.executable, tmp_path / "holds.py"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["held\n"] * 2
+        try:
+            assert 48 << 20 < processes.memory_bytes(process.pid) - (64 << 20) < 96 << 20
+        finally:
+            for each in psutil.Process(process.pid).children():
+                each.kill()
+            process.kill()

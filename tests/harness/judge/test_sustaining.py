@@ -1,13 +1,20 @@
 """The sustained regime: when it ends, what its figures are, and which of them cannot be true."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from harness.catalog import gpus
-from harness.judge import plausibility
+from harness.judge import plausibility, sustaining
+from harness.judge.candidate import Rejection
 from harness.judge.facts.problem import parse_shape_key
-from harness.judge.sustaining import SustainedSettings, finished, near_limit, side_of
-from harness.records.sustained import PowerReading, SustainedPhase
+from harness.judge.messages import Paced, PhasePair, SidePhase, Sustain
+from harness.judge.sustaining import SustainedSettings, finished, near_limit, side_of, sustain
+from harness.records.base import Cause
+from harness.records.sustained import PowerReading, SustainedMeasurement, SustainedPhase
 from tests.harness.examples import measurement, sustained
 
 PROBLEM = parse_shape_key("matmul_bf16fp32_8192x8192x8192")
@@ -75,5 +82,35 @@ def test_a_side_that_rests_draws_less_than_the_limit_allows() -> None:
     assert near_limit(side_of(PROBLEM, [SustainedPhase(1.6, 370)]), 700.0)
 
 
-def test_no_phase_is_faster_than_the_roofline() -> None:
-    assert plausibility.speed(0.5, PROBLEM, gpus.find("h200")) is not None
+def sustained_by(
+    monkeypatch: pytest.MonkeyPatch, launches: int, throttle: tuple[str, ...] = ("power cap",)
+) -> SustainedMeasurement:
+    """What ``sustain`` makes of phases of 1 s, with 625 launches of the library and so many of the contestant."""
+    phases = PhasePair(SidePhase(0.0, 1.0, 625), SidePhase(0.0, 1.0, launches), ())
+    meter = SimpleNamespace(reading=lambda *_: PowerReading(1500, 700, True, 60, throttle))
+    monkeypatch.setattr(sustaining, "PowerMeter", lambda device: nullcontext(meter))
+    monkeypatch.setattr(
+        sustaining, "ask", lambda _, __, order, ___: phases if isinstance(order, Sustain) else Paced(1, 1)
+    )
+    candidate: Any = SimpleNamespace(
+        referees=SimpleNamespace(seat=lambda problem: None),
+        iteration=SimpleNamespace(problem=PROBLEM),
+        device=SimpleNamespace(power_limit_w=700.0),
+        gpu=gpus.find("h200"),
+        baseline_name="torch.matmul",
+    )
+    return sustain(candidate, measurement(1.045, 1.055), SETTINGS)
+
+
+def test_what_a_measurement_at_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sustained_by(monkeypatch, 640)
+    assert found.ratio == pytest.approx(1.024)
+    assert found.at_limit and len(found.pairs) == SETTINGS.min_pairs
+    assert not sustained_by(monkeypatch, 640, ("thermal",)).at_limit
+
+
+@pytest.mark.parametrize(("launches", "cause"), [(4000, Cause.ROOFLINE), (750, Cause.CLOCK)])
+def test_what_cannot_be_is_rejected(monkeypatch: pytest.MonkeyPatch, launches: int, cause: Cause) -> None:
+    with pytest.raises(Rejection) as rejected:
+        sustained_by(monkeypatch, launches)
+    assert rejected.value.cause is cause

@@ -45,7 +45,7 @@ def test_a_chip_that_throttles_is_recorded_with_its_reasons(monkeypatch: pytest.
     assert {each.power_w for each in found.trace} == {700.0}
     moments = [each.seconds for each in found.trace]
     assert moments == sorted(moments)
-    assert moments[0] < 0.05
+    assert moments[0] == 0 and moments[-1] > 0
 
 
 def test_a_long_trace_keeps_evenly_chosen_samples(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,13 +106,13 @@ def test_a_process_of_another_that_has_the_number_is_left_alone(notebook: Notebo
     assert psutil.pid_exists(os.getpid())
 
 
-@pytest.mark.parametrize("how", ["stop", "end"])
-def test_a_ladder_can_be_stopped(notebook: Notebook, seat: Seat, how: str) -> None:
+@pytest.mark.parametrize(("how", "number"), [("stop", signal.SIGINT), ("end", signal.SIGKILL)])
+def test_a_ladder_can_be_stopped(notebook: Notebook, seat: Seat, how: str, number: signal.Signals) -> None:
     sent = assignment(notebook, PACE_S="3")
     seat.start(sent)
     assert until(lambda: RESULTS in seat.news(sent.key, {}).grown, 60)  # Python has started: it takes a signal as ours
     getattr(seat, how)(sent.key)
-    assert ended(seat, sent.key, {}).exit_code in (-signal.SIGINT, -signal.SIGKILL)
+    assert ended(seat, sent.key, {}).exit_code == -number
     assert notebook.stubs() == []
 
 
