@@ -549,7 +549,7 @@ def memory_bytes(pid: int) -> int:
 
 
 def _family(pid: int) -> Iterator[int]:
-    """A process and all below it, by what Linux lists of each thread: psutil would read every process of the machine."""
+    """A process and all below it, by the lists of its threads: psutil would read every process of the machine."""
     yield pid
     with contextlib.suppress(OSError):
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
