@@ -62,14 +62,17 @@ def worst(trials: Sequence[Trial]) -> Trial:
 
 def complaint(trial: Trial) -> str | None:
     """The complaint about a trial's result; None if it is right."""
+    said = _wrong(trial)
+    return f"{trial.name} trial: {said}{f'; {trial.worst}' if trial.worst else ''}" if said else None
+
+
+def _wrong(trial: Trial) -> str | None:
     if trial.max_abs_err is None:
-        return f"{trial.name} trial: the output holds values that are not finite (or was not written)"
+        return "the output holds values that are not finite (or was not written)"
     if trial.max_abs_limit is None:
-        if trial.max_abs_err == 0.0:
-            return None
-        return f"{trial.name} trial: it must match bit for bit, max_abs_err={trial.max_abs_err:.3g}"
+        return f"it must match bit for bit, max_abs_err={trial.max_abs_err:.3g}" if trial.max_abs_err else None
     if not trial.max_abs_err <= trial.max_abs_limit:  # so written, NaN fails
-        return f"{trial.name} trial: max_abs_err={trial.max_abs_err:.3g} is over {trial.max_abs_limit:.3g}"
+        return f"max_abs_err={trial.max_abs_err:.3g} is over {trial.max_abs_limit:.3g}"
     if trial.rel_err is None or trial.rel_limit is None or not trial.rel_err <= trial.rel_limit:
-        return f"{trial.name} trial: rel_err={trial.rel_err or math.inf:.3g} is over {trial.rel_limit:.3g}"
+        return f"rel_err={trial.rel_err or math.inf:.3g} is over {trial.rel_limit:.3g}"
     return None

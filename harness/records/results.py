@@ -18,10 +18,10 @@ from harness.records.base import (
 from harness.records.builds import Build
 
 
-class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One comparison with the reference. An error that is not finite is None.
 
-    The limits are None for a trial that must match bit for bit.
+    The limits are None for a trial that must match bit for bit. ``worst`` says where a wrong output is most wrong.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rel_err: float | None
     max_abs_limit: float | None
     rel_limit: float | None
+    worst: str = ""
 
 
 def worst_error(trials: Sequence[Trial], name: str = "max_abs_err") -> float | None:

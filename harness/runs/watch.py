@@ -12,6 +12,7 @@ from harness.authoring.ideas import parse_config
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import UsageError
 from harness.judge.candidate import Candidate, Referees
+from harness.judge.facts.hashes import judge_as_it_is
 from harness.judge.pipeline import advance
 from harness.judge.stopping import Progress
 from harness.machine import files
@@ -34,17 +35,20 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
     The forkserver and the referee stay. The ratio of the first placement is told early, once the trials have passed.
     What ran is recorded as a bench records it, and its source is kept beside the records, since the next save
     overwrites it. What did not build leaves no record, and uses up no attempt. Raises UsageError for an iteration that
-    has passed before: it is never edited.
+    has passed before, since it is never edited, and where the operator, its baseline or the judge changes meanwhile.
     """
     (draft,) = plan.iterations
     _require_draft(plan.tree, draft)
     plan = replace(plan, settings=replace(plan.settings, attempts=sys.maxsize))
     environment = describing(plan.tree.root, plan.gpu, plan.device)
+    judge = judge_as_it_is(plan.tree.root, draft.problem.operator, plan.gpu)
     with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
         rehearse(plan.tree, plan.gpu, [draft.problem])
         reporter.doing(f"filling the inputs of {draft.problem}")
         referees.seat(draft.problem)
         for noticed in _saves(plan.tree, draft):
+            if judge_as_it_is(plan.tree.root, draft.problem.operator, plan.gpu) != judge:
+                raise UsageError(f"{draft.problem.operator}, its baseline or the judge has changed; start watch again")
             reporter.doing(f"judging {draft}")
             judged_in = environment(draft.problem.operator)
             early = _first(draft, noticed, reporter)

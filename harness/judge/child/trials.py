@@ -72,6 +72,7 @@ def poison_of(tensor: torch.Tensor) -> int:
     return int.from_bytes(bytes([byte] * tensor.itemsize), "little", signed=True)
 
 
+COUNTED: Final = ("random", "refreshed", "timed")  # in which each element has the same limit
 OUTLIER_STEP: Final = 7919  # a prime, so that the columns of rows spread
 
 
@@ -152,7 +153,7 @@ def judged(
     """Compare each output with the reference of the inputs, which are corners if ``which`` says which."""
     expected = _expected(problem, inputs, outputs)
     trials = [
-        _judged(name, problem, position, output, wanted, which)
+        _with_worst(_judged(name, problem, position, output, wanted, which), output, wanted)
         for position, (output, wanted) in enumerate(zip(outputs, expected, strict=True))
     ]
     if len(trials) == 1:
@@ -175,6 +176,28 @@ def _judged(
     if which is not None:
         return compare_corners(problem, output, expected, which, position)
     return compare(name, problem, output, expected, position)
+
+
+def _with_worst(trial: Trial, output: torch.Tensor, expected: torch.Tensor) -> Trial:
+    """The trial; of a wrong output also the place of the largest error, and how many elements are off."""
+    if complaint(trial) is None:
+        return trial
+    is_float = output.is_floating_point()
+    error = (output.to(expected.dtype) - expected).abs_() if is_float else _differs(output, expected)
+    error = error.double().nan_to_num_(nan=math.inf)
+    place = [int(each) for each in torch.unravel_index(error.argmax(), error.shape)]
+    found, wanted = output[*place], expected[*place]
+    skipped = " (or was not written)" if not is_float and as_integers(found) == poison_of(found) else ""
+    worst = f"at {place} it is {_number(found)}{skipped}, not {_number(wanted)}"
+    if not is_float or trial.name in COUNTED:
+        off = int((error > (trial.max_abs_limit or 0.0)).sum())
+        worst += f", and {off:,} of {error.numel():,} elements are off" if off else ""
+    return replace(trial, worst=worst)
+
+
+def _number(element: torch.Tensor) -> str:
+    value = element.item()
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _expected(

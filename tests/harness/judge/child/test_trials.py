@@ -1,5 +1,6 @@
 """An honest result passes every trial; a cheaper one fails at least one."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -241,3 +242,23 @@ def test_each_row_has_its_corner_and_the_other_input_none() -> None:
     assert bool((sizes["outlier"].amax(dim=1) > 100 * sizes["outlier"].median(dim=1).values).all())
     ordered = a[which == list(trials.CORNERS).index("sorted")].float()
     assert torch.equal(ordered, ordered.sort(dim=1).values)
+
+
+def test_a_wrong_output_says_where() -> None:
+    problem, made = parse_shape_key("matmul_f32fp32_32x32x32"), torch.ones(32, 32)
+    output = made @ made
+    assert [each.worst for each in trials.judged("random", problem, [made, made], [output])] == [""]
+    output[3, 17] += 5
+    (wrong,) = trials.judged("random", problem, [made, made], [output])
+    assert (complaint(wrong) or "").endswith("; at [3, 17] it is 37, not 32, and 1 of 1,024 elements are off")
+    output[3, 18] = math.nan
+    (wrong,) = trials.judged("exact", problem, [made, made], [output])
+    assert wrong.worst == "at [3, 18] it is nan, not 32"
+
+
+def test_a_skipped_integer_says_that_it_may_not_be_written() -> None:
+    problem, x = parse_shape_key("topk_f32fp32_16x64x8"), torch.arange(1024.0).view(16, 64)
+    values, indices = x.topk(8)
+    indices[2, 3] = trials.poison_of(indices)
+    _, wrong = trials.judged("random", problem, [x], [values, indices])
+    assert "(or was not written), not 60, and 1 of 128 elements are off" in wrong.worst
