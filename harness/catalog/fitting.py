@@ -14,7 +14,7 @@ from harness.machine.nvml import Device
 # The first compute capability with tensor cores that take a dtype (CUDA C++ Programming Guide).
 _LEAST: Final = {"bfloat16": (8, 0), **dict.fromkeys(sorted(NARROW_FLOATS), (8, 9))}
 SETS: Final = 2.5  # a verification places two sets of the tensors in an arena that is a quarter larger
-POOLS: Final = 2.25  # and holds the inputs once more, and in a pool that is a quarter larger
+POOLS: Final = 3.25  # and holds the inputs once more, and in two pools, of which one is a quarter larger
 
 
 def require_fit(placed: Iterable[tuple[str, Problem]], gpu: Gpu, device: Device | None) -> None:

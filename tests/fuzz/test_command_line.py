@@ -19,24 +19,7 @@ from harness.evidence import toolchain
 from harness.machine.guard import guarded
 from harness.records.environment import image
 
-VERBS: Final = [
-    *(
-        "check",
-        "verify",
-        "bench",
-        "build",
-        "profile",
-        "leaderboard",
-        "report",
-        "new",
-        "next",
-        "doctor",
-        "selftest",
-        "image",
-    ),
-    *("compare", "reproduce", "export", "play-off", "tune", "tuning", "overhead", "audit", "publish"),
-    *("run-in-docker", "run", "bnech", ""),
-]
+VERBS: Final = [*sorted(each for each in app if not each.startswith("-")), "run", "bnech", ""]
 OPTIONS: Final = [
     *("--gpu", "--shape", "--model", "--iter", "--json", "--force", "--again", "--budget", "--deadline", "--attempts"),
     *("--from", "--no-such", "-", "--", "--iter=", "--gpu=cpu", "--help", "--version", "-h"),

@@ -55,7 +55,7 @@ def test_tensors_that_exceed_a_memory_are_refused_with_their_place(monkeypatch: 
     monkeypatch.setattr(nvml, "total_bytes", lambda device: needed)
     require_fit([("here", problem)], gpu, H200)
     monkeypatch.setattr(nvml, "total_bytes", lambda device: needed - 1)
-    with pytest.raises(UsageError, match=r"^here: it needs 96\.0 GiB at least, and NVIDIA H200 has 96\.0 GiB"):
+    with pytest.raises(UsageError, match=r"^here: it needs 112\.0 GiB at least, and NVIDIA H200 has 112\.0 GiB"):
         require_fit([("fits", parse_shape_key("copy_f32fp32_1x1")), ("here", problem)], gpu, H200)
     monkeypatch.setattr(nvml, "total_bytes", lambda device: 0)  # the driver does not tell
     require_fit([("here", problem)], gpu, H200)
@@ -75,5 +75,5 @@ def test_a_verb_refuses_before_it_starts_anything(
     assert carry_out([verb, "--gpu", "cpu", "--shape", HUGE, "--model", "me"]) is ExitCode.USAGE
     place = HUGE if verb == "new" else str(path.relative_to(tmp_path))
     said = one_line(" ".join(capsys.readouterr().err.split()))
-    assert f"{place}: it needs 270.1 GiB at least, and this machine has 64.0 GiB; take a smaller shape" in said
+    assert f"{place}: it needs 307.3 GiB at least, and this machine has 64.0 GiB; take a smaller shape" in said
     assert [each.name for each in path.parent.iterdir()] == ["iter000_torch_copy.py"]

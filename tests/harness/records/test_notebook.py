@@ -7,11 +7,14 @@ import pytest
 
 from harness.records import published
 from harness.records.builds import BuildRecord
+from harness.records.ceilings import CeilingRecord
+from harness.records.pairs import PairRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord
 from harness.records.results import BaselineRecord, Record
 from harness.records.same_code import SameCode
 from harness.records.store import read
+from harness.records.sustained import SustainedRecord
 
 TUNING = Path(__file__).resolve().parents[3] / "tuning"
 KINDS: dict[str, type[msgspec.Struct]] = {
@@ -19,7 +22,10 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "logs/*/*/builds.jsonl": BuildRecord,
     "logs/*/*/profiles.jsonl": ProfileRecord,
     "logs/*/*/same_code.jsonl": SameCode,
+    "logs/*/*/sustained.jsonl": SustainedRecord,
     "logs/*/play_offs.jsonl": PlayOff,
+    "logs/*/pairs.jsonl": PairRecord,
+    "ceilings.jsonl": CeilingRecord,
     "baseline/*/results.jsonl": BaselineRecord,
 }
 
