@@ -1,32 +1,31 @@
 """Pairs: the leader of each problem against its strongest opponent, which runs in the library's place."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from harness.boards import leaderboard
 from harness.boards.board import Board
 from harness.catalog.opponents import OpponentEntry
-from harness.catalog.tree import Iteration, Selection
-from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Referees
+from harness.catalog.tree import Iteration, Selection, Tree
+from harness.judge.candidate import Referees
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import judged
-from harness.judge.verdicts import verdict
 from harness.machine.progress import Reporter
 from harness.machine.table import bounded
-from harness.records.base import Status, identity
+from harness.records.base import Status
 from harness.records.pairs import PairRecord
-from harness.records.store import read
+from harness.records.sustained import SustainedRecord
 from harness.runs import opponents
-from harness.runs.opponents import USUAL_S, OpponentPlan, one_by_one
+from harness.runs.opponents import USUAL_S, one_by_one
+from harness.runs.run import Plan, outcome, repeated
 from harness.runs.within import TIME_OVER
 
 Pair = tuple[Iteration, OpponentEntry]
 
 
-def oppose(plan: OpponentPlan, reporter: Reporter) -> None:
+def oppose(plan: Plan, reporter: Reporter) -> None:
     """Measure the opponents of each problem, and its leader against the strongest of them.
 
     Problems without such a pair on the board come first, so that a run of limited time adds to it.
@@ -38,19 +37,18 @@ def oppose(plan: OpponentPlan, reporter: Reporter) -> None:
             left = len(waiting) - number
             reporter.finished(f"skipped   opponents of {left} more: {TIME_OVER}", advance=False)
             return
-        one = replace(plan, problems=(problem,))
-        opponents.measure(one, reporter)
-        measure(one, reporter)
+        opponents.measure(plan, problem, reporter)
+        measure(plan, problem, reporter)
 
 
-def _has_met(plan: OpponentPlan, problem: Problem) -> bool:
+def _has_met(plan: Plan, problem: Problem) -> bool:
     """Whether the board has a ratio of this problem's leader to an opponent."""
     board = present(plan, problem)
     return board is not None and board.leader is not None and board.leader.vs_best is not None
 
 
-def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:
-    """Measure each pair that is not recorded yet; a wrong opponent, or one that fails, has a line and no ratio."""
+def measure(plan: Plan, problem: Problem, reporter: Reporter) -> list[PairRecord]:
+    """Measure the pair unless it is recorded; a wrong opponent, or one that fails, has a line and no ratio."""
 
     def judge(pair: Pair, referees: Referees) -> PairRecord:
         reporter.doing(f"{pair[0]} against {pair[1].name}")
@@ -59,33 +57,37 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[PairRecord]:
     def path(made: PairRecord) -> Path:
         return plan.tree.pairs(made.gpu, made.shape_key)
 
-    return one_by_one(plan, pairs(plan), partial(reusable, plan), judge, path, line, reporter)
+    return one_by_one(plan, pairs(plan, problem), partial(reusable, plan), judge, path, line, reporter)
 
 
-def pairs(plan: OpponentPlan) -> Iterator[Pair]:
-    """The leader and the strongest opponent of each problem that has both in this environment."""
-    for problem in plan.problems:
-        board = present(plan, problem)
-        best = board.best_opponent if board else None
-        opponent = plan.opponents.named(best.iteration) if best else None
-        if board is None or opponent is None or opponent.missing or board.leader is None:
-            continue
+def pairs(plan: Plan, problem: Problem) -> Iterator[Pair]:
+    """The leader and the strongest opponent of a problem, if it has both in this environment."""
+    board = present(plan, problem)
+    best = board.best_opponent if board else None
+    opponent = plan.opponents.named(best.iteration) if best else None
+    if board is not None and opponent is not None and not opponent.missing and board.leader is not None:
         leader = board.leader
         path = plan.tree.source(plan.gpu.key, problem.shape_key, leader.model, leader.iteration)
         yield plan.tree.parse(path), opponent.entry(problem, plan.gpu)
 
 
-def reusable(plan: OpponentPlan, pair: Pair) -> PairRecord | None:
+def reusable(plan: Plan, pair: Pair) -> PairRecord | None:
     """The record that another run of the same pair would only repeat."""
     leader, opponent = pair
-    same = (
-        record
-        for record in reversed(read(plan.tree.pairs(leader.gpu, leader.shape_key), PairRecord)[0])
-        if (record.model, record.iteration, record.opponent) == (leader.model, leader.name, opponent.name)
-        and _sources(record) == (*plan.tree.hashes(leader), *plan.tree.hashes(opponent))
-        and record.environment.repeats(plan.environment(leader.problem), any_chip=plan.any_chip)
-    )
-    return fault_attribution.standing(same, plan.gpu)
+    here, path = plan.environment(leader.problem.operator), plan.tree.pairs(leader.gpu, leader.shape_key)
+    opposed = opponent_fields(plan.tree, opponent)
+    return repeated(plan, leader, here, path, PairRecord, lambda record: opposes(record, opposed))
+
+
+def opponent_fields(tree: Tree, against: OpponentEntry | None) -> dict[str, Any]:
+    """The fields of a record that say which opponent ran in the library's place."""
+    source, imports = tree.hashes(against) if against is not None else (None, None)
+    name = against.name if against is not None else None
+    return {"opponent": name, "opponent_sha256": source, "opponent_imports_sha256": imports}
+
+
+def opposes(record: PairRecord | SustainedRecord, opposed: dict[str, Any]) -> bool:
+    return all(getattr(record, name) == value for name, value in opposed.items())
 
 
 def line(record: PairRecord) -> str:
@@ -97,7 +99,7 @@ def line(record: PairRecord) -> str:
     return f"{head}{bounded(found)}"
 
 
-def present(plan: OpponentPlan, problem: Problem) -> Board | None:
+def present(plan: Plan, problem: Problem) -> Board | None:
     """The board of this machine as it is now."""
     boards, _ = leaderboard.boards(plan.tree, plan.gpu.key, Selection(shape=problem.shape_key))
     return next(
@@ -106,31 +108,17 @@ def present(plan: OpponentPlan, problem: Problem) -> Board | None:
             for board in boards
             if board.environment is not None
             and board.timer == plan.gpu.timer
-            and board.environment.rank_key == plan.environment(problem).rank_key
+            and board.environment.rank_key == plan.environment(problem.operator).rank_key
         ),
         None,
     )
 
 
-def _sources(record: PairRecord) -> tuple[str, ...]:
-    own = record.source_sha256, record.families_sha256
-    return (*own, record.opponent_sha256, record.opponent_imports_sha256)
-
-
-def _measured(plan: OpponentPlan, pair: Pair, referees: Referees) -> PairRecord:
+def _measured(plan: Plan, pair: Pair, referees: Referees) -> PairRecord:
     leader, opponent = pair
-    candidate = Candidate.enter(leader, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+    candidate = plan.enter(leader, referees)
     candidate.against = opponent
-    source, imports = plan.tree.hashes(opponent)
+    opposed = opponent_fields(plan.tree, opponent)
     rejection = judged(candidate)
-    return PairRecord(
-        **identity(leader),
-        **verdict(rejection),
-        opponent=opponent.name,
-        opponent_sha256=source,
-        opponent_imports_sha256=imports,
-        source_sha256=candidate.source_sha256,
-        families_sha256=candidate.families_sha256,
-        environment=plan.environment(leader.problem).with_libraries(candidate.libraries),
-        measurement=None if rejection is not None else candidate.measurement,
-    )
+    measured = None if rejection is not None else candidate.measurement
+    return PairRecord(**outcome(plan, candidate, rejection), **opposed, measurement=measured)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from harness.boards import leaderboard
 from harness.boards.board import Board, BoardRow, newest
+from harness.boards.pairs import opponent_fields, opposes
 from harness.boards.power import drawn
-from harness.catalog import gpus
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode, UsageError
@@ -17,20 +17,16 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.pipeline import verify
 from harness.judge.sustaining import SustainedSettings, sustain
-from harness.judge.verdicts import verdict
 from harness.machine.clock_lock import locked_mhz
 from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.machine.table import bounded
-from harness.records.base import Environment, exit_code_of, identity
-from harness.records.environment import describing
+from harness.records.base import exit_code_of
 from harness.records.results import Measurement, Record
-from harness.records.same_code import alike
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
-from harness.runs.opponents import OpponentPlan
 from harness.runs.retrying import retrying
-from harness.runs.run import Plan, alone, built_ahead, prepare
+from harness.runs.run import Plan, alone, built_ahead, outcome, prepare, repeated
 from harness.runs.within import TIME_OVER
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
@@ -45,7 +41,6 @@ class SustainedResults:
 
     records: list[SustainedRecord] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    reused: int = 0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -60,20 +55,18 @@ def hold(
     What may be the machine's fault is measured once more at the end, in new processes.
     """
     results = SustainedResults()
-    environment = describing(plan.tree.root, plan.gpu, plan.device)
     waiting: dict[Iteration, Measurement] = {}
 
     def keep(record: SustainedRecord) -> None:
-        append(plan.tree.sustained(record.gpu, record.shape_key, record.model), record)
+        append(plan.tree.sustained(*record.ladder), record)
         reporter.finished(line(record), advance=False)
 
     for iteration, paired in chosen(plan, selection, results.skipped, top):
-        known = None if plan.again else recorded(plan, iteration, environment(iteration.problem.operator))
+        known = None if plan.again else recorded(plan, iteration)
         if known is None:
             waiting[iteration] = paired
         else:
             results.records.append(known)
-            results.reused += 1
     if waiting and plan.deadline.has_room(regime.budget_s):
         results.records += run(plan, waiting, regime, reporter, keep)
     held = {each.key for each in results.records}
@@ -92,7 +85,6 @@ def run(
 
     Each outcome is passed to ``keep`` before the next measurement.
     """
-    environment = describing(plan.tree.root, plan.gpu, plan.device)
     records: list[SustainedRecord] = []
 
     def judge(iterations: Sequence[Iteration]) -> Iterator[tuple[Iteration, SustainedRecord]]:
@@ -100,8 +92,8 @@ def run(
             for candidate, rejection in built:
                 iteration = candidate.iteration
                 reporter.doing(f"sustained {iteration}")
-                outcome = rejection or outcome_of(candidate, waiting[iteration], regime)
-                yield iteration, record_of(candidate, outcome, environment(iteration.problem.operator))
+                found = rejection or outcome_of(candidate, waiting[iteration], regime)
+                yield iteration, record_of(plan, candidate, found)
 
     with alone(plan.tree, plan.gpu, plan.device):
         prepare(plan.gpu, plan.device, reporter)
@@ -159,31 +151,11 @@ def paired_of(tree: Tree, rows: Iterable[BoardRow]) -> Iterator[tuple[Iteration,
             yield tree.parse(tree.source(row.gpu, row.problem, row.model, row.iteration)), found
 
 
-def recorded(
-    plan: Plan | OpponentPlan, iteration: Iteration, environment: Environment, against: OpponentEntry | None = None
-) -> SustainedRecord | None:
+def recorded(plan: Plan, iteration: Iteration, against: OpponentEntry | None = None) -> SustainedRecord | None:
     """The newest record of the same code and environment, if another measurement would repeat it."""
-    tree, ladder = plan.tree, (iteration.gpu, iteration.shape_key, iteration.model)
-    source, families = tree.hashes(iteration)
-    code = alike(tree.same_code(*ladder), source, families, environment.tilelang)
-    opposed = opponent_fields(tree, against)
-    same = (
-        record
-        for record in reversed(read(tree.sustained(*ladder), SustainedRecord)[0])
-        if record.iteration == iteration.name
-        and record.source_sha256 == source
-        and record.families_sha256 in code
-        and (record.opponent, record.opponent_sha256, record.opponent_imports_sha256) == tuple(opposed.values())
-        and record.environment.repeats(environment, any_chip=plan.any_chip)
-    )
-    return fault_attribution.standing(same, gpus.find(iteration.gpu))
-
-
-def opponent_fields(tree: Tree, against: OpponentEntry | None) -> dict[str, str | None]:
-    """The fields of a record that say which opponent ran in the library's place."""
-    source, imports = tree.hashes(against) if against is not None else (None, None)
-    name = against.name if against is not None else None
-    return {"opponent": name, "opponent_sha256": source, "opponent_imports_sha256": imports}
+    here, path = plan.environment(iteration.problem.operator), plan.tree.sustained(*iteration.ladder)
+    opposed = opponent_fields(plan.tree, against)
+    return repeated(plan, iteration, here, path, SustainedRecord, lambda record: opposes(record, opposed))
 
 
 def outcome_of(
@@ -202,18 +174,11 @@ def outcome_of(
 
 
 def record_of(
-    candidate: Candidate, outcome: SustainedMeasurement | Rejection, environment: Environment, **opponent: Any
+    plan: Plan, candidate: Candidate, found: SustainedMeasurement | Rejection, against: OpponentEntry | None = None
 ) -> SustainedRecord:
-    rejection = outcome if isinstance(outcome, Rejection) else None
-    return SustainedRecord(
-        **identity(candidate.iteration),
-        **verdict(rejection),
-        source_sha256=candidate.source_sha256,
-        families_sha256=candidate.families_sha256,
-        environment=environment.with_libraries(candidate.libraries),
-        measurement=None if isinstance(outcome, Rejection) else outcome,
-        **opponent,
-    )
+    rejection, measured = (found, None) if isinstance(found, Rejection) else (None, found)
+    opposed = opponent_fields(plan.tree, against)
+    return SustainedRecord(**outcome(plan, candidate, rejection), **opposed, measurement=measured)
 
 
 def line(record: SustainedRecord) -> str:

@@ -8,10 +8,10 @@ import msgspec
 
 from harness.boards import pairs
 from harness.boards.board import BoardRow
-from harness.boards.sustained import line, no_limit, opponent_fields, outcome_of, paired_of, record_of, recorded
+from harness.boards.sustained import line, no_limit, outcome_of, paired_of, record_of, recorded
 from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration
-from harness.judge.candidate import Candidate, Referees
+from harness.judge.candidate import Referees
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import begin
 from harness.judge.sustaining import SustainedSettings
@@ -19,10 +19,11 @@ from harness.machine.progress import Reporter
 from harness.records.results import Measurement, Record
 from harness.records.store import read
 from harness.records.sustained import SustainedRecord
-from harness.runs.opponents import OpponentPlan, one_by_one
+from harness.runs.opponents import one_by_one
+from harness.runs.run import Plan
 
 
-def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) -> list[SustainedRecord]:
+def oppose(plan: Plan, regime: SustainedSettings, reporter: Reporter) -> list[SustainedRecord]:
     """Measure the opponents of each problem, and then its leader against the strongest of them.
 
     The leader is the one at equal clocks. Problems without a power limit are left out.
@@ -35,10 +36,10 @@ def oppose(plan: OpponentPlan, regime: SustainedSettings, reporter: Reporter) ->
         return _measured(plan, item, referees, regime)
 
     def path(made: SustainedRecord) -> Path:
-        return plan.tree.sustained(made.gpu, made.shape_key, made.model)
+        return plan.tree.sustained(*made.ladder)
 
     def known(item: Opposed) -> SustainedRecord | None:
-        return recorded(plan, item.contestant, plan.environment(item.contestant.problem), item.against)
+        return recorded(plan, item.contestant, item.against)
 
     for work in (opponents_of, pairs_of):
         for problem in problems:
@@ -55,7 +56,7 @@ class Opposed:
     against: OpponentEntry | None = None
 
 
-def opponents_of(plan: OpponentPlan, problem: Problem) -> Iterator[Opposed]:
+def opponents_of(plan: Plan, problem: Problem) -> Iterator[Opposed]:
     """Each opponent that passed at equal clocks."""
     records, _ = read(plan.tree.opponents(plan.gpu.key, problem.shape_key), Record)
     board = pairs.present(plan, problem)
@@ -66,7 +67,7 @@ def opponents_of(plan: OpponentPlan, problem: Problem) -> Iterator[Opposed]:
             yield Opposed(opponent.entry(problem, plan.gpu), measured)
 
 
-def pairs_of(plan: OpponentPlan, problem: Problem) -> Iterator[Opposed]:
+def pairs_of(plan: Plan, problem: Problem) -> Iterator[Opposed]:
     """The leader against the opponent that is strongest at the power limit."""
     board = pairs.present(plan, problem)
     best = board.sustained_best_opponent if board else None
@@ -88,9 +89,7 @@ def expected(leader: Measurement, opponent: BoardRow) -> Measurement:
     )
 
 
-def _measured(plan: OpponentPlan, item: Opposed, referees: Referees, regime: SustainedSettings) -> SustainedRecord:
-    candidate = Candidate.enter(item.contestant, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+def _measured(plan: Plan, item: Opposed, referees: Referees, regime: SustainedSettings) -> SustainedRecord:
+    candidate = plan.enter(item.contestant, referees)
     candidate.against = item.against
-    outcome = outcome_of(candidate, item.paired, regime, begin)
-    environment = plan.environment(item.contestant.problem)
-    return record_of(candidate, outcome, environment, **opponent_fields(plan.tree, item.against))
+    return record_of(plan, candidate, outcome_of(candidate, item.paired, regime, begin), item.against)

@@ -46,6 +46,11 @@ class Iteration:
         return self.problem.shape_key
 
     @property
+    def ladder(self) -> tuple[str, str, str]:
+        """GPU key, problem and model, as ``Tree`` places its records by them."""
+        return self.gpu, self.shape_key, self.model
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """Problem, model and name, as the records of one GPU key name it."""
         return self.shape_key, self.model, self.name

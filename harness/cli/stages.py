@@ -46,7 +46,7 @@ from harness.records.base import Stage, Status, now
 from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
 from harness.runs import watch as watching
-from harness.runs.opponents import USUAL_S, OpponentPlan
+from harness.runs.opponents import USUAL_S
 from harness.runs.run import Plan, Results, run
 from harness.runs.within import ENDLESS, TIME_OVER, Deadline, by_worth
 
@@ -243,15 +243,8 @@ def watch(
 
 def _oppose(bench: Plan) -> None:
     """Measure the opponents of the chosen problems, and each leader against the strongest, with progress on stderr."""
-    plan = _opponent_plan(bench)
-    with reporting(2 * len(plan.problems)) as reporter:
-        pairs.oppose(plan, reporter)
-
-
-def _opponent_plan(bench: Plan) -> OpponentPlan:
-    problems = tuple(dict.fromkeys(each.problem for each in bench.iterations))
-    how = bench.again, bench.any_chip, bench.deadline
-    return OpponentPlan(bench.tree, bench.gpu, bench.device, problems, bench.settings, *how)
+    with reporting(2 * len(bench.problems)) as reporter:
+        pairs.oppose(bench, reporter)
 
 
 def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) -> SustainedResults:
@@ -261,7 +254,7 @@ def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) 
     with reporting(0) as reporter:
         held = sustained.hold(plan, regime, chosen.selection, reporter, top)
         if opposed and not bench.gpu.is_cpu and _has_room(bench.deadline, "opponents in the sustained regime"):
-            held.records += sustained_opponents.oppose(_opponent_plan(bench), regime, reporter)
+            held.records += sustained_opponents.oppose(bench, regime, reporter)
     return held
 
 

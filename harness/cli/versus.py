@@ -31,7 +31,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
 from harness.machine.table import PLAIN, counted, paragraph
-from harness.runs.opponents import OpponentPlan
+from harness.runs.run import Plan
 
 Question = Literal[BuildQuestion, "slower"]
 Named = Annotated[
@@ -120,7 +120,7 @@ def hold(
         before, after = pair(tree, first, second, reporter)
         if not build_only:
             settings = MeasureOptions(build_deadline=build_deadline, budget=budget).settings(gpu)
-            plan = OpponentPlan(tree, gpu, device, (), settings, again)
+            plan = Plan(tree, gpu, device, (), settings, again=again)
             paired = measured(plan, iterations, before, after, reporter, identical_too=identical)
             iterations = changed(iterations, paired)
         compiler = BuildCompiler(tree, gpu, build_deadline, reporter, again)
@@ -224,7 +224,7 @@ def bisect(
         def ask(name: str) -> bool:
             if question == "slower":
                 settings = MeasureOptions(build_deadline=build_deadline, budget=budget).settings(key)
-                return is_worse(OpponentPlan(tree, key, device, (), settings), iteration, first, held(name), reporter)
+                return is_worse(Plan(tree, key, device, (), settings), iteration, first, held(name), reporter)
             (rows[name],) = versus(compiler, [iteration], first, held(name))
             reporter.finished(f"{name}: {rows[name].verdict}")
             return answers(question, rows[name])

@@ -209,6 +209,11 @@ class IterationRecord(LadderRecord, frozen=True, dict=True):
     number: int
 
     @property
+    def ladder(self) -> tuple[str, str, str]:
+        """GPU key, problem and model, as ``Iteration.ladder`` has them."""
+        return self.gpu, self.shape_key, self.model
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """Problem, model and name, as ``Iteration.key`` has them."""
         return self.shape_key, self.model, self.iteration

@@ -1,63 +1,28 @@
 """A run over the opponents of problems: reuse records, measure what is installed, and record each outcome."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
-from harness.catalog.opponents import Opponent, OpponentEntry, Opponents
-from harness.catalog.tree import Tree
-from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Referees, Settings
+from harness.catalog.opponents import Opponent, OpponentEntry
+from harness.judge.candidate import Referees
 from harness.judge.contract import Terms
-from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import judged
-from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
-from harness.records.base import Environment
-from harness.records.environment import describe
-from harness.records.pairs import PairRecord
 from harness.records.results import Record
-from harness.records.store import append, read
-from harness.records.sustained import SustainedRecord
+from harness.records.store import append
 from harness.runs.result_line import result_line
 from harness.runs.retrying import retrying
-from harness.runs.run import judging, record_of
-from harness.runs.within import ENDLESS, TIME_OVER, Deadline
+from harness.runs.run import J, Plan, judging, record_of, repeated
+from harness.runs.within import TIME_OVER
 
 USUAL_S: Final = 20.0  # for an outcome with what is compiled for it: 6 to 27 s on an H200
 Work = tuple[Opponent, OpponentEntry]
 T = TypeVar("T")
-J = TypeVar("J", Record, PairRecord, SustainedRecord)
 
 
-@dataclass(frozen=True)
-class OpponentPlan:
-    """Problems of one GPU key, for their opponents.
-
-    ``again`` repeats what is recorded; with ``any_chip`` what another chip of the same GPU recorded is not repeated.
-    """
-
-    tree: Tree
-    gpu: Gpu
-    device: Device | None
-    problems: tuple[Problem, ...]
-    settings: Settings
-    again: bool = False
-    any_chip: bool = False
-    deadline: Deadline = ENDLESS
-
-    @cached_property
-    def opponents(self) -> Opponents:
-        return Opponents.of(self.tree.root)
-
-    def environment(self, problem: Problem) -> Environment:
-        return describe(self.tree.root, self.gpu, self.device, problem.operator)
-
-
-def tell_missing(plan: OpponentPlan, reporter: Reporter) -> None:
+def tell_missing(plan: Plan, reporter: Reporter) -> None:
     """A line for each opponent that a problem could have and this machine lacks."""
     found = {each.name: each.missing for p in plan.problems for each in plan.opponents.serving(p, plan.gpu)}
     for name, missing in found.items():
@@ -65,9 +30,9 @@ def tell_missing(plan: OpponentPlan, reporter: Reporter) -> None:
             reporter.finished(f"skipped   opponent {name}: {missing}", advance=False)
 
 
-def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
+def measure(plan: Plan, problem: Problem, reporter: Reporter) -> list[Record]:
     """Measure each opponent that serves a problem, beside the library. One that fails has a line and a record."""
-    work = [(each, each.entry(p, plan.gpu)) for p in plan.problems for each in plan.opponents.serving(p, plan.gpu)]
+    work = [(each, each.entry(problem, plan.gpu)) for each in plan.opponents.serving(problem, plan.gpu)]
 
     def judge(work: Work, referees: Referees) -> Record:
         reporter.doing(f"opponent {work[1]}")
@@ -84,21 +49,14 @@ def measure(plan: OpponentPlan, reporter: Reporter) -> list[Record]:
     )
 
 
-def reusable(plan: OpponentPlan, entry: OpponentEntry) -> Record | None:
+def reusable(plan: Plan, entry: OpponentEntry) -> Record | None:
     """The record that another run of the same opponent would only repeat."""
-    hashes = plan.tree.hashes(entry)
-    same = (
-        record
-        for record in reversed(read(plan.tree.opponents(entry.gpu, entry.shape_key), Record)[0])
-        if record.iteration == entry.name
-        and (record.source_sha256, record.families_sha256) == hashes
-        and record.environment.repeats(plan.environment(entry.problem), any_chip=plan.any_chip)
-    )
-    return fault_attribution.standing(same, plan.gpu)
+    here, path = plan.environment(entry.problem.operator), plan.tree.records(*entry.ladder)
+    return repeated(plan, entry, here, path, Record, lambda record: True)
 
 
 def one_by_one(
-    plan: OpponentPlan,
+    plan: Plan,
     work: Iterable[T],
     known: Callable[[T], J | None],
     judge: Callable[[T, Referees], J],
@@ -133,7 +91,7 @@ def one_by_one(
     return records
 
 
-def _measured(plan: OpponentPlan, opponent: Opponent, entry: OpponentEntry, referees: Referees) -> Record:
-    candidate = Candidate.enter(entry, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+def _measured(plan: Plan, opponent: Opponent, entry: OpponentEntry, referees: Referees) -> Record:
+    candidate = plan.enter(entry, referees)
     candidate.terms = Terms(opponent.what, None, opponent.config)
-    return record_of(candidate, judged(candidate), plan.environment(entry.problem))
+    return record_of(plan, candidate, judged(candidate))

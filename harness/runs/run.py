@@ -5,11 +5,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from harness.catalog.opponents import OpponentEntry
+from harness.catalog.opponents import OpponentEntry, Opponents
 from harness.catalog.tree import Iteration, Misplaced, Tree
 from harness.errors import ExitCode, InfrastructureError, explained
 from harness.evidence import toolchain
@@ -17,6 +18,7 @@ from harness.judge import builds, fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import reading
+from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import advance
 from harness.judge.processes import end_forkserver, start_forkserver
 from harness.judge.stopping import Progress
@@ -25,9 +27,12 @@ from harness.machine.nvml import Device
 from harness.machine.progress import Reporter, announce
 from harness.records.base import SCHEMA, Cause, Environment, RowKind, Stage, exit_code_of, identity
 from harness.records.environment import describing
+from harness.records.pairs import PairRecord
 from harness.records.results import BaselineRecord, Record
 from harness.records.same_code import alike
 from harness.records.store import append, read
+from harness.records.sustained import SustainedRecord
+from harness.records.versus import VersusRecord
 from harness.runs import companion_files, copy_bandwidth
 from harness.runs.builders import Builders, builders
 from harness.runs.rehearsal import rehearse
@@ -39,9 +44,10 @@ from harness.runs.within import ENDLESS, Deadline
 ROW_BUDGETS: Final = 2.0  # what a row usually takes on its device, in budgets of a measurement: 3 to 6 s on an H200
 
 Entry = tuple[Candidate, Rejection | None]
+J = TypeVar("J", Record, PairRecord, SustainedRecord, VersusRecord)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Iterations of one GPU key, and the last stage for them.
 
@@ -65,6 +71,23 @@ class Plan:
     def uses_device(self) -> bool:
         return self.upto in (Stage.VERIFY, Stage.BENCH)
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(dict.fromkeys(each.problem for each in self.iterations))
+
+    @cached_property
+    def environment(self) -> Callable[[str], Environment]:
+        """The environment of each operator on this machine."""
+        return describing(self.tree.root, self.gpu, self.device)
+
+    @cached_property
+    def opponents(self) -> Opponents:
+        return Opponents.of(self.tree.root)
+
+    def enter(self, iteration: Iteration, referees: Referees) -> Candidate:
+        how = self.gpu, self.device, self.settings, referees
+        return Candidate.enter(iteration, self.tree.root, *how, launches=self.uses_device)
+
 
 @dataclass(slots=True)
 class Results:
@@ -83,11 +106,10 @@ class Results:
 
 def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda record: None) -> Results:
     """Carry out a plan. Each outcome is on the disk and passed to ``keep`` before the next measurement."""
-    environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Results(misplaced=plan.misplaced)
     for each in plan.misplaced:
         reporter.finished(f"rejected  {each.reason}", advance=False)
-    known = {each: reusable(plan, each, environment) for each in plan.iterations}
+    known = {each: reusable(plan, each, plan.environment) for each in plan.iterations}
     waiting = [iteration for iteration, record in known.items() if record is None]
     beside = copy_bandwidth.iterations(plan.tree, plan.gpu, waiting) if plan.copies else []
     for iteration, record in known.items():
@@ -106,7 +128,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             rehearse(plan.tree, plan.gpu, [each.problem for each in waiting])
         planned = {each.key for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
-        carry_out = partial(_carry_out, plan, environment=environment, reporter=reporter)
+        carry_out = partial(_carry_out, plan, reporter=reporter)
         for _, (made, reused), counts in retrying(ordered, carry_out, plan.gpu):
             keep(made)
             if not counts:
@@ -123,30 +145,37 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
     """The record that another run of the same code would only repeat."""
     if plan.again or not plan.uses_device:
         return None
-    ladder = iteration.gpu, iteration.shape_key, iteration.model
-    here = environment(iteration.problem.operator)
+    path, here = plan.tree.records(*iteration.ladder), environment(iteration.problem.operator)
+
+    def answers(record: Record) -> bool:
+        return record.answers(plan.upto) and record.cause is not Cause.ATTEMPTS
+
+    return repeated(plan, iteration, here, path, Record, answers)
+
+
+def repeated(
+    plan: Plan, iteration: Iteration, here: Environment, path: Path, kind: type[J], also: Callable[[J], bool]
+) -> J | None:
+    """The record in a file that another run of the same code ``here`` would only repeat, of those that ``also`` fit."""
     source, families = plan.tree.hashes(iteration)
-    code = alike(plan.tree.same_code(*ladder), source, families, here.tilelang)
+    code = alike(plan.tree.same_code(*iteration.ladder), source, families, here.tilelang)
     same = (
         record
-        for record in reversed(read(plan.tree.records(*ladder), Record)[0])
-        if record.iteration == iteration.name
-        and record.source_sha256 == source
+        for record in reversed(read(path, kind)[0])
+        if (record.model, record.iteration, record.source_sha256) == (iteration.model, iteration.name, source)
         and record.families_sha256 in code
         and record.environment.repeats(here, any_chip=plan.any_chip)
-        and record.answers(plan.upto)
-        and record.cause is not Cause.ATTEMPTS
+        and also(record)
     )
     return fault_attribution.standing(same, plan.gpu)
 
 
 def _carry_out(
-    plan: Plan, iterations: Sequence[Iteration], environment: Callable[[str], Environment], reporter: Reporter
+    plan: Plan, iterations: Sequence[Iteration], reporter: Reporter
 ) -> Iterator[tuple[Iteration, "Finished"]]:
     with built_ahead(plan, iterations, reporter, ROW_BUDGETS * plan.settings.budget_s) as built:
         for candidate, rejection in built:
-            judged_in = environment(candidate.iteration.problem.operator)
-            yield candidate.iteration, finish(plan, candidate, rejection, judged_in, reporter)
+            yield candidate.iteration, finish(plan, candidate, rejection, reporter)
             reporter.doing(_building(iterations))
 
 
@@ -167,9 +196,7 @@ def built_ahead(
     entered: list[Candidate] = []
 
     def build(iteration: Iteration) -> Entry:
-        candidate = Candidate.enter(
-            iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees, launches=plan.uses_device
-        )
+        candidate = plan.enter(iteration, referees)
         candidate.builders = by.jobs
         entered.append(candidate)
         if stopped.is_set():
@@ -217,7 +244,6 @@ def finish(
     plan: Plan,
     candidate: Candidate,
     rejection: Rejection | None,
-    environment: Environment,
     reporter: Reporter,
     so_far: Callable[[Progress], None] = lambda progress: None,
 ) -> Finished:
@@ -239,10 +265,10 @@ def finish(
     finally:
         candidate.leave()
     rejection, attempt = builds.keep(plan.tree, candidate, rejection)
-    record = record_of(candidate, rejection, environment, attempt)
+    record = record_of(plan, candidate, rejection, attempt)
     if plan.uses_device:
         iteration = candidate.iteration
-        append(plan.tree.records(iteration.gpu, iteration.shape_key, iteration.model), record)
+        append(plan.tree.records(*iteration.ladder), record)
         _keep_baseline(plan.tree, record)
         companion_files.write(plan.tree, iteration, record)
     return Finished(record, reused)
@@ -254,17 +280,22 @@ def figure(progress: Progress) -> str:
     return f"ratio {ratio:.4f} after {len(progress.blocks)} rounds"
 
 
-def record_of(
-    candidate: Candidate, rejection: Rejection | None, environment: Environment, attempt: str | None = None
-) -> Record:
-    terms = candidate.terms
-    return Record(
+def outcome(plan: Plan, candidate: Candidate, rejection: Rejection | None) -> dict[str, Any]:
+    """The fields that the records of all kinds of measurements share."""
+    return {
         **identity(candidate.iteration),
         **verdict(rejection),
+        "source_sha256": candidate.source_sha256,
+        "families_sha256": candidate.families_sha256,
+        "environment": plan.environment(candidate.iteration.problem.operator).with_libraries(candidate.libraries),
+    }
+
+
+def record_of(plan: Plan, candidate: Candidate, rejection: Rejection | None, attempt: str | None = None) -> Record:
+    terms = candidate.terms
+    return Record(
+        **outcome(plan, candidate, rejection),
         stage=candidate.stage,
-        source_sha256=candidate.source_sha256,
-        families_sha256=candidate.families_sha256,
-        environment=environment.with_libraries(candidate.libraries),
         idea=terms.idea if terms else None,
         parent=terms.parent if terms else None,
         config=terms.config if terms else None,

@@ -11,15 +11,14 @@ from typing import Final
 from harness.authoring.ideas import parse_config
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import UsageError
-from harness.judge.candidate import Candidate, Referees
+from harness.judge.candidate import Referees
 from harness.judge.facts.hashes import judge_as_it_is
 from harness.judge.pipeline import advance
 from harness.judge.stopping import Progress
 from harness.machine import files
 from harness.machine.interruption import heed
 from harness.machine.progress import Reporter
-from harness.records.base import Environment, Status
-from harness.records.environment import describing
+from harness.records.base import Status
 from harness.records.results import Measurement, Record
 from harness.records.store import read
 from harness.runs.rehearsal import rehearse
@@ -40,7 +39,6 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
     (draft,) = plan.iterations
     _require_draft(plan.tree, draft)
     plan = replace(plan, settings=replace(plan.settings, attempts=sys.maxsize))
-    environment = describing(plan.tree.root, plan.gpu, plan.device)
     judge = judge_as_it_is(plan.tree.root, draft.problem.operator, plan.gpu)
     with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
         rehearse(plan.tree, plan.gpu, [draft.problem])
@@ -50,9 +48,8 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
             if judge_as_it_is(plan.tree.root, draft.problem.operator, plan.gpu) != judge:
                 raise UsageError(f"{draft.problem.operator}, its baseline or the judge has changed; start watch again")
             reporter.doing(f"judging {draft}")
-            judged_in = environment(draft.problem.operator)
             early = _first(draft, noticed, reporter)
-            made = reusable(plan, draft, environment) or _judged(plan, draft, referees, judged_in, reporter, early)
+            made = reusable(plan, draft, plan.environment) or _judged(plan, draft, referees, reporter, early)
             line = "; ".join((result_line(made, plan.gpu), *_against_parent(plan.tree, draft, made)))
             reporter.finished(f"{line}; {time.monotonic() - noticed:.1f} s", advance=False)
             reporter.doing(f"waiting for a save of {draft.path.name}")
@@ -97,20 +94,15 @@ def _first(draft: Iteration, noticed: float, reporter: Reporter) -> Callable[[Pr
 
 
 def _judged(
-    plan: Plan,
-    draft: Iteration,
-    referees: Referees,
-    environment: Environment,
-    reporter: Reporter,
-    so_far: Callable[[Progress], None],
+    plan: Plan, draft: Iteration, referees: Referees, reporter: Reporter, so_far: Callable[[Progress], None]
 ) -> Record:
-    candidate = Candidate.enter(draft, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
+    candidate = plan.enter(draft, referees)
     source = draft.path.read_bytes()
     try:
         rejection = advance(candidate, plan.upto, on_device=False)
         if rejection is not None:
-            return record_of(candidate, rejection, environment, None)
-        made, _ = finish(plan, candidate, None, environment, reporter, so_far)
+            return record_of(plan, candidate, rejection)
+        made, _ = finish(plan, candidate, None, reporter, so_far)
     finally:
         candidate.leave()
     files.put(kept_source(plan.tree, made), source)

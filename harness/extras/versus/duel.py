@@ -16,10 +16,9 @@ from harness.judge.interpreters import Interpreter
 from harness.judge.messages import Built
 from harness.judge.pipeline import bench, rival, verify
 from harness.judge.processes import Side
-from harness.judge.verdicts import verdict
-from harness.records.base import Cause, identity
+from harness.records.base import Cause
 from harness.records.versus import MatchSide, VersusRecord
-from harness.runs.opponents import OpponentPlan
+from harness.runs.run import Plan, outcome
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Contender:
 class Match:
     """Two environments, and how to measure them; ``identical_too`` measures even what has the same code in both."""
 
-    plan: OpponentPlan
+    plan: Plan
     old: Contender
     new: Contender
     identical_too: bool = False
@@ -62,7 +61,7 @@ class Duel:
 
         Where ``swapped``, the old environment stands in the contestant's place.
         """
-        made = cls(match, iteration, swapped, _candidate(match.plan, iteration, referees))
+        made = cls(match, iteration, swapped, match.plan.enter(iteration, referees))
         made.candidate.builders = builders
         try:
             made.build()
@@ -107,15 +106,11 @@ class Duel:
         if self.failures:
             rejection = self.failures.get(self.match.new) or self.failures[self.match.old]
         return VersusRecord(
-            **identity(self.iteration),
-            **verdict(rejection),
+            **outcome(plan, candidate, rejection),
             old=_said(self.match.old, self.failures),
             new=_said(self.match.new, self.failures),
             swapped=self.swapped,
             identical=self.same,
-            source_sha256=candidate.source_sha256,
-            families_sha256=candidate.families_sha256,
-            environment=plan.environment(self.iteration.problem).with_libraries(candidate.libraries),
             measurement=None if rejection is not None else candidate.measurement,
         )
 
@@ -132,10 +127,6 @@ def identical(old: Built, new: Built, gpu: Gpu) -> bool:
     return code_sha256(one.cubin) == code_sha256(other.cubin)
 
 
-def _candidate(plan: OpponentPlan, iteration: Iteration, referees: Referees) -> Candidate:
-    return Candidate.enter(iteration, plan.tree.root, plan.gpu, plan.device, plan.settings, referees)
-
-
 def _benched(candidate: Candidate) -> Rejection | None:
     try:
         bench(verify(candidate))
@@ -145,12 +136,12 @@ def _benched(candidate: Candidate) -> Rejection | None:
 
 
 def _alone(
-    plan: OpponentPlan, iteration: Iteration, referees: Referees, both: tuple[Contender, Contender]
+    plan: Plan, iteration: Iteration, referees: Referees, both: tuple[Contender, Contender]
 ) -> dict[Contender, Rejection]:
     """Which of two environments fails by itself, beside the library, where their measurement has failed."""
     failures = {}
     for each in both:
-        candidate = _candidate(plan, iteration, referees)
+        candidate = plan.enter(iteration, referees)
         try:
             rival(candidate, each.interpreter, "contestant")
             verify(candidate)

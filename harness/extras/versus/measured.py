@@ -12,7 +12,7 @@ from harness.extras.versus.pairing import PairedRow, library_calls, measure
 from harness.extras.versus.shift import Shift
 from harness.judge.interpreters import retire
 from harness.machine.progress import Reporter
-from harness.runs.opponents import OpponentPlan
+from harness.runs.run import Plan
 
 FAIL_ON: Final = rf"(slower|faster){SIZE}|broken|undecided", "slower:1%, faster:1%, undecided or broken"
 
@@ -26,7 +26,7 @@ def fails(limits: Mapping[str, float], row: PairedRow) -> bool:
 
 
 def measured(
-    plan: OpponentPlan,
+    plan: Plan,
     iterations: Sequence[Iteration],
     old: PythonEnvironment,
     new: PythonEnvironment,
@@ -56,7 +56,7 @@ def changed(iterations: Sequence[Iteration], rows: Sequence[PairedRow]) -> list[
 
 
 def is_worse(
-    plan: OpponentPlan, iteration: Iteration, first: PythonEnvironment, later: PythonEnvironment, reporter: Reporter
+    plan: Plan, iteration: Iteration, first: PythonEnvironment, later: PythonEnvironment, reporter: Reporter
 ) -> bool:
     """Whether a later environment runs an iteration slower, or not at all. Raises UsageError if that stays open."""
     match = Match(plan, Contender.of(plan.tree, first), Contender.of(plan.tree, later))

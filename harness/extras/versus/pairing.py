@@ -11,17 +11,16 @@ from harness.authoring import scaffold
 from harness.catalog.tree import Iteration
 from harness.extras.versus.duel import Duel, Match
 from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, quotient, shift
-from harness.judge import fault_attribution
 from harness.judge.candidate import Referees
 from harness.judge.processes import end_forkserver, start_interpreter
 from harness.judge.statistics import Estimate
 from harness.machine.progress import Reporter
 from harness.machine.table import bounded
-from harness.records.store import append, read
+from harness.records.store import append
 from harness.records.versus import VersusRecord
 from harness.runs.builders import builders
 from harness.runs.retrying import retrying
-from harness.runs.run import alone, prepare
+from harness.runs.run import alone, prepare, repeated
 
 LIBRARY: Final = "library"  # in the model's place, where the row is the library's own call
 _CALL: Final = Path(__file__).with_name("library_call.py")
@@ -190,14 +189,12 @@ def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -
 def _reusable(match: Match, iteration: Iteration, *, swapped: bool) -> VersusRecord | None:
     """The record that another measurement of the same would only repeat."""
     plan = match.plan
-    wanted = (*plan.tree.hashes(iteration), match.old.side.sha256, match.new.side.sha256, swapped)
-    same = (
-        record
-        for record in reversed(read(plan.tree.versus(iteration.gpu, iteration.shape_key), VersusRecord)[0])
-        if record.key == iteration.key
-        and (record.source_sha256, record.families_sha256, record.old.sha256, record.new.sha256, record.swapped)
-        == wanted
-        and record.environment.described == plan.environment(iteration.problem)
-        and not (record.identical and match.identical_too)
-    )
-    return fault_attribution.standing(same, plan.gpu)
+    here, path = plan.environment(iteration.problem.operator), plan.tree.versus(iteration.gpu, iteration.shape_key)
+    _, families = plan.tree.hashes(iteration)  # what gives one TileLang the same code may give the other another
+    wanted = families, match.old.side.sha256, match.new.side.sha256, swapped
+
+    def fits(record: VersusRecord) -> bool:
+        found = record.families_sha256, record.old.sha256, record.new.sha256, record.swapped
+        return found == wanted and not (record.identical and match.identical_too)
+
+    return repeated(plan, iteration, here, path, VersusRecord, fits)

@@ -1,5 +1,6 @@
 """In which order opponents and pairs are measured, and what a run of limited time leaves."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,11 +8,11 @@ import pytest
 from harness.boards import pairs
 from harness.catalog import gpus
 from harness.catalog.opponents import Opponents
-from harness.catalog.tree import Tree
+from harness.catalog.tree import Iteration, Tree
 from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Quiet
-from harness.runs.opponents import OpponentPlan
+from harness.runs.run import Plan
 from harness.runs.within import ENDLESS, Deadline
 
 MET, NEW = (parse_shape_key(f"matmul_f32fp32_{size}x{size}x{size}") for size in (64, 32))
@@ -23,7 +24,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
 
     def noting(what: str) -> Any:
-        return lambda plan, reporter: made.extend(f"{what} {problem.dims[0]}" for problem in plan.problems)
+        return lambda plan, problem, reporter: made.append(f"{what} {problem.dims[0]}")
 
     monkeypatch.setattr("harness.runs.opponents.measure", noting("opponents"))
     monkeypatch.setattr(pairs, "measure", noting("pair"))
@@ -42,8 +43,9 @@ class Told(Quiet):
         self.lines.append(text)
 
 
-def plan_of(tree: Tree, deadline: Deadline = ENDLESS) -> OpponentPlan:
-    return OpponentPlan(tree, gpus.find("cpu"), None, (MET, NEW), Settings(1.0), deadline=deadline)
+def plan_of(tree: Tree, deadline: Deadline = ENDLESS) -> Plan:
+    iterations = tuple(Iteration(Path(), "cpu", problem, "me", 1, "idea") for problem in (MET, NEW))
+    return Plan(tree, gpus.find("cpu"), None, iterations, Settings(1.0), deadline=deadline)
 
 
 def test_what_no_chip_has_measured_comes_first_and_each_problem_is_done_whole(tree: Tree, done: list[str]) -> None:

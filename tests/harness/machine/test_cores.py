@@ -104,7 +104,7 @@ def test_a_run_builds_no_more_at_once(node: Node, quota: str, gib: int, jobs: in
     node.give(gib * GIB)
     plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.BENCH)
     heard = Heard()
-    assert not list(run._carry_out(plan, [], cast(Any, None), heard))
+    assert not list(run._carry_out(plan, [], heard))
     assert heard.said == [f"importing torch and TileLang, then building 0 iterations on {jobs} cores"]
 
 

@@ -64,7 +64,7 @@ def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: p
     monkeypatch.setattr(run, "finish", finish)
     plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.CONTRACT)
     iterations: Any = [Numbered(number, PROBLEM) for number in range(20_000)]
-    done: Any = run._carry_out(plan, iterations, lambda operator: None, Quiet())  # type: ignore[arg-type,return-value]
+    done: Any = run._carry_out(plan, iterations, Quiet())
     assert [number for _, (number, _) in done] == list(range(20_000))
     assert furthest <= 2 * len(os.sched_getaffinity(0)) + 1  # the one that is being finished
 

@@ -38,7 +38,7 @@ from harness.records.base import Cause, Environment, Status
 from harness.records.results import Measurement
 from harness.records.store import read
 from harness.records.versus import MatchSide, VersusRecord
-from harness.runs.opponents import OpponentPlan
+from harness.runs.run import Plan
 from tests.harness.checkout import SCALAR, SHAPE
 from tests.harness.extras.versus.test_rows import elf
 
@@ -209,10 +209,10 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
     end_forkserver()
 
 
-def planned(tree: Tree) -> tuple[OpponentPlan, Iteration]:
+def planned(tree: Tree) -> tuple[Plan, Iteration]:
     gpu = gpus.find("cpu")
     iteration = tree.parse(tree.source("cpu", SHAPE, "tester", "iter001_tiles_of_16"))
-    return OpponentPlan(tree, gpu, None, (), Settings.of(gpu, 0.1)), iteration
+    return Plan(tree, gpu, None, (), Settings.of(gpu, 0.1)), iteration
 
 
 @pytest.mark.slow
