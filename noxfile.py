@@ -1,7 +1,7 @@
 """The stages and the checks as nox sessions, such as `nox -s verify bench -- --gpu cpu`.
 
-Arguments after `--` go to the verb. All sessions share one environment, since each would install torch again: make's
-``.venv``, and inside the container that of the image.
+Arguments after `--` go to the verb, or to pytest. All sessions share one environment, since each would install torch
+again: make's ``.venv``, and inside the container that of the image.
 """
 
 import argparse
@@ -14,11 +14,23 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "check", "tests"]
 
 PYTHON = "python3" if os.environ.get("TILEBENCH_IMAGE") else ".venv/bin/python"
-
-
-def harness(session: nox.Session, verb: str) -> None:
-    session.run("make", "runtime")
-    session.run(PYTHON, "-m", "harness", verb, *session.posargs)
+LANES = {
+    "tests": ("test", "The tests of `make test`."),
+    "tests_fast": ("test-fast", "Those that need neither torch nor a process, while you edit."),
+    "tests_all": ("test-all", "All tests, the slow ones too."),
+}
+COMPILING = {
+    "build": "Compile the iterations for their GPU and show the evidence; needs no GPU.",
+    "verify": "Compare the iterations with the reference; times nothing.",
+    "bench": "Verify and time the iterations against the library; print the leaderboard.",
+    "profile": "Say what bounds the leaders and what to try next; needs a GPU and ncu.",
+    "tune": "Search a family's space and pin the winner as the next iteration.",
+}
+READING = {
+    "leaderboard": "Print the leaderboard from the records.",
+    "report": "Write all records as one HTML file.",
+    "selftest": "Test the harness: the library against itself.",
+}
 
 
 @nox.session
@@ -28,78 +40,39 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
-def tests(session: nox.Session) -> None:
-    """The tests of `make test`; arguments after `--` go to pytest."""
-    session.run("make", "test", f"ARGS={shlex.join(session.posargs)}")
-
-
-@nox.session
-def tests_fast(session: nox.Session) -> None:
-    """Those that need neither torch nor a process, while you edit."""
-    session.run("make", "test-fast", f"ARGS={shlex.join(session.posargs)}")
-
-
-@nox.session
-def tests_all(session: nox.Session) -> None:
-    """All tests, as CI runs them."""
-    session.run("make", "test-all", f"ARGS={shlex.join(session.posargs)}")
-
-
-@nox.session
 def check(session: nox.Session) -> None:
     """The contract on the sources, of every GPU key unless an argument names one."""
     if session.posargs:
-        harness(session, "check")
+        carry_out(session, "check", "runtime")
     else:
         session.run("make", "check-all")
 
 
-@nox.session
-def build(session: nox.Session) -> None:
-    """Compile the iterations for their GPU and show the evidence; installs missing compilers, and needs no GPU."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--gpu", default="auto")
-    session.run("make", "toolchain", f"GPU={parser.parse_known_args(session.posargs)[0].gpu}")
-    harness(session, "build")
+def carry_out(session: nox.Session, verb: str, *needed: str) -> None:
+    session.run("make", *needed)
+    session.run(PYTHON, "-m", "harness", verb, *session.posargs)
 
 
-@nox.session
-def verify(session: nox.Session) -> None:
-    """Compare the iterations with the reference; times nothing."""
-    harness(session, "verify")
+def add_lane(name: str, target: str, told: str) -> None:
+    def lane(session: nox.Session) -> None:
+        session.run("make", target, f"ARGS={shlex.join(session.posargs)}")
+
+    lane.__doc__ = told
+    nox.session(name=name)(lane)
 
 
-@nox.session
-def bench(session: nox.Session) -> None:
-    """Verify and time the iterations against the library; print the leaderboard."""
-    harness(session, "bench")
+def add_verb(verb: str, told: str, *, compiles: bool) -> None:
+    def stage(session: nox.Session) -> None:
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--gpu", default="auto")
+        key = parser.parse_known_args(session.posargs)[0].gpu
+        carry_out(session, verb, *(("toolchain", f"GPU={key}") if compiles else ("runtime",)))
+
+    stage.__doc__ = told
+    nox.session(name=verb)(stage)
 
 
-@nox.session
-def profile(session: nox.Session) -> None:
-    """Say what bounds the leaders and what to try next; needs a GPU and ncu."""
-    harness(session, "profile")
-
-
-@nox.session
-def tune(session: nox.Session) -> None:
-    """Search a family's space and pin the winner as the next iteration."""
-    harness(session, "tune")
-
-
-@nox.session
-def leaderboard(session: nox.Session) -> None:
-    """Print the leaderboard from the records."""
-    harness(session, "leaderboard")
-
-
-@nox.session
-def report(session: nox.Session) -> None:
-    """Write all records as one HTML file."""
-    harness(session, "report")
-
-
-@nox.session
-def selftest(session: nox.Session) -> None:
-    """Test the harness: the library against itself."""
-    harness(session, "selftest")
+for name, (target, told) in LANES.items():
+    add_lane(name, target, told)
+for verb, told in (COMPILING | READING).items():
+    add_verb(verb, told, compiles=verb in COMPILING)
