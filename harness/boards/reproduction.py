@@ -18,7 +18,7 @@ import msgspec
 from harness.boards import comparison, revisions
 from harness.boards.comparison import Figures, Judged
 from harness.catalog.gpus import find
-from harness.catalog.tree import Tree
+from harness.catalog.tree import OPPONENTS_MODEL, Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge.facts.device_rules import rules_of
 from harness.judge.facts.hashes import JUDGE, OPERATORS
@@ -113,6 +113,8 @@ def find_record(tree: Tree, named: str) -> Judged:
         names = ", ".join(f"{each.id} ({each.iteration})" for each in list(found.values())[:4])
         raise UsageError(f"'{named}' begins several ids: {names}")
     (record,) = found.values()
+    if record.model == OPPONENTS_MODEL:
+        raise UsageError(f"record {record.id} is of opponent {record.iteration}, and reproduce measures iterations")
     if record.measurement is None:
         at = f" at {record.stage}" if isinstance(record, Record) else ""
         raise UsageError(f"record {record.id} holds no measurement: it is {record.status}{at}")

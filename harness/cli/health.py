@@ -23,7 +23,6 @@ from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
 from harness.records.ceilings import CeilingRecord
-from harness.records.store import append
 
 SMALL: Final = "matmul_f32fp32_128x128x128"
 LARGE: Final = "matmul_bf16fp32_4096x4096x4096"
@@ -177,6 +176,4 @@ def ceiling(
     key, device = gpus.resolve(gpu)
     with reporting(0) as reporter:
         found = measure(tree, key, device, (dtype,) if dtype else DTYPES, reporter)
-    for record in found:
-        append(tree.ceilings(key.key), record)
     return Reply(found, lambda: "\n".join(map(line, found)))

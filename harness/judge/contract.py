@@ -299,7 +299,7 @@ def levers(module: ast.Module) -> dict[str, Any] | None:
     value = constant(module, "CONFIG")
     try:
         return None if value is None else {name: ast.literal_eval(each) for name, each in _items(value)}
-    except (ValueError, Breach):
+    except (TypeError, ValueError, Breach):
         return None
 
 

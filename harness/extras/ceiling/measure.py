@@ -14,6 +14,7 @@ from harness.machine.progress import Reporter
 from harness.records.base import SCHEMA, now
 from harness.records.ceilings import CeilingRecord
 from harness.records.environment import describe
+from harness.records.store import append
 from harness.records.sustained import POWER_CAP, PowerReading
 from harness.runs.run import alone
 
@@ -28,7 +29,10 @@ ARCH: Final = "sm_90a"
 def measure(
     tree: Tree, gpu: Gpu, device: Device | None, dtypes: tuple[str, ...], reporter: Reporter
 ) -> list[CeilingRecord]:
-    """The ceiling for each dtype. Raises UsageError for a GPU without WGMMA or a rate for none of the dtypes."""
+    """The ceiling for each dtype, recorded before the next one is measured.
+
+    Raises UsageError for a GPU without WGMMA, or without a rate for one of the dtypes.
+    """
     if device is None or gpu.arch != ARCH or gpu.sms is None:
         raise UsageError(f"the ceiling's kernel is made of WGMMA, which only {ARCH} has; {gpu.key} is {gpu.arch}")
     found = []
@@ -53,6 +57,7 @@ def measure(
                     environment=environment,
                 )
             )
+            append(tree.ceilings(gpu.key), found[-1])
             reporter.finished(line(found[-1]))
     return found
 

@@ -228,7 +228,12 @@ class KernelSearch:
 
 def _levers(function: Any) -> frozenset[str]:
     """The parameters that a function tunes; TileLang does not tune where a call gives one of them."""
-    configs = function.configs() if callable(function.configs) else function.configs
+    configs = function.configs
+    if callable(configs):
+        try:
+            configs = configs()
+        except TypeError:  # it takes the tuner's arguments, which only a tuning has
+            raise KernelNotFound("what it tunes depends on the arguments of the call") from None
     return frozenset(configs[0] if isinstance(configs, list) and configs else configs or ())
 
 

@@ -62,7 +62,7 @@ class Flaws:
 
     @cached_property
     def comparisons(self) -> list[tuple[ast.Call, Scope]]:
-        return [each for name in _COMPARISONS for each in self.reading.call_sites.get(name, [])]
+        return [each for name in sorted(_COMPARISONS) for each in self.reading.call_sites.get(name, [])]
 
     # Time
 

@@ -23,10 +23,9 @@ from harness.evidence import sass, toolchain
 from harness.extras import forked
 from harness.extras.foreign.scripts import sources_sha256
 from harness.extras.forked import ForkingChild
-from harness.extras.versus import worker
+from harness.extras.versus import opcodes, worker
 from harness.extras.versus.cases import BenchmarkCase
 from harness.extras.versus.environment import FOLDER, PythonEnvironment
-from harness.extras.versus.opcodes import classes
 from harness.judge import contract
 from harness.judge.facts import ptxas
 from harness.judge.facts.gpu import Gpu
@@ -271,7 +270,7 @@ def _kernels(cubin: bytes, log: str, shared: Mapping[str, int]) -> Iterator[Kern
             spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
             shared_bytes=used.static_shared_bytes + shared[name] if name in shared else None,
             instructions=code.instructions if code else None,
-            classes=classes(code.opcodes) if code else {},
+            classes=opcodes.classes(code.opcodes) if code else {},
         )
 
 
@@ -286,5 +285,6 @@ def _disassembled(cubin: bytes) -> dict[str, sass.Code]:
 def _own_sha256() -> str:
     """Hash of the code that makes a build: a kept one of other code is not taken."""
     beside = Path(forked.__file__)
-    files = (Path(__file__), Path(worker.__file__), beside, beside.with_name("stand_in.py"))
+    readers = (opcodes.__file__, sass.__file__, ptxas.__file__, worker.__file__)
+    files = (Path(__file__), *map(Path, readers), beside, beside.with_name("stand_in.py"))
     return hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()

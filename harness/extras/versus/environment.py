@@ -226,7 +226,7 @@ def _layer(tree: Tree, wanted: list[str], reporter: Reporter) -> Path:
 
 def _key(wanted: list[str]) -> str:
     """Hash of what computes in the running environment, and of all that is laid over it."""
-    here = _computing({canonical(each.name): each.version for each in _here()})
+    here = _computing({canonical(each.name): each.version for each in reversed(_here())})
     wheels = [hashlib.sha256(Path(each).read_bytes()).hexdigest() for each in wanted if each.endswith(".whl")]
     return hashlib.sha256(repr((sys.version, sys.prefix, here, wanted, wheels)).encode()).hexdigest()
 

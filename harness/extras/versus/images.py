@@ -35,7 +35,7 @@ def launch(name: str, root: Path) -> tuple[str, tuple[str, ...]]:
         raise InfrastructureError(f"{Path(engine).name}: {said}")
     image = done.stdout.strip()
     places = list(dict.fromkeys(str(each.absolute()) for each in (code(root), root)))
-    user = os.getuid() or PLAIN_USER
+    user = f"{os.getuid()}:{os.getgid()}" if os.getuid() else f"{PLAIN_USER}:{PLAIN_USER}"
     variables = {
         "PYTHONPATH": places[0],
         "HOME": SCRATCH,
@@ -45,7 +45,7 @@ def launch(name: str, root: Path) -> tuple[str, tuple[str, ...]]:
     quiet = {"PYTHONDONTWRITEBYTECODE": "1", "TILELANG_PRINT_ON_COMPILATION": "0"}
     return image, (
         *(engine, "run", "--rm", "--init", "--interactive", "--network=none", "--read-only"),
-        *("--cap-drop=ALL", "--security-opt=no-new-privileges", f"--pids-limit={PIDS}", f"--user={user}:{user}"),
+        *("--cap-drop=ALL", "--security-opt=no-new-privileges", f"--pids-limit={PIDS}", f"--user={user}"),
         *(f"--tmpfs={place}:rw,exec,nosuid,nodev,mode=1777" for place in ("/tmp", SCRATCH)),
         *(f"--volume={place}:{place}:ro" for place in places),
         *(f"--env={key}={value}" for key, value in (variables | quiet).items()),

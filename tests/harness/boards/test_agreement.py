@@ -8,7 +8,7 @@ import pytest
 
 from harness.boards.reproduction import Agreement, RecordedCode, Reproduction, again, find_record, judge, line
 from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError
+from harness.errors import InfrastructureError, UsageError
 from harness.judge.statistics import PROCESS_HALF_WIDTH
 from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
@@ -119,6 +119,13 @@ def test_a_record_at_the_power_limit_is_found_by_its_id(tree: Tree) -> None:
     assert find_record(tree, at_limit.id[:7]) == at_limit
     assert find_record(tree, made.id) == made
     assert find_record(tree, str(tree.sustained("cpu", made.shape_key, "me"))) == at_limit
+
+
+def test_an_opponent_s_record_is_not_reproduced(tree: Tree) -> None:
+    made = record(model="opponents", iteration="quack", measurement=measurement(1.0, 1.1))
+    append(tree.opponents("cpu", made.shape_key), made)
+    with pytest.raises(UsageError, match="is of opponent quack, and reproduce measures iterations"):
+        find_record(tree, made.id)
 
 
 def test_what_cannot_be_compared_has_no_verdict() -> None:

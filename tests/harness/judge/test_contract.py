@@ -1,5 +1,6 @@
 """Every rule of the contract, broken once; and every iteration that ships keeps all of them."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,10 @@ def test_a_number_taken_twice_is_named(folder: Path) -> None:
     check(folder, GOOD)
     with pytest.raises(Breach, match=r"number 001 is taken twice: iter001_idea\.py"):
         check(folder, GOOD.replace("One idea", "Another"), "iter001_other")
+
+
+def test_a_config_that_python_cannot_make_pins_nothing() -> None:
+    assert contract.levers(ast.parse("CONFIG = dict(x={[]: 1})")) is None
 
 
 def test_a_folder_with_an_iteration_s_name_is_no_fault_of_another(folder: Path) -> None:
