@@ -132,7 +132,7 @@ def references(problem: Problem, inputs: Sequence[torch.Tensor]) -> list[torch.T
     given = (each.to(wide) if each.is_floating_point() else each for each in inputs)
     function = OPERATORS[problem.operator].reference
     made = function(*given, **problem.asked_by(function))
-    found = [made] if isinstance(made, torch.Tensor) else list(made)
+    found = [made] if isinstance(made, torch.Tensor) else list(made or ())
     shapes = [tuple(each.shape) for each in found]
     wanted = [shape for shape, _ in problem.outputs]
     if problem.rows is not None:

@@ -27,6 +27,7 @@ REFERENCE = {
         r":9: .* returns \[\(64, 256\)\], and",
     ),
     "another shape": (RETURNS, "return x.T", r":9: .* returns \[\(256, 64\)\], and its outputs are"),
+    "nothing": (RETURNS, "pass", r":9: .* its reference returns \[\], and its outputs are"),
     "no tensor": (RETURNS, "return 3", ":9: .*TypeError: 'int' object is not iterable"),
     "an error": (RETURNS, "return x @ weight[:-1]", ":11: in ownnorm_f32fp32_64x256, RuntimeError: size mismatch"),
     "negative": (
