@@ -19,7 +19,9 @@ GUARD: Final = trials.POISON
 GUARD_BYTES: Final = 512
 _WORD_BYTES: Final = 4
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
-ADDEND_STEPS: Final = 1 << 20  # so many that two launches of a placement seldom add the same two parts
+# Windows of a second pool: so many that two launches of a placement seldom add the same two parts.
+ADDEND_STEPS: Final = 1 << 20
+LEAST_ADDEND_STEPS: Final = 1 << 10  # of a small input, whose second pool is 16 times as long
 ADDEND_STEPS_ON_CPU: Final = 1 << 15  # of one element each, since a host need not align what it adds
 SKETCHED_SETS: Final = 4  # of a block, one of them the lead-in's
 WHOLE_SETS: Final = 2  # where each costs a reference
@@ -215,7 +217,8 @@ class _Addends:
 
     def __init__(self, problem: Problem, position: int, size: int, generator: torch.Generator) -> None:
         on_cpu = generator.device.type == "cpu"
-        self._step, self._steps = (1, ADDEND_STEPS_ON_CPU) if on_cpu else (STEP, ADDEND_STEPS)
+        most = min(ADDEND_STEPS, max(LEAST_ADDEND_STEPS, 16 * size // STEP))
+        self._step, self._steps = (1, ADDEND_STEPS_ON_CPU) if on_cpu else (STEP, most)
         self._size = size
         self._pool = trials.random_pool(problem, position, size + self._steps * self._step, generator)
         self._pool.mul_(math.sqrt(0.5))
