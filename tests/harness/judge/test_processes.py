@@ -232,3 +232,7 @@ def test_memory_counts_children_and_files_without_a_name(tmp_path: Path) -> None
             for each in psutil.Process(process.pid).children():
                 each.kill()
             process.kill()
+
+
+def test_those_that_build_at_once_share_the_memory() -> None:
+    assert processes.memory_limit_bytes(4) == processes.memory_limit_bytes() // 4

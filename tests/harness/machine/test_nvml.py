@@ -4,6 +4,7 @@ import pynvml
 import pytest
 
 from harness.errors import InfrastructureError
+from harness.machine import nvml
 from harness.machine.nvml import Device, Monitor, compute_processes, devices, strangers, used_bytes
 from tests.harness.checkout import until
 
@@ -137,3 +138,23 @@ def test_a_device_without_a_power_limit_or_sliced_by_mig_says_so(
     monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerManagementLimit", limit)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", mode)
     assert devices() == [Device(0, "NVIDIA H200", "GPU-1", "580", None, sliced=mig == 1)]
+
+
+class Shown:
+    """A driver that shows these processes on its device."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pids: int) -> None:
+        monkeypatch.setattr(nvml, "compute_processes", lambda _: list(pids))
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [((1, 2, 3), []), ((1, 2, 3, 99), [99]), ((), []), ((77, 99), [])],
+    ids=["ours", "a neighbour", "none", "another name space"],
+)
+def test_a_neighbour_on_the_device_is_seen(
+    monkeypatch: pytest.MonkeyPatch, shown: tuple[int, ...], found: list[int]
+) -> None:
+    Shown(monkeypatch, *shown)
+    assert strangers(H200, {1, 2, 3}) == found
+    assert strangers(None, {1, 2, 3}) == []

@@ -5,22 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pynvml
 import pytest
 
-from harness.catalog.gpus import find
-from harness.catalog.tree import Tree
-from harness.errors import InfrastructureError
-from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Referees, Rejection, Settings
-from harness.judge.processes import memory_limit_bytes
-from harness.machine import nvml
-from harness.machine.nvml import Device, strangers
 from harness.records.base import Cause, Status
 from tests.harness.checkout import BUDGET, MODEL, SCALAR, SHAPE, Checkout, one_line
 
 LADDER = ["iter000_torch_matmul", "iter001_tiles_of_8", "iter002_tiles_of_16", "iter003_tiles_of_32"]
-H200 = Device(0, "NVIDIA H200", "GPU-1", "580", 700.0)
 
 # Each is run in the parent first, and makes one thing die once, at iter001.
 KILL_REFEREE = """
@@ -228,64 +218,3 @@ def test_a_tilelang_that_cannot_be_imported_is_nobodys_failure(checkout: Checkou
     assert whole.returncode == 0, whole.stderr
     assert "recorded before" not in whole.stderr
     nothing_left(checkout)
-
-
-def test_those_that_build_at_once_share_the_memory() -> None:
-    assert memory_limit_bytes(4) == memory_limit_bytes() // 4
-
-
-class Shown:
-    """A driver that shows these processes on its device."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pids: int) -> None:
-        monkeypatch.setattr(nvml, "compute_processes", lambda _: list(pids))
-
-
-@pytest.mark.parametrize(
-    ("shown", "found"),
-    [((1, 2, 3), []), ((1, 2, 3, 99), [99]), ((), []), ((77, 99), [])],
-    ids=["ours", "a neighbour", "none", "another name space"],
-)
-def test_a_neighbour_on_the_device_is_seen(
-    monkeypatch: pytest.MonkeyPatch, shown: tuple[int, ...], found: list[int]
-) -> None:
-    Shown(monkeypatch, *shown)
-    assert strangers(H200, {1, 2, 3}) == found
-    assert strangers(None, {1, 2, 3}) == []
-
-
-def test_a_device_that_no_longer_answers_ends_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def gone(_: object) -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
-
-    for name in ("nvmlInit", "nvmlShutdown"):
-        monkeypatch.setattr(pynvml, name, lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", gone)
-    candidate = a_candidate(tmp_path)
-    with pytest.raises(InfrastructureError, match="NVIDIA H200 does not answer any more .*see dmesg"):
-        fault_attribution.attribute(candidate, Rejection(Cause.RUNTIME, "CUDA error"))
-    wrong = Rejection(Cause.WRONG_RESULT, "max_abs_err=3")
-    assert fault_attribution.attribute(candidate, wrong) is wrong
-
-
-def test_a_device_that_answers_or_cannot_say_is_not_blamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def unsaid(_: object) -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-
-    for name in ("nvmlInit", "nvmlShutdown"):
-        monkeypatch.setattr(pynvml, name, lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda _: None)
-    crashed = Rejection(Cause.CRASH, "exited with code 3")
-    for answer in (unsaid, lambda _: None):
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", answer)
-        assert fault_attribution.attribute(a_candidate(tmp_path), crashed) is crashed
-
-
-def a_candidate(root: Path) -> Candidate:
-    tree = Tree(root)
-    path = root / f"tuning/h200/tilelang/srcs/{SHAPE}/{MODEL}/iter001_idea.py"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("")
-    gpu = find("h200")
-    hashes = ("a", "b", "c")
-    return Candidate(tree.parse(path), root, gpu, H200, Settings(1.0), *hashes, Referees(root, gpu))
