@@ -21,7 +21,7 @@ _WORD_BYTES: Final = 4
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
 # Windows of a second pool: so many that two launches of a placement seldom add the same two parts.
 ADDEND_STEPS: Final = 1 << 20
-LEAST_ADDEND_STEPS: Final = 1 << 10  # of a small input, whose second pool is 16 times as long
+LEAST_ADDEND_STEPS: Final = 1 << 10  # of a small input, with a second pool 16 times as long
 ADDEND_STEPS_ON_CPU: Final = 1 << 15  # of one element each, since a host need not align what it adds
 SKETCHED_SETS: Final = 4  # of a block, one of them the lead-in's
 WHOLE_SETS: Final = 2  # where each costs a reference
