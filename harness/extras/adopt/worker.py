@@ -6,6 +6,7 @@ Each order is carried out in a forked child, since a script may leave anything b
 import importlib
 import resource
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,11 +31,11 @@ MOST_BYTES: Final = 64 << 30  # of all that it makes
 MOST_FLOPS: Final = 1e13
 
 
-def _carry_out(order: dict[str, Any]) -> dict[str, Any]:
+def _carry_out(root: Path, order: dict[str, Any]) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_DATA, (SCRIPT_BYTES, SCRIPT_BYTES))
     try:
         recording = record(Path(order["path"]), order["function"], order["arch"], order["sms"])
-        return (_programs if order["programs"] else _adopted)(recording, order, Path(sys.argv[1]))
+        return (_programs if order["programs"] else _adopted)(recording, order, root)
     except NotAdopted as refused:
         return {"reason": str(refused)}
     except BaseException as error:
@@ -102,4 +103,4 @@ def _scales(files: ExampleFiles, root: Path) -> tuple[list[tuple[float, bool]], 
 
 
 if __name__ == "__main__":
-    serve(_carry_out)
+    serve(partial(_carry_out, Path(sys.argv[1])))  # before a script has arguments of its own
