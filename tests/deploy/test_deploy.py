@@ -25,7 +25,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 JOB: Final = ROOT / "deploy" / "kubernetes.yaml"
 BATCHES: Final = sorted((ROOT / "deploy").glob("*.sbatch"))
 CHECKS: Final = [
-    path for path in sorted((ROOT / ".ci").iterdir()) if path.read_bytes().startswith(b"#!/usr/bin/env bash")
+    path
+    for path in sorted((ROOT / ".ci").iterdir())
+    if path.is_file() and path.read_bytes().startswith(b"#!/usr/bin/env bash")
 ]
 SCRIPTS: Final = [*sorted((ROOT / "deploy").glob("*.sh")), *BATCHES, *CHECKS]
 RAY: Final = ROOT / "deploy" / "raycluster.yaml"
