@@ -2,15 +2,13 @@
 
 import re
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import Any, Final
+from typing import Any
 
 import nox.registry
 import pytest
 
 from harness.cli.app import app
-from tests.harness.checkout import ROOT
-
-TARGETS: Final = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+from tests.harness.checkout import ROOT, TARGETS
 
 
 @pytest.fixture(scope="module")

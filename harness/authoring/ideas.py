@@ -13,7 +13,7 @@ from harness.records.store import read
 
 def profile_of(tree: Tree, iteration: Iteration) -> ProfileRecord | None:
     """The newest profile of an iteration's present source and families."""
-    profiles, _ = read(tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
+    profiles, _ = read(tree.profiles(*iteration.ladder), ProfileRecord)
     return newest(profiles, iteration.name, *tree.hashes(iteration))
 
 

@@ -171,7 +171,7 @@ def _bound(tree: Tree, iterations: list[Iteration]) -> LadderBound | None:
     if not iterations:
         return None
     first = iterations[0]
-    profiles, _ = read(tree.profiles(first.gpu, first.shape_key, first.model), ProfileRecord)
+    profiles, _ = read(tree.profiles(*first.ladder), ProfileRecord)
     newest = next((each for each in reversed(profiles) if each.bound is not None), None)
     if newest is None or newest.bound is None:
         return None

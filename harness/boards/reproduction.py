@@ -131,7 +131,7 @@ def _read(path: Path) -> list[Judged]:
 @contextmanager
 def as_recorded(tree: Tree, record: Judged) -> Iterator[RecordedCode]:
     """A scratch checkout with the recorded iteration, families and judge, without records."""
-    path = tree.source(record.gpu, record.shape_key, record.model, record.iteration)
+    path = tree.source(*record.ladder, record.iteration)
     if path.is_file() and _hashes(tree.root, path, record) == _wanted(record):
         with files.scratch("reproduce") as root:
             take_over(tree.root, root, copy)
@@ -252,7 +252,7 @@ def keep(tree: Tree, reproduction: Reproduction) -> Path:
 
 
 def path_of(tree: Tree, record: Judged) -> Path:
-    return tree.records(record.gpu, record.shape_key, record.model).with_name("reproductions.jsonl")
+    return tree.records(*record.ladder).with_name("reproductions.jsonl")
 
 
 def line(reproduction: Reproduction) -> str:

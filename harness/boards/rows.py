@@ -107,6 +107,6 @@ def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
     changed = tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
     if FAMILY not in changed:
         return changed
-    path = tree.same_code(iteration.gpu, iteration.shape_key, iteration.model)
+    path = tree.same_code(*iteration.ladder)
     code = alike(path, record.source_sha256, record.families_sha256, record.environment.tilelang)
     return tuple(name for name in changed if name != FAMILY or now[1] not in code)

@@ -15,8 +15,8 @@ from harness.judge.facts.dtypes import TOKENS
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import BASELINES
 from harness.judge.facts.problem import Problem
-from harness.machine.hints import installed, pip_install
-from harness.machine.repository import SHIPPED, described_at, folders
+from harness.machine.hints import in_checkout, installed, pip_install
+from harness.machine.repository import described_at, folders
 
 FOLDER: Final = f"{BASELINES}/opponents"
 
@@ -69,8 +69,7 @@ class Opponent:
     @property
     def remedy(self) -> str:
         """The command that adds its packages: a target of this checkout's make, or pip's for another's opponent."""
-        own = self.extra and self.path.is_relative_to(SHIPPED) and (SHIPPED / "Makefile").is_file()
-        return f"make {self.extra}" if own else pip_install(*self.requires)
+        return f"make {self.extra}" if self.extra and in_checkout(self.path) else pip_install(*self.requires)
 
     @property
     def config(self) -> str:

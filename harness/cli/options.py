@@ -94,9 +94,14 @@ class SelectionOptions:
             raise UsageError(f"{verb} works on one problem; leave --{'share' if self.share else 'set'} out")
         return self.shape, model
 
+    @property
+    def names_operator(self) -> bool:
+        """Whether the shape is an operator's name: that has no underscore."""
+        return self.shape is not None and "_" not in self.shape
+
     def one_problem(self, verb: str) -> None:
-        """Raise UsageError where the shape is an operator's name, which has no underscore."""
-        if self.shape is not None and "_" not in self.shape:
+        """Raise UsageError where the shape is an operator's name."""
+        if self.names_operator:
             raise UsageError(f"{verb} works on one problem; --shape {self.shape} is no shape key, such as {EXAMPLE}")
 
     def _only_model(self) -> str | None:

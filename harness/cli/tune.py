@@ -147,7 +147,7 @@ def _on_many(
         raise UsageError("tune on many GPUs needs --model, and takes neither --iter nor --share")
     check_model(chosen.model)
     tree, (gpu, _) = Tree.here(), many.resolve(chosen, fleet, force=force)
-    own = [chosen.shape] if chosen.shape and "_" in chosen.shape else []
+    own = [chosen.shape] if chosen.shape and not chosen.names_operator else []
     calls = chosen.problem_set.calls if chosen.problem_set else own
     problems = list(map(parse_shape_key, filter(chosen.selection.takes_problem, calls)))
     listed, _ = tree.scan(gpu.key, replace(chosen.selection, model=None))
@@ -206,7 +206,7 @@ def tuning(
 
 
 def _text(plan: TunePlan, tuned: Tuned, pick: Pick) -> str:
-    folder = plan.tree.sources(pick.gpu, pick.shape_key, pick.model)
+    folder = plan.tree.sources(*pick.ladder)
     lines = [f"{plan.tree.short(folder / pick.iteration)}.py: {words(frozen(pick.config))}"]
     if pick.latency_ms is not None:
         lines.append(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `tilebench bench` judges it")

@@ -54,10 +54,8 @@ def locked(_: list[Device]) -> Iterable[HealthFinding]:
     if not pins:
         found, remedy = f"no {' and '.join(LOCKS)} here", "run from a checkout"
     else:
-        found, remedy = (
-            f"{len(present)} of the {len(pins)} that are pinned",
-            "make clean; or in the container, make image",
-        )
+        found = f"{len(present)} of the {len(pins)} that are pinned"
+        remedy = "make clean; or in the container, make image"
     yield HealthFinding("locked packages", bool(pins) and not other, False, "; ".join(other) or found, remedy)
 
 

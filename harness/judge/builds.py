@@ -62,7 +62,7 @@ def evidence(tree: Tree, record: Record) -> Build | None:
     if record.build is None or record.build.kernels is not None or record.build.generated_sha256 is None:
         return record.build
     source = (record.source_sha256, record.families_sha256)
-    recorded, _ = read(tree.builds(record.gpu, record.shape_key, record.model), BuildRecord)
+    recorded, _ = read(tree.builds(*record.ladder), BuildRecord)
     same = (each.build for each in reversed(recorded) if (each.source_sha256, each.families_sha256) == source)
     return next((build for build in same if build is not None), record.build)
 
@@ -144,11 +144,11 @@ def _history(candidate: Candidate) -> list[BuildRecord]:
 
 
 def _path(tree: Tree, iteration: Iteration) -> Path:
-    return tree.builds(iteration.gpu, iteration.shape_key, iteration.model)
+    return tree.builds(*iteration.ladder)
 
 
 def _rebuilds(tree: Tree, iteration: Iteration) -> Path:
-    return tree.rebuilds(iteration.gpu, iteration.shape_key, iteration.model)
+    return tree.rebuilds(*iteration.ladder)
 
 
 def _key(candidate: Candidate) -> dict[str, Any]:

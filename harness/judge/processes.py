@@ -243,11 +243,8 @@ class Worker:
 
     def check(self) -> None:
         """Raise Ended if the process exceeds its limits."""
-        with contextlib.suppress(psutil.Error):
-            if memory_bytes(self.pid) > self._memory_bytes:
-                raise Ended(
-                    Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory"
-                )
+        if memory_bytes(self.pid) > self._memory_bytes:
+            raise Ended(Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory")
 
     def pause(self) -> None:
         """Stop the process, so that it disturbs no measurement before its turn."""

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Final
 
 from harness.machine.repository import SHIPPED
@@ -28,9 +29,14 @@ def pip_install(*requirements: str) -> str:
     return " ".join((f"{sys.executable} -m pip install", *(f"'{each}'" for each in requirements)))
 
 
+def in_checkout(path: Path) -> bool:
+    """Whether a file is of this program's checkout, with its extras and make's targets; a package has none."""
+    return path.is_relative_to(SHIPPED) and (SHIPPED / "pyproject.toml").is_file()
+
+
 def pip_install_here(extra: str = "") -> str:
     """Install tilebench anew as it is here, from its checkout or from a package, with an extra."""
     wanted = f"[{extra}]" if extra else ""
-    if (SHIPPED / "pyproject.toml").is_file():
+    if in_checkout(SHIPPED):
         return f"{sys.executable} -m pip install --editable '{SHIPPED}{wanted}'"
     return pip_install(f"{DISTRIBUTION}{wanted}")

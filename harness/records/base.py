@@ -203,15 +203,15 @@ class LadderRecord(ProblemRecord, frozen=True):
 
     model: str
 
-
-class IterationRecord(LadderRecord, frozen=True, dict=True):
-    iteration: str
-    number: int
-
     @property
     def ladder(self) -> tuple[str, str, str]:
         """GPU key, problem and model, as ``Iteration.ladder`` has them."""
         return self.gpu, self.shape_key, self.model
+
+
+class IterationRecord(LadderRecord, frozen=True, dict=True):
+    iteration: str
+    number: int
 
     @property
     def key(self) -> tuple[str, str, str]:

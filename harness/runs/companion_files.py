@@ -48,7 +48,7 @@ def _worst_error(record: Record) -> str:
 
 
 def _tsv(tree: Tree, iteration: Iteration) -> Path:
-    return tree.records(iteration.gpu, iteration.shape_key, iteration.model).with_suffix(".tsv")
+    return tree.records(*iteration.ladder).with_suffix(".tsv")
 
 
 def _write_tsv(tree: Tree, iteration: Iteration) -> None:

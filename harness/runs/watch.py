@@ -111,7 +111,7 @@ def _judged(
 
 def kept_source(tree: Tree, record: Record) -> Path:
     """Where a draft's source lies after a later save."""
-    folder = tree.records(record.gpu, record.shape_key, record.model).parent / "drafts"
+    folder = tree.records(*record.ladder).parent / "drafts"
     return folder / f"{record.iteration}_{record.source_sha256[:10]}.py"
 
 
@@ -142,5 +142,5 @@ def _figure(record: Record) -> Measurement | None:
 
 def _records(tree: Tree, draft: Iteration, name: str) -> list[Record]:
     """All records of one iteration in the draft's ladder."""
-    path = tree.records(draft.gpu, draft.shape_key, draft.model)
+    path = tree.records(*draft.ladder)
     return [each for each in read(path, Record)[0] if each.iteration == name]

@@ -3,6 +3,7 @@
 import compileall
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from harness.records.store import read
 from tests.harness.envelopes import answer
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+TARGETS: Final = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 SAMPLES: Final = ROOT / "tests" / "samples"
 CODE: Final = ("harness", "kernels", "baselines")
 SHAPE: Final = "matmul_f32fp32_32x32x32"

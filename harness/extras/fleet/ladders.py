@@ -67,7 +67,7 @@ def ladders(plan: Plan, environments: Environments, *, further: bool = False) ->
 
 def _chips(plan: Plan, iterations: Iterable[Iteration], environments: Environments) -> list[str]:
     """The chips of the fleet that the ladder's records name."""
-    paths = {plan.tree.records(each.gpu, each.shape_key, each.model) for each in iterations}
+    paths = {plan.tree.records(*each.ladder) for each in iterations}
     content = b"".join(path.read_bytes() for path in paths if path.is_file())
     return [chip for chip in environments if f'"{chip}"'.encode() in content]
 

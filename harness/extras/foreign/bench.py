@@ -219,7 +219,7 @@ class _ForeignRun:
             environment=self.environment(script.operator),
             **outcome,
         )
-        append(path_of(self.plan.tree, record.gpu, record.shape_key, record.model), record)
+        append(path_of(self.plan.tree, *record.ladder), record)
         again = script.path in self.known
         self.known[script.path] = record
         self.reporter.finished(line(script, record), advance=not again)

@@ -70,7 +70,7 @@ def profile(plan: Plan, reporter: Reporter, *, counters: bool = True, deadline_s
         results.remedy = str(missing)
 
     def keep(record: ProfileRecord) -> None:
-        append(plan.tree.profiles(record.gpu, record.shape_key, record.model), record)
+        append(plan.tree.profiles(*record.ladder), record)
         results.records.append(record)
         reporter.finished(line(record))
 
@@ -110,7 +110,7 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Env
     table = plan.tree.ncu(iteration, "csv")
     if plan.again or not table.is_file():
         return None
-    profiles, _ = read(plan.tree.profiles(iteration.gpu, iteration.shape_key, iteration.model), ProfileRecord)
+    profiles, _ = read(plan.tree.profiles(*iteration.ladder), ProfileRecord)
     same = [each for each in profiles if each.environment == environment(iteration.problem.operator)]
     known = newest(same, iteration.name, *plan.tree.hashes(iteration))
     return known if known and sha256(table.read_bytes()).hexdigest() == known.csv_sha256 else None

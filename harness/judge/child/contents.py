@@ -86,9 +86,8 @@ class Contents:
             whole = problem.fills[position].whole
             step = size if whole else STEP
             steps = windows if whole else max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
-            pool = trials.random_pool(problem, position, size + steps * step, generator)
-            if is_sum:
-                pool.mul_(math.sqrt(0.5))
+            draw = _half_pool if is_sum else trials.random_pool
+            pool = draw(problem, position, size + steps * step, generator)
             starts = dice.sample(range(steps + 1), windows)
             self._windows.append([as_held(pool[start * step : start * step + size]) for start in starts])
 
@@ -220,8 +219,7 @@ class _Addends:
         most = min(ADDEND_STEPS, max(LEAST_ADDEND_STEPS, 16 * size // STEP))
         self._step, self._steps = (1, ADDEND_STEPS_ON_CPU) if on_cpu else (STEP, most)
         self._size = size
-        self._pool = trials.random_pool(problem, position, size + self._steps * self._step, generator)
-        self._pool.mul_(math.sqrt(0.5))
+        self._pool = _half_pool(problem, position, size + self._steps * self._step, generator)
         self.drawn: list[torch.Tensor] = []
 
     def draw(self, dice: random.Random, sets: int) -> None:
@@ -255,6 +253,11 @@ class _Probed:
 def _is_sum(problem: Problem, position: int) -> bool:
     """Whether the sum of two draws of an input, each over the root of 2, is a draw of it that torch can compute."""
     return type(problem.fills[position]) is Normal and problem.tensors[position][1] not in NARROW_FLOATS
+
+
+def _half_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
+    """Values of which the sum of two is a draw of the input."""
+    return trials.random_pool(problem, position, elements, dice).mul_(math.sqrt(0.5))
 
 
 def _add(first: list[torch.Tensor], second: list[torch.Tensor], out: list[torch.Tensor]) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from harness.cli.app import app
 from harness.machine import hints
-from tests.harness.checkout import ROOT
+from tests.harness.checkout import ROOT, TARGETS
 
-TARGETS: Final = frozenset(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 MAKE: Final = re.compile(r"(?<![\w-])make ([a-z][\w-]*)(?= GPU|`|,|;|\)|$| does| adds| installs| then| shows)")
 VERB: Final = re.compile(r"(?:tilebench|-m harness) ([a-z][a-z-]*)([^`';:]*)")
 OPTION: Final = re.compile(r"(?<!\S)(--[a-z][a-z-]*)")
