@@ -29,24 +29,34 @@ LEAST: Final = 8  # a dimension is not halved further
 DEADLINE_S: Final = 300.0
 
 
-def rehearse(tree: Tree, gpu: Gpu, problems: Iterable[Problem]) -> None:
-    """Raise UsageError, with file and line, for a size, fill, reference or baseline that does not fit an operator.
+def rehearse(tree: Tree, gpu: Gpu, problem: Problem) -> None:
+    """Raise UsageError where a problem is unfit."""
+    for told in unfit(tree, gpu, [problem]).values():
+        raise UsageError(told)
 
-    The forkserver must have begun. Only the first problem of an operator meets tensors.
+
+def unfit(tree: Tree, gpu: Gpu, problems: Iterable[Problem]) -> dict[Problem, str]:
+    """Of each problem whose size, fill, reference or baseline does not fit its operator, what is wrong, and where.
+
+    The forkserver must have begun. Only one problem of an operator meets tensors, and what it says holds for all.
     """
     own = {each: operator_file(tree.root, each) for each in problems if operator_file(tree.root, each).is_file()}
-    for problem, path in own.items():
-        _require_sizes(problem, path)
-    for problem in {each.operator: each for each in own}.values():
-        worker = Worker("rehearsal", _body, (Brief(tree.root, problem, gpu, None),), UNLIMITED_BYTES)
-        try:
-            answer = worker.hear(Seated | Trouble, DEADLINE_S)
-        except Ended as ended:
-            raise UsageError(f"{own[problem]}: {ended.reason}") from None
-        finally:
-            worker.end()
-        if isinstance(answer, Trouble):
-            raise UsageError(answer.reason)
+    wrong = {problem: told for problem, path in own.items() if (told := _wrong_sizes(problem, path))}
+    for problem in {each.operator: each for each in own if each not in wrong}.values():
+        if told := _rehearsed(tree, gpu, problem, own[problem]):
+            wrong |= {each: told for each in own if each.operator == problem.operator}
+    return wrong
+
+
+def _rehearsed(tree: Tree, gpu: Gpu, problem: Problem, path: Path) -> str | None:
+    worker = Worker("rehearsal", _body, (Brief(tree.root, problem, gpu, None),), UNLIMITED_BYTES)
+    try:
+        answer = worker.hear(Seated | Trouble, DEADLINE_S)
+    except Ended as ended:
+        return f"{path}: {ended.reason}"
+    finally:
+        worker.end()
+    return answer.reason if isinstance(answer, Trouble) else None
 
 
 def operator_file(root: Path, problem: Problem) -> Path:
@@ -54,15 +64,14 @@ def operator_file(root: Path, problem: Problem) -> Path:
     return root / OWN["harness.operators"] / f"{problem.operator}.py"
 
 
-def _require_sizes(problem: Problem, path: Path) -> None:
+def _wrong_sizes(problem: Problem, path: Path) -> str | None:
     try:
         _ = (problem.bytes, problem.flops, problem.scales)
         wrong = [name for number, name in enumerate(problem.output_names) if not problem.scale_of(number) > 0]
         wrong += [name for number, name in enumerate(problem.output_names) if problem.terms_of(number) < 1]
     except Exception as error:  # a size is a person's expression
-        raise UsageError(f"{path}: a size of {problem} cannot be computed: {described(error)}") from None
-    if wrong:
-        raise UsageError(f"{path}: scale and terms of output '{wrong[0]}' are not above 0 in {problem}")
+        return f"{path}: a size of {problem} cannot be computed: {described(error)}"
+    return f"{path}: scale and terms of output '{wrong[0]}' are not above 0 in {problem}" if wrong else None
 
 
 def smaller(problem: Problem) -> Problem:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from harness.catalog.opponents import OpponentEntry, Opponents
 from harness.catalog.tree import Iteration, Misplaced, Tree
-from harness.errors import ExitCode, InfrastructureError, explained
+from harness.errors import ExitCode, InfrastructureError, UsageError, explained
 from harness.evidence import toolchain
 from harness.judge import builds, fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
@@ -35,7 +35,7 @@ from harness.records.sustained import SustainedRecord
 from harness.records.versus import VersusRecord
 from harness.runs import companion_files, copy_bandwidth
 from harness.runs.builders import Builders, builders
-from harness.runs.rehearsal import rehearse
+from harness.runs.rehearsal import operator_file, unfit
 from harness.runs.result_line import result_line
 from harness.runs.retrying import retrying
 from harness.runs.turn import own_turn, require_free
@@ -125,9 +125,10 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
     with alone(plan.tree, plan.gpu, plan.device) if plan.uses_device else reading() if checks else nullcontext():
         if not checks:
             prepare(plan.gpu, plan.device, reporter)
-            rehearse(plan.tree, plan.gpu, [each.problem for each in waiting])
+            waiting = _fitting(plan, waiting, results, reporter)
         planned = {each.key for each in plan.iterations}
         ordered = [*(each for each in waiting if each not in beside), *beside]
+        due = len(results.records) + len(ordered)
         carry_out = partial(_carry_out, plan, reporter=reporter)
         for _, (made, reused), counts in retrying(ordered, carry_out, plan.gpu):
             keep(made)
@@ -137,8 +138,24 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
             results.records.append(made)
             results.reused += reused
             reporter.finished(result_line(made, plan.gpu, reused=reused), advance=made.key in planned)
-    results.left = len({*plan.iterations, *beside}) - len(results.records)
+    results.left = due - len(results.records)
     return results
+
+
+def _fitting(plan: Plan, waiting: list[Iteration], results: Results, reporter: Reporter) -> list[Iteration]:
+    """Those whose operator fits. What is wrong with the others is told, and counts as a misplaced file.
+
+    Raises UsageError where none is left.
+    """
+    wrong = unfit(plan.tree, plan.gpu, [each.problem for each in waiting])
+    found = {told: Misplaced(operator_file(plan.tree.root, problem), told) for problem, told in wrong.items()}
+    fitting = [each for each in waiting if each.problem not in wrong]
+    if wrong and not fitting:
+        raise UsageError(next(iter(found)))
+    for told in found:
+        reporter.finished(f"rejected  {told}", advance=False)
+    results.misplaced += tuple(found.values())
+    return fitting
 
 
 def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> Record | None:

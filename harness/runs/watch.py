@@ -41,7 +41,7 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
     plan = replace(plan, settings=replace(plan.settings, attempts=sys.maxsize))
     judge = judge_as_it_is(plan.tree.root, draft.problem.operator, plan.gpu)
     with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
-        rehearse(plan.tree, plan.gpu, [draft.problem])
+        rehearse(plan.tree, plan.gpu, draft.problem)
         reporter.doing(f"filling the inputs of {draft.problem}")
         referees.seat(draft.problem)
         for noticed in _saves(plan.tree, draft):

@@ -1,7 +1,6 @@
 """The files of an example in a repository: its operator, its baseline, its kernel."""
 
 import hashlib
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import tilelang
-import torch
 
 from harness.catalog.names import TAG
+from harness.extras.adopt.exactness import OutputSize
 from harness.extras.adopt.example import Compared, Example
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.tape import HELD, NotAdopted, TensorPlace, held_dtype, places_in
@@ -100,11 +99,13 @@ class ExampleFiles:
 
     # The operator
 
-    def operator(self, scales: list[tuple[float, bool]], *, wide: bool) -> str:
-        """The operator's module; ``scales`` has for each output its deviation, and whether a few values exceed it."""
+    def operator(self, sizes: Sequence[OutputSize], *, wide: bool) -> str:
+        """The operator's module; ``sizes`` has one for each output."""
         example = self.example
         fixed = [f"x{position}" for position in sorted(example.fixed)]
         words = f"Inputs of its own numbers alone: {', '.join(fixed)}." if fixed else "Inputs are drawn anew each time."
+        if own := [f"y{number}" for number, each in enumerate(sizes) if each.own]:
+            words += f"\nLimits are three times the error of the script's own precision: {', '.join(own)}."
         tensors = [
             f'"x{position}": Input("{self._shape(place)}", "{held_dtype(place)}", '
             f"Replayed(make{position}, fixed={position in example.fixed})),"
@@ -121,20 +122,20 @@ class ExampleFiles:
             requires=tuple(f"{name} == {size}" for name, size in zip(dims, self.sizes, strict=True)),
             token=self.token,
             inputs="\n        ".join(tensors),
-            outputs="\n        ".join(self._outputs(scales)),
+            outputs="\n        ".join(self._outputs(sizes)),
             flops=max(1, example.flops),
         )
 
-    def _outputs(self, scales: list[tuple[float, bool]]) -> Iterator[str]:
+    def _outputs(self, sizes: Sequence[OutputSize]) -> Iterator[str]:
         example = self.example
         for number, (each, place) in enumerate(zip(example.outputs, example.overwritten, strict=True)):
-            scale, skewed = scales[number]
+            size = sizes[number]
             where = (
                 f'inplace="x{place}"'
                 if place is not None
                 else f'"{self._shape(each.output)}", "{held_dtype(each.output)}"'
             )
-            rest = f"terms={example.terms}, roundings={example.roundings}, scale={scale!r}, skewed={skewed}"
+            rest = f"terms={example.terms}, roundings={size.roundings}, scale={size.scale!r}, skewed={size.skewed}"
             yield f'"y{number}": Output({where}, {rest}),'
 
     def _shape(self, place: TensorPlace) -> str:
@@ -162,10 +163,10 @@ class ExampleFiles:
         writer = Writer(example.tape, kind="kind")
         body = ["device = x0.device"]
         if storages:
-            body += [f"{', '.join(f'v{each}' for each in storages)}, = fixed(alone)"]
+            body += [f"{', '.join(f'v{each}' for each in storages)}, = fixed(alone, device)"]
             for each in storages:
                 dtype = example.tape.bases[each].dtype
-                body += [f"v{each} = v{each}.to(device, {writer.dtype(dtype)}, copy=True)"]
+                body += [f"v{each} = v{each}.to({writer.dtype(dtype)}, copy=True)"]
                 writer.names[each] = f"v{each}"
         body += self._known(writer)
         rest = [each for each in example.reference if each not in alone]
@@ -283,14 +284,3 @@ def _freed(text: str, place: TensorPlace, base: TensorPlace) -> str:
     if place.dtype == base.dtype and place.dtype not in HELD:
         return text
     return f"{text}.to(torch.{held_dtype(place)}).view({base.dtype})"
-
-
-def deviation(found: torch.Tensor) -> tuple[float, bool]:
-    """The standard deviation of right values, to two digits, and whether a few lie far beyond it."""
-    values = found.double()
-    scale = float(values.square().mean().sqrt()) if values.numel() else 0.0
-    if not math.isfinite(scale):
-        raise NotAdopted("its reference gives values that are not finite")
-    if scale == 0:
-        return 1.0, False
-    return float(f"{scale:.2g}"), bool(values.abs().max() > 8 * scale)

@@ -43,9 +43,12 @@ class Replayed(Fill):
 
 
 @cache
-def fixed(make: Make) -> Any:
-    """What the script had: its own seeds, on the CPU."""
-    return _drawn(make, 0, "cpu")
+def fixed(make: Make, device: Any = "cpu") -> Any:
+    """What the script had, by its own seeds on the CPU. It stays on the device: a CUDA graph cannot copy it there."""
+    import torch
+
+    made = _drawn(make, 0, "cpu")
+    return made.to(device) if isinstance(made, torch.Tensor) else tuple(each.to(device) for each in made)
 
 
 def _drawn(make: Make, seed: int, device: Any) -> Any:
@@ -85,7 +88,12 @@ def whole(tensor: Any, size: Shape, stride: Shape, offset: int, like: Shape) -> 
 
 
 def data(words: str, dtype: "torch.dtype", device: Any) -> Any:
-    """Numbers that the script holds itself."""
+    """A copy of numbers that the script holds itself."""
+    return _data(words, dtype, device).clone()
+
+
+@cache
+def _data(words: str, dtype: "torch.dtype", device: Any) -> Any:
     import torch
 
     return torch.frombuffer(bytearray(zlib.decompress(base64.b85decode(words))), dtype=dtype).to(device)

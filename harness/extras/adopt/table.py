@@ -32,7 +32,9 @@ class FolderRow:
         best = min(self.built, key=lambda each: each.fixed)
         several = f"{best.launches} launches together" if best.launches > 1 else ""
         inputs = f"{best.fixed} of {best.inputs} inputs are the script's own" if best.fixed else ""
-        return "; ".join(filter(None, (several, inputs, "" if best.wide else "reference in the script's precision")))
+        precision = "" if best.wide else "reference in the script's precision"
+        limits = "limits by the script's precision" if best.own_limits else ""
+        return "; ".join(filter(None, (several, inputs, precision, limits)))
 
 
 COLUMNS: Final[Mapping[str, Callable[[FolderRow], object]]] = {

@@ -14,18 +14,21 @@ import tilelang
 import torch
 
 from harness.errors import described
+from harness.extras.adopt.exactness import OutputSize, sizes
 from harness.extras.adopt.example import found_in
-from harness.extras.adopt.files import ExampleFiles, deviation
+from harness.extras.adopt.files import ExampleFiles
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.recording import Recording, record
 from harness.extras.adopt.tape import NotAdopted, held_dtype
 from harness.extras.forked import serve
+from harness.judge.facts.problem import parse_shape_key
 from harness.machine.files import put
 from harness.machine.repository import ADOPTED
+from harness.operators import OPERATORS
 
 PROGRAMS: Final = Path("kernels", "adopted")
 SCRIPT_BYTES: Final = 18 << 30  # of memory
-# A reference is computed here once, for the size of its outputs.
+# A reference is computed here twice, for the size of its outputs and what the script's own precision costs.
 MEMORY_BYTES: Final = 12 << 30
 MOST_BYTES: Final = 64 << 30  # of all that it makes
 MOST_FLOPS: Final = 1e13
@@ -59,8 +62,8 @@ def _adopted(recording: Recording, order: dict[str, Any], root: Path) -> dict[st
         size = f"{example.reference_bytes >> 30} GiB and {flops / 1e12:.1f} TFLOP"
         raise NotAdopted(f"its reference takes {size}, too much for a CPU")
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    scales, wide = _scales(files, root)
-    put(root / "operators" / f"{files.name}.py", files.operator(scales, wide=wide).encode())
+    found, wide = _sizes(files, root)
+    put(root / "operators" / f"{files.name}.py", files.operator(found, wide=wide).encode())
     put(root / "baselines" / f"{files.baseline_name}.py", files.baseline().encode())
     put(root / "kernels" / f"{files.name}.py", kernel.encode())
     return {
@@ -70,28 +73,30 @@ def _adopted(recording: Recording, order: dict[str, Any], root: Path) -> dict[st
         "outputs": len(example.outputs),
         "fixed": len(example.fixed),
         "wide": wide,
+        "own_limits": sum(each.own for each in found),
     }
 
 
-def _scales(files: ExampleFiles, root: Path) -> tuple[list[tuple[float, bool]], bool]:
+def _sizes(files: ExampleFiles, root: Path) -> tuple[list[OutputSize], bool]:
     """The size of each output by the reference itself, in a wide precision where its calls take one."""
     ADOPTED.adopt(root, {})
-    guess = [(1.0, False)] * len(files.example.outputs)
-    path = root / "operators" / f"{files.name}.py"
+    path, module = root / "operators" / f"{files.name}.py", f"harness.operators.{files.name}"
     failed: Exception | None = None
     for wide in (True, False):
-        put(path, files.operator(guess, wide=wide).encode())
-        sys.modules.pop(f"harness.operators.{files.name}", None)
+        put(path, files.operator([OutputSize()] * len(files.example.outputs), wide=wide).encode())
+        sys.modules.pop(module, None)
         importlib.invalidate_caches()
         try:
-            operator = importlib.import_module(f"harness.operators.{files.name}").OPERATOR
+            written = importlib.import_module(module)
+            OPERATORS[files.name] = written.OPERATOR
             dice = torch.Generator().manual_seed(0)
             drawn = [
                 each.fill.draw(place.size, held_dtype(place), {}, dice)
-                for each, place in zip(operator.inputs.values(), files.example.inputs, strict=True)
+                for each, place in zip(written.OPERATOR.inputs.values(), files.example.inputs, strict=True)
             ]
             given = [each.float() if wide and each.is_floating_point() else each for each in drawn]
-            return [deviation(each) for each in operator.reference(*given)], wide
+            right, own = written.OPERATOR.reference(*given), written.computed(*drawn)
+            return sizes(parse_shape_key(files.shape_key), files.example.roundings, right, own), wide
         except NotAdopted:
             path.unlink()
             raise

@@ -174,7 +174,7 @@ def searching(plan: TunePlan) -> Iterator[Search]:
     with alone(plan.tree, plan.gpu, plan.device), linked_tree(plan.tree, "tune") as tree:
         with reporting(0) as reporter:
             prepare(plan.gpu, plan.device, reporter)
-            rehearse(plan.tree, plan.gpu, [plan.problem])
+            rehearse(plan.tree, plan.gpu, plan.problem)
             reporter.doing(f"surveying the space of {', '.join(plan.families)}")
             surveyed = survey(plan.tree, plan.problem, plan.gpu, plan.families, carver=plan.carver)
         iterations = write_candidates(tree, plan.problem, plan.gpu, surveyed.entries)

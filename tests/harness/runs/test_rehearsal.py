@@ -78,7 +78,7 @@ def test_a_size_that_cannot_be_is_named(operator: Path, mistake: str) -> None:
     old, new, says = SIZES[mistake]
     changed(operator, old, new)
     with pytest.raises(UsageError, match=f"^{re.escape(str(operator))}: {says}"):
-        rehearse(Tree(operator.parents[1]), CPU, [parse_shape_key(KEY)])
+        rehearse(Tree(operator.parents[1]), CPU, parse_shape_key(KEY))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_wrong_baseline_is_named_where_it_can_run(operator: Path, old: str, ne
 
 
 def test_a_shipped_operator_is_not_rehearsed(tmp_path: Path) -> None:
-    rehearse(Tree(tmp_path), CPU, [parse_shape_key("matmul_f32fp32_32x32x32")])  # no forkserver is there
+    rehearse(Tree(tmp_path), CPU, parse_shape_key("matmul_f32fp32_32x32x32"))  # no forkserver is there
 
 
 @pytest.mark.parametrize(
@@ -137,3 +137,21 @@ def test_nothing_runs_and_nothing_is_recorded(checkout: Checkout, operator: Path
     assert done.returncode == 2
     assert f"{operator}:9: in {KEY}" in one_line(done.stderr)
     assert not list(root.rglob("results.jsonl"))
+
+
+@pytest.mark.slow
+def test_the_other_problems_go_on(checkout: Checkout, operator: Path) -> None:
+    root, other = operator.parents[1], "add_f32fp32_4096"
+    changed(operator, RETURNS, "return x.T")
+
+    def said(*words: str) -> subprocess.CompletedProcess[str]:
+        command = checkout.command(*words, "--gpu", "cpu", "--model", "me")
+        environment = checkout.environment() | {"TILEBENCH_ROOT": str(root)}
+        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+    for key in (KEY, other):
+        assert said("new", "--shape", key).returncode == 0
+    done = said("verify", "--iter", "0")
+    assert done.returncode == 2, done.stderr
+    assert f"rejected  {operator}:9: in {KEY}" in done.stderr and f"passed    {other} me iter000" in done.stderr
+    assert [path.parts[-3] for path in root.rglob("results.jsonl")] == [other]

@@ -1,6 +1,8 @@
 """Adoption: small examples become operators and kernels, in a child, without a GPU and without a compiler."""
 
+import base64
 import sys
+import zlib
 from collections.abc import Iterator
 from hashlib import sha256
 from importlib import import_module, metadata
@@ -11,9 +13,12 @@ import torch
 
 from harness.catalog import gpus
 from harness.extras.adopt.adoption import AdoptedExample, AdoptPlan, adopt_examples, name_of
+from harness.extras.adopt.replay import data, fixed
 from harness.extras.adopt.table import LONGEST, FolderRow, folders, shown
 from harness.judge.candidate import Settings
+from harness.judge.child.trials import compare
 from harness.judge.facts.problem import parse_shape_key
+from harness.judge.limits import complaint
 from harness.operators import OPERATORS, adopt
 from tests.harness.checkout import ROOT
 
@@ -93,6 +98,24 @@ def halved(M):
 x = torch.randint(0, 1 << 32, (256,), device="cuda").to(torch.uint32)
 torch.testing.assert_close(halved(256)(x), (x.to(torch.int64) >> 1).to(torch.uint32))
 """,
+    "rounded/example_rounded.py": """
+@tilelang.jit(out_idx=[-1])
+def product(M):
+    @T.prim_func
+    def main(X: T.Tensor((M, M), "float16"), Y: T.Tensor((M, M), "float32")):
+        with T.Kernel(M, threads=128) as row:
+            for i in T.Parallel(M):
+                Y[row, i] = X[row, i]
+    return main
+
+x = torch.randn(128, 128, dtype=torch.float16, device="cuda")
+torch.testing.assert_close(product(128)(x), (x @ x).float(), rtol=0.1, atol=0.1)
+""",
+    "infinite/example_infinite.py": """
+x = torch.randn(64, 128, dtype=torch.float16, device="cuda") * 10000
+w = torch.ones(128, dtype=torch.int32, device="cuda")
+torch.testing.assert_close(scaled(64, 128, 2.0)(x, w), x * 2 * w)
+""",
     "shown/example_shown.py": """
 from tilelang.tools.cuda import iket
 
@@ -149,6 +172,37 @@ def test_a_plain_example_is_an_operator(adopted: dict[str, AdoptedExample]) -> N
     x, w = torch.randn(64, 128), torch.arange(128, dtype=torch.int32)
     (y,) = operator.reference(x, w)
     torch.testing.assert_close(y, x * 2 * w)
+
+
+def test_limits_are_no_narrower_than_the_scripts_own_precision(adopted: dict[str, AdoptedExample]) -> None:
+    """One script rounds its reference to float16 and its output is float32."""
+    assert (adopted["rounded"].own_limits, adopted["plain"].own_limits) == (1, 0)
+    problem = parse_shape_key(adopted["rounded"].shape_key or "")
+    x = problem.fills[0].draw((128, 128), "float16", problem.sizes, torch.Generator().manual_seed(3))
+    (right,), (own,) = OPERATORS["rounded"].reference(x.float()), import_module("harness.operators.rounded").computed(x)
+    assert complaint(compare("random", problem, own, right)) is None
+    assert complaint(compare("random", problem, own + 0.5, right)) is not None
+
+
+def test_a_reference_that_overflows_is_not_adopted(adopted: dict[str, AdoptedExample]) -> None:
+    assert (adopted["infinite"].shape_key, adopted["infinite"].reason) == (
+        None,
+        "its reference gives values that are not finite at the script's own precision",
+    )
+
+
+def test_what_a_script_holds_stays_on_the_device() -> None:
+    """A CUDA graph cannot copy from the CPU. What is written to a copy does not change the next."""
+    words = base64.b85encode(zlib.compress(bytes(range(4)))).decode()
+    one, other = (data(words, torch.uint8, "cpu") for _ in range(2))
+    one.zero_()
+    assert other.tolist() == [0, 1, 2, 3]
+    assert fixed(_three, torch.device("meta"))[0].device.type == "meta"
+    assert fixed(_three, "cpu") is fixed(_three, "cpu")
+
+
+def _three(seed: int, device: object) -> tuple[torch.Tensor]:
+    return (torch.ones(3),)
 
 
 def test_draws_are_the_scripts_own_distribution(adopted: dict[str, AdoptedExample]) -> None:
