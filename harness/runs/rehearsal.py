@@ -36,7 +36,7 @@ def rehearse(tree: Tree, gpu: Gpu, problem: Problem) -> None:
 
 
 def unfit(tree: Tree, gpu: Gpu, problems: Iterable[Problem]) -> dict[Problem, str]:
-    """Of each problem whose size, fill, reference or baseline does not fit its operator, what is wrong, and where.
+    """What is wrong, and where, with each problem that does not fit: a size, a fill, the reference or the baseline.
 
     The forkserver must have begun. Only one problem of an operator meets tensors, and what it says holds for all.
     """

@@ -6,7 +6,6 @@ from harness.judge.child import contestant
 from kernels.honest import program
 
 TRICK = 2
-RUNS_ON = ("cpu",)
 VERDICT = "wrong_result runtime wrong_problem"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
