@@ -143,7 +143,7 @@ def run(plan: Plan, reporter: Reporter, keep: Callable[[Record], None] = lambda 
 
 
 def _fitting(plan: Plan, waiting: list[Iteration], results: Results, reporter: Reporter) -> list[Iteration]:
-    """Those whose operator fits. What is wrong with the others is told, and counts as a misplaced file.
+    """The iterations that fit their operator. What is wrong with others is told, and counts as a misplaced file.
 
     Raises UsageError where none is left.
     """

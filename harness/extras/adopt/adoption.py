@@ -61,10 +61,9 @@ class AdoptedExample(msgspec.Struct, frozen=True):
     """One script, or one test of it, and what came of it for the GPU of the key ``gpu``.
 
     ``fixed`` of the ``inputs`` hold the script's own numbers alone. ``wide`` says that the reference is computed in a
-    wider precision than the script's, and ``own_limits`` for how many outputs the script's own precision sets the
-    limits. ``built`` is None where it was not tried. ``reason`` says why it is not adopted,
-    or why its kernel does not compile. ``others`` says of other TileLangs, by version, why they have no kernel of it;
-    None where they have one.
+    wider precision than the script's. Of ``own_limits`` outputs the script's own precision sets the limits. ``built``
+    is None where it was not tried. ``reason`` says why it is not adopted, or why its kernel does not compile.
+    ``others`` says of other TileLangs, by version, why they have no kernel of it; None where they have one.
     """
 
     folder: str
