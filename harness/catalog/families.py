@@ -117,6 +117,14 @@ class Families:
             raise UsageError(f"family '{name}' is ambiguous: {', '.join(each.name for each in here)}")
         return here[0]
 
+    def fitting(self, name: str, problem: Problem, gpu: Gpu) -> Family:
+        """The family that ``named`` finds; raises UsageError too where it does not take the problem."""
+        family = self.named(name, gpu)
+        if not family.suits(problem, gpu):
+            takes = ", ".join(f"{operator} in {' or '.join(tokens)}" for operator, tokens in family.operators.items())
+            raise UsageError(f"family {family.name} does not take {problem}; it takes {takes}")
+        return family
+
     def draft(self, problem: Problem, gpu: Gpu) -> Draft:
         """The first kernel for a problem; raises UsageError where no family takes the problem."""
         here = self.taking(problem, gpu)

@@ -108,7 +108,7 @@ def tune(
         require_limit(gpu, device, problem)
     tree = Tree.here()
     known = Families.of(tree.root)
-    searched = [known.named(each, gpu) for each in family] if family else [known.searched(problem, gpu)]
+    searched = [known.fitting(each, problem, gpu) for each in family] if family else [known.searched(problem, gpu)]
     plan = TunePlan(
         tree=tree,
         gpu=gpu,

@@ -217,6 +217,15 @@ def test_families_have_short_names() -> None:
         FAMILIES.named("stream_k", CPU)
 
 
+def test_a_family_is_searched_for_its_own_operators() -> None:
+    matmul, add = parse_shape_key("matmul_f32fp32_64x64x64"), parse_shape_key("add_f32fp32_64")
+    assert FAMILIES.fitting("register_blocked", matmul, CPU).name == "kernels.cpu.register_blocked"
+    with pytest.raises(UsageError, match=r"register_blocked does not take add_f32fp32_64; it takes matmul in f32, lin"):
+        FAMILIES.fitting("register_blocked", add, CPU)
+    with pytest.raises(UsageError, match=r"stream_k does not take matmul_f32fp32_64x64x64; it takes matmul in bf16 or"):
+        FAMILIES.fitting("stream_k", matmul, H200)
+
+
 def test_ideas_have_the_tags_of_the_advice() -> None:
     known = set(re.findall(r'"([a-z0-9_]+)",\n', inspect.getsource(advice)))
     assert {tag for family in FAMILIES.members for tag in family.ideas} <= known
