@@ -8,45 +8,22 @@ from typing import Final
 import torch
 
 from harness.judge.child import trials
-from harness.judge.child.arena import LARGE_BYTES, Arena, Set, Shape, Span
+from harness.judge.child.arena import Arena, Set, Shape, Span
 from harness.judge.child.completion import Completion
-from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
-from harness.judge.facts.dtypes import NARROW_FLOATS
-from harness.judge.facts.fills import Normal
+from harness.judge.child.windows import placed, words
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
 GUARD: Final = trials.POISON
 GUARD_BYTES: Final = 512
 _WORD_BYTES: Final = 4
-STEP: Final = 64  # elements between possible windows: keeps the copies aligned
-# Windows of a second pool: so many that two launches of a placement seldom add the same two parts.
-ADDEND_STEPS: Final = 1 << 20
-LEAST_ADDEND_STEPS: Final = 1 << 10  # of a small input, with a second pool 16 times as long
-ADDEND_STEPS_ON_CPU: Final = 1 << 15  # of one element each, since a host need not align what it adds
 SKETCHED_SETS: Final = 4  # of a block, one of them the lead-in's
 WHOLE_SETS: Final = 2  # where each costs a reference
-WINDOWS_A_SET: Final = 8
-MIN_WINDOWS: Final = 32
 PROBES: Final = 4  # elements of every launch's output; a skipped launch leaves all of them poison
 SEED_BITS: Final = 56
-MAX_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 
 
 class Contents:
-    """Fills the sets of one placement, and the rest of a span of the arena.
-
-    Each input has a private pool of random values, at least a quarter longer than the input. On a GPU the pool is
-    larger than the L2, so that no copy of it stays there. A set's input is a window of the pool. Choosing other windows
-    changes every element of every set for the price of a device copy; drawing new values would take longer than the
-    block. Each input has several times as many windows as sets, chosen by itself, so two rarely meet again in one set.
-
-    Windows of one pool share most of their values, and what a kernel has computed of a part of one would do for
-    another. So an input of normal values is the sum of two windows, of two pools: no part of it comes again.
-
-    Of a whole fill each draw stands for itself. Such an input often decides how much work a launch has, as lengths do.
-    So all sets of a refresh have one draw of it, and both sides' blocks can have the same. Where no input is filled
-    otherwise, one launch could copy another's result; then each set has a draw of its own.
-    """
+    """Fills the sets of one placement, and the rest of a span of the arena."""
 
     def __init__(
         self,
@@ -63,34 +40,8 @@ class Contents:
         self._generator = generator
         self._whole = arena.tensor(span[0], (span[1] - span[0],), "uint8")
         self._problem = problem
-        drawn_whole = [position for position, fill in enumerate(problem.fills) if fill.whole]
-        self._shared = drawn_whole if len(drawn_whole) < len(problem.inputs) else []
-        self._windows: list[list[torch.Tensor]] = []  # per input; the windows in use come first
-        self._addends: list[_Addends | None] = []  # per input; what is added to its windows
-        self._targets: list[list[torch.Tensor]] = []
-        sets = len(self.sets)
         self._inputs = len(problem.inputs)
-        rules = CPU_RULES if arena.device.type == "cpu" else GPU_RULES
-        windows = max(MIN_WINDOWS, min(WINDOWS_A_SET * sets, 2 * sets + MAX_SPARE))
-        for position, shape in enumerate(problem.inputs):
-            size = math.prod(shape)
-            is_sum = _is_sum(problem, position)
-            as_held = _flat if is_sum else _words
-            self._addends.append(_Addends(problem, position, size, generator) if is_sum else None)
-            self._targets.append([as_held(tensors[position]) for tensors in self.sets])
-            if position in self._shared:
-                self._windows.append([])  # a refresh draws it
-                continue
-            width = DTYPE_BYTES[problem.tensors[position][1]]
-            least = rules.least_pool_bytes // width if size * width >= LARGE_BYTES else 0
-            whole = problem.fills[position].whole
-            step = size if whole else STEP
-            steps = windows if whole else max(size // 4 // STEP, 4 * windows, (least - size) // STEP)
-            draw = _half_pool if is_sum else trials.random_pool
-            pool = draw(problem, position, size + steps * step, generator)
-            starts = dice.sample(range(steps + 1), windows)
-            self._windows.append([as_held(pool[start * step : start * step + size]) for start in starts])
-
+        self._placed = placed(problem, self.sets, generator, dice)
         self._gaps = _gaps(self.sets, self._whole)
         outputs = [each for one in self.sets for each in one[self._inputs :]]
         self._unread, self._poisoned = [self._whole], [each for each in outputs if not each.is_floating_point()]
@@ -112,31 +63,15 @@ class Contents:
 
         The inputs that all sets share depend on the ``seed`` alone; without one they are as new as the others.
         """
-        self._draw_shared(self._dice.getrandbits(SEED_BITS) if seed is None else seed)
         for each in self._unread:
             each.fill_(GUARD)
         trials.poison(self._poisoned)
-        for windows, targets, addends in zip(self._windows, self._targets, self._addends, strict=True):
-            sets = len(targets)
-            rest = windows[sets:]  # those that the last refresh did not use; none where all sets share a draw
-            self._dice.shuffle(rest)
-            windows[:] = rest + windows[:sets]
-            order = self._dice.sample(range(sets), sets)  # no launch can wait for its inputs by the order of the copies
-            filled, given = [targets[index] for index in order], [windows[index] for index in order]
-            if addends is None:
-                torch._foreach_copy_(filled, given)
-            else:
-                addends.draw(self._dice, sets)
-                _add(given, [addends.drawn[index] for index in order], filled)
-        for one in self.sets:
-            trials.hide_unread(self._problem, one[: self._inputs])
-
-    def _draw_shared(self, seed: int) -> None:
-        dice = torch.Generator(self._whole.device).manual_seed(seed)
-        for position in self._shared:
-            size = math.prod(self._problem.inputs[position])
-            drawn = _words(trials.random_pool(self._problem, position, size, dice))
-            self._windows[position] = [drawn] * len(self.sets)
+        shared = torch.Generator(self._whole.device)
+        shared.manual_seed(self._dice.getrandbits(SEED_BITS) if seed is None else seed)
+        for one in self._placed:
+            one.refresh(self._dice, shared)
+        for tensors in self.sets:
+            trials.hide_unread(self._problem, tensors[: self._inputs])
 
     def guards_held(self) -> bool:
         """Whether every byte between the tensors is still what ``refresh`` wrote there."""
@@ -144,14 +79,7 @@ class Contents:
 
     def originals(self, index: int) -> list[torch.Tensor]:
         """The values that a set's inputs were filled with, from memory that no side can reach."""
-        drawn = [
-            (
-                windows[index].view(getattr(torch, dtype)) if addends is None else windows[index] + addends.drawn[index]
-            ).view(shape)
-            for windows, addends, (shape, dtype) in zip(
-                self._windows, self._addends, self._problem.tensors, strict=False
-            )
-        ]
+        drawn = [each.original(index) for each in self._placed]
         if self._problem.hides:
             drawn = [each.clone() for each in drawn]
             trials.hide_unread(self._problem, drawn)
@@ -211,22 +139,6 @@ class Contents:
         return torch.zeros(1, device=changed.device).masked_fill_(changed, math.nan)
 
 
-class _Addends:
-    """A second pool of an input, and the window of it that each set's input has in its sum."""
-
-    def __init__(self, problem: Problem, position: int, size: int, generator: torch.Generator) -> None:
-        on_cpu = generator.device.type == "cpu"
-        most = min(ADDEND_STEPS, max(LEAST_ADDEND_STEPS, 16 * size // STEP))
-        self._step, self._steps = (1, ADDEND_STEPS_ON_CPU) if on_cpu else (STEP, most)
-        self._size = size
-        self._pool = _half_pool(problem, position, size + self._steps * self._step, generator)
-        self.drawn: list[torch.Tensor] = []
-
-    def draw(self, dice: random.Random, sets: int) -> None:
-        starts = (self._step * dice.randint(0, self._steps) for _ in range(sets))
-        self.drawn = [self._pool[start : start + self._size] for start in starts]
-
-
 class _Probed:
     """The tensors of one output in an arena, of which a few elements of each launch are read."""
 
@@ -248,26 +160,6 @@ class _Probed:
             return trials.unwritten(probed).view(1)
         skipped = (trials.as_integers(probed) == trials.poison_of(probed)).all(dim=1).any()
         return torch.zeros(1, device=probed.device).masked_fill_(skipped, math.nan)
-
-
-def _is_sum(problem: Problem, position: int) -> bool:
-    """Whether the sum of two draws of an input, each over the root of 2, is a draw of it that torch can compute."""
-    return type(problem.fills[position]) is Normal and problem.tensors[position][1] not in NARROW_FLOATS
-
-
-def _half_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
-    """Values of which the sum of two is a draw of the input."""
-    return trials.random_pool(problem, position, elements, dice).mul_(math.sqrt(0.5))
-
-
-def _add(first: list[torch.Tensor], second: list[torch.Tensor], out: list[torch.Tensor]) -> None:
-    """Add tensors pairwise: small ones of a GPU in few launches, others with less traffic; bit for bit the same."""
-    if out[0].is_cuda and out[0].nbytes < LARGE_BYTES:
-        torch._foreach_copy_(out, first)
-        torch._foreach_add_(out, second)
-        return
-    for one, other, target in zip(first, second, out, strict=True):
-        torch.add(one, other, out=target)
 
 
 def _is_guard(memory: torch.Tensor) -> bool:
@@ -309,17 +201,4 @@ class Look:
     @property
     def inputs_held(self) -> bool:
         """Whether the inputs are unchanged, bit for bit."""
-        return all(torch.equal(_words(before), _words(after)) for before, after in self.kept)
-
-
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.view(-1)
-
-
-def _words(tensor: torch.Tensor) -> torch.Tensor:
-    """The same bytes as the widest integers that divide them: the copy kernels move 4 elements at a time."""
-    flat = tensor.view(-1)
-    size = flat.numel() * flat.element_size()
-    return flat.view(
-        next(dtype for dtype in (torch.int64, torch.int32, torch.int16, torch.uint8) if not size % dtype.itemsize)
-    )
+        return all(torch.equal(words(before), words(after)) for before, after in self.kept)

@@ -248,17 +248,20 @@ def test_guards_are_the_bytes_of_no_tensor() -> None:
 OF_LENGTHS = "pageddecode_f32fp32_8x2x1x32x4x16"  # queries, keys and values that are random, a page table, lengths
 
 
+SHARED = [position for position, fill in enumerate(parse_shape_key(OF_LENGTHS).fills) if fill.whole]
+
+
 def shared(made: Contents) -> list[torch.Tensor]:
-    return [made.sets[0][position].clone() for position in made._shared]
+    return [made.sets[0][position].clone() for position in SHARED]
 
 
 def test_all_sets_have_one_draw_of_what_decides_the_work() -> None:
     made = contents(OF_LENGTHS)
     made.refresh()
-    assert len(made._shared) == 2
-    for position in made._shared:
+    assert len(SHARED) == 2
+    for position in SHARED:
         assert all(torch.equal(each[position], made.sets[0][position]) for each in made.sets)
-    others = set(range(made._inputs)) - set(made._shared)
+    others = set(range(made._inputs)) - set(SHARED)
     assert all(not torch.equal(made.sets[1][position], made.sets[0][position]) for position in others)
 
 
@@ -284,5 +287,5 @@ def test_without_a_seed_each_refresh_has_other_work() -> None:
 def test_the_referee_knows_what_the_shared_inputs_were() -> None:
     made = contents(OF_LENGTHS)
     made.refresh()
-    for position in made._shared:
+    for position in SHARED:
         assert torch.equal(made.originals(3)[position], made.sets[3][position])
