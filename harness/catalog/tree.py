@@ -61,7 +61,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Misplaced:
-    """A file under ``srcs/`` that is not an iteration."""
+    """A file under ``srcs/`` that is not an iteration, or an operator's that does not fit."""
 
     path: Path
     reason: str
