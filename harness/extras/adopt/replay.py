@@ -34,7 +34,7 @@ class Replayed(Fill):
         import torch
 
         if self.fixed:
-            return fixed(self.make).to(dice.device, copy=True)
+            return fixed(self.make, dice.device).clone()
         seed = int(torch.randint(1 << 40, (), generator=dice, device=dice.device))
         made = _drawn(self.make, seed, dice.device)
         if (tuple(made.shape), made.dtype) != (shape, getattr(torch, dtype)):
