@@ -22,5 +22,5 @@ def took(program, problem):
 
 
 def build(problem):
-    tried = [pipelined(problem, **{**CONFIG, "block_N": block_N}) for block_N in (64, 256)]
+    tried = [pipelined(problem, **{**CONFIG, "block_N": block_N}) for block_N in (64, 192)]
     return min((took(each, problem) for each in tried), key=lambda pair: pair[0])[1]
