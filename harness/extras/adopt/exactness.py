@@ -33,7 +33,7 @@ def sizes(
     """The size of each output. ``right`` has wide values, and ``own`` those of the script's precision.
 
     The judge's limits count the roundings of the reference's calls. Where the script's own precision comes close to
-    one, that limit is three times its error. Raises NotAdopted for values that are not finite.
+    one, that limit is MARGIN times its error. Raises NotAdopted for values that are not finite.
     """
     operator, pairs = OPERATORS[problem.operator], enumerate(zip(right, own, strict=True))
     try:

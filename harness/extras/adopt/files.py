@@ -10,7 +10,7 @@ from typing import Any, Final
 import tilelang
 
 from harness.catalog.names import TAG
-from harness.extras.adopt.exactness import OutputSize
+from harness.extras.adopt.exactness import MARGIN, OutputSize
 from harness.extras.adopt.example import Compared, Example
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.tape import HELD, NotAdopted, TensorPlace, held_dtype, places_in
@@ -105,7 +105,7 @@ class ExampleFiles:
         fixed = [f"x{position}" for position in sorted(example.fixed)]
         words = f"Inputs of its own numbers alone: {', '.join(fixed)}." if fixed else "Inputs are drawn anew each time."
         if own := [f"y{number}" for number, each in enumerate(sizes) if each.own]:
-            words += f"\nLimits are three times the error of the script's own precision: {', '.join(own)}."
+            words += f"\nLimits are {MARGIN:g} times the error of the script's own precision: {', '.join(own)}."
         tensors = [
             f'"x{position}": Input("{self._shape(place)}", "{held_dtype(place)}", '
             f"Replayed(make{position}, fixed={position in example.fixed})),"

@@ -2,6 +2,7 @@
 
 import math
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,7 +13,7 @@ from harness.judge.child.arena import LARGE_BYTES
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
 from harness.judge.facts.dtypes import NARROW_FLOATS
 from harness.judge.facts.fills import Normal
-from harness.judge.facts.problem import DTYPE_BYTES, Problem
+from harness.judge.facts.problem import Problem
 
 STEP: Final = 64  # elements between possible windows: keeps the copies aligned
 # Windows of a second pool: so many that two launches of a placement seldom add the same two parts.
@@ -24,16 +25,24 @@ MIN_WINDOWS: Final = 32
 MAX_SPARE: Final = 200  # beyond these, pairs are rare enough to meet again
 
 
-class PlacedInput:
+class PlacedInput(ABC):
     """One input in every set of a placement, and the values that the last refresh gave it there."""
 
-    def __init__(self, problem: Problem, position: int, sets: Sequence[Sequence[torch.Tensor]]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        position: int,
+        sets: Sequence[Sequence[torch.Tensor]],
+        generator: torch.Generator,
+        dice: random.Random,
+    ) -> None:
         self._problem, self._position = problem, position
         self._shape, dtype = problem.tensors[position]
         self._dtype: torch.dtype = getattr(torch, dtype)
         self._size = math.prod(self._shape)
         self._targets = [self._held(tensors[position]) for tensors in sets]
         self._values: list[torch.Tensor] = []  # by set; there may be more
+        self._set_up(generator, dice)
 
     def refresh(self, dice: random.Random, shared: torch.Generator) -> None:
         """Other values in every set. What all sets share is drawn from ``shared``."""
@@ -45,8 +54,13 @@ class PlacedInput:
         """The values that a set was filled with, from memory that no side can reach."""
         return self._values[index].view(self._dtype).view(self._shape)
 
+    @abstractmethod
+    def _set_up(self, generator: torch.Generator, dice: random.Random) -> None:
+        """Draw what refreshes choose from."""
+
+    @abstractmethod
     def _draw(self, dice: random.Random, shared: torch.Generator) -> None:
-        raise NotImplementedError
+        """Choose ``_values`` anew."""
 
     def _fill(self, targets: list[torch.Tensor], order: list[int], dice: random.Random) -> None:
         torch._foreach_copy_(targets, [self._values[index] for index in order])
@@ -60,6 +74,9 @@ class SharedDraw(PlacedInput):
 
     It often decides how much work a launch has, so both sides' blocks can have the same.
     """
+
+    def _set_up(self, generator: torch.Generator, dice: random.Random) -> None:
+        """A refresh draws it."""
 
     def _draw(self, dice: random.Random, shared: torch.Generator) -> None:
         drawn = self._held(trials.random_pool(self._problem, self._position, self._size, shared))
@@ -75,18 +92,11 @@ class Windowed(PlacedInput):
     so two inputs rarely meet again in one set.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        position: int,
-        sets: Sequence[Sequence[torch.Tensor]],
-        generator: torch.Generator,
-        dice: random.Random,
-    ) -> None:
-        super().__init__(problem, position, sets)
-        width, whole = DTYPE_BYTES[problem.tensors[position][1]], problem.fills[position].whole
+    def _set_up(self, generator: torch.Generator, dice: random.Random) -> None:
+        width, whole = self._dtype.itemsize, self._problem.fills[self._position].whole
         rules = CPU_RULES if generator.device.type == "cpu" else GPU_RULES
-        windows = max(MIN_WINDOWS, min(WINDOWS_A_SET * len(sets), 2 * len(sets) + MAX_SPARE))
+        sets = len(self._targets)
+        windows = max(MIN_WINDOWS, min(WINDOWS_A_SET * sets, 2 * sets + MAX_SPARE))
         least = rules.least_pool_bytes // width if self._size * width >= LARGE_BYTES else 0
         step = self._size if whole else STEP
         steps = windows if whole else max(self._size // 4 // STEP, 4 * windows, (least - self._size) // STEP)
@@ -111,26 +121,20 @@ class Summed(Windowed):
     another. Of such sums no part comes again.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        position: int,
-        sets: Sequence[Sequence[torch.Tensor]],
-        generator: torch.Generator,
-        dice: random.Random,
-    ) -> None:
-        size, on_cpu = math.prod(problem.inputs[position]), generator.device.type == "cpu"
-        most = min(ADDEND_STEPS, max(LEAST_ADDEND_STEPS, 16 * size // STEP))
+    def _set_up(self, generator: torch.Generator, dice: random.Random) -> None:
+        on_cpu = generator.device.type == "cpu"
+        most = min(ADDEND_STEPS, max(LEAST_ADDEND_STEPS, 16 * self._size // STEP))
         self._step, self._steps = (1, ADDEND_STEPS_ON_CPU) if on_cpu else (STEP, most)
-        self._second = _half_pool(problem, position, size + self._steps * self._step, generator)
+        self._second = self._pool(self._size + self._steps * self._step, generator)
         self._addends: list[torch.Tensor] = []  # by set
-        super().__init__(problem, position, sets, generator, dice)
+        super()._set_up(generator, dice)
 
     def original(self, index: int) -> torch.Tensor:
         return (self._values[index] + self._addends[index]).view(self._shape)
 
     def _pool(self, elements: int, generator: torch.Generator) -> torch.Tensor:
-        return _half_pool(self._problem, self._position, elements, generator)
+        """Values of which the sum of two is a draw of the input."""
+        return super()._pool(elements, generator).mul_(math.sqrt(0.5))
 
     def _fill(self, targets: list[torch.Tensor], order: list[int], dice: random.Random) -> None:
         """Small ones of a GPU in few launches, others with less traffic; bit for bit the same."""
@@ -158,9 +162,8 @@ def placed(
     all_whole = all(fill.whole for fill in problem.fills)
 
     def place(position: int) -> PlacedInput:
-        if problem.fills[position].whole and not all_whole:
-            return SharedDraw(problem, position, sets)
-        kind = Summed if _is_sum(problem, position) else Windowed
+        shared = problem.fills[position].whole and not all_whole
+        kind = SharedDraw if shared else Summed if _is_sum(problem, position) else Windowed
         return kind(problem, position, sets, generator, dice)
 
     return [place(position) for position in range(len(problem.inputs))]
@@ -169,11 +172,6 @@ def placed(
 def _is_sum(problem: Problem, position: int) -> bool:
     """Whether the sum of two draws of an input, each over the root of 2, is a draw of it that torch can compute."""
     return type(problem.fills[position]) is Normal and problem.tensors[position][1] not in NARROW_FLOATS
-
-
-def _half_pool(problem: Problem, position: int, elements: int, dice: torch.Generator) -> torch.Tensor:
-    """Values of which the sum of two is a draw of the input."""
-    return trials.random_pool(problem, position, elements, dice).mul_(math.sqrt(0.5))
 
 
 def words(tensor: torch.Tensor) -> torch.Tensor:

@@ -122,36 +122,31 @@ def test_a_large_problem_is_rehearsed_in_small(key: str, found: str) -> None:
     assert smaller(parse_shape_key(key)).shape_key == found
 
 
+def told(checkout: Checkout, operator: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What a command says in the operator's repository."""
+    root = operator.parents[1]
+    command = checkout.command(*words, "--gpu", "cpu")
+    environment = checkout.environment() | {"TILEBENCH_ROOT": str(root)}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.slow
 def test_nothing_runs_and_nothing_is_recorded(checkout: Checkout, operator: Path) -> None:
-    root = operator.parents[1]
     changed(operator, RETURNS, "return x.T")
-
-    def said(*words: str) -> subprocess.CompletedProcess[str]:
-        command = checkout.command(*words, "--gpu", "cpu", "--shape", KEY)
-        environment = checkout.environment() | {"TILEBENCH_ROOT": str(root)}
-        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-
-    assert said("new", "--model", "me").returncode == 0
-    done = said("bench")
+    assert told(checkout, operator, "new", "--shape", KEY, "--model", "me").returncode == 0
+    done = told(checkout, operator, "bench", "--shape", KEY)
     assert done.returncode == 2
     assert f"{operator}:9: in {KEY}" in one_line(done.stderr)
-    assert not list(root.rglob("results.jsonl"))
+    assert not list(operator.parents[1].rglob("results.jsonl"))
 
 
 @pytest.mark.slow
 def test_the_other_problems_go_on(checkout: Checkout, operator: Path) -> None:
-    root, other = operator.parents[1], "add_f32fp32_4096"
+    other = "add_f32fp32_4096"
     changed(operator, RETURNS, "return x.T")
-
-    def said(*words: str) -> subprocess.CompletedProcess[str]:
-        command = checkout.command(*words, "--gpu", "cpu", "--model", "me")
-        environment = checkout.environment() | {"TILEBENCH_ROOT": str(root)}
-        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-
     for key in (KEY, other):
-        assert said("new", "--shape", key).returncode == 0
-    done = said("verify", "--iter", "0")
+        assert told(checkout, operator, "new", "--shape", key, "--model", "me").returncode == 0
+    done = told(checkout, operator, "verify", "--model", "me", "--iter", "0")
     assert done.returncode == 2, done.stderr
     assert f"rejected  {operator}:9: in {KEY}" in done.stderr and f"passed    {other} me iter000" in done.stderr
-    assert [path.parts[-3] for path in root.rglob("results.jsonl")] == [other]
+    assert [path.parts[-3] for path in operator.parents[1].rglob("results.jsonl")] == [other]

@@ -1,6 +1,7 @@
 """The honest kernel that the tricks start from, right and slow; a checkout has it as ``kernels.honest``."""
 
 import tilelang
+import tilelang.language as T
 from tilelang import tvm
 
 
@@ -24,3 +25,14 @@ def compiled(problem):
         pass_configs=dict(made.pass_configs) or None,
         compile_flags=list(made.compile_flags) or None,
     )
+
+
+def filling(rows, columns, value):
+    """A second kernel of a trick on a GPU: launch(tensor) fills bfloat16[rows, columns]."""
+    @T.prim_func
+    def kernel(C: T.Tensor((rows, columns), "bfloat16")):
+        with T.Kernel(rows, threads=128) as row:
+            for j in T.Parallel(columns):
+                C[row, j] = T.bfloat16(value)
+
+    return tilelang.compile(kernel)
