@@ -1,7 +1,8 @@
-"""Write harness/judge/amended.json: `amend.py COMMIT WHY`, from the root of a checkout.
+"""Write harness/judge/amended.json: `amend.py COMMIT WHY [OPERATOR …]`, from the root of a checkout.
 
 It says that the judge as it is would pass what the judge of COMMIT passed, with the same figures: rows of that judge
-stay fresh. Nothing checks that claim but a reviewer of the difference. A later change of the judge voids it.
+stay fresh. Nothing checks that claim but a reviewer of the difference. A later change of the judge voids it. An
+operator's own trials are part of its judge. Those that have changed are named, so that no change goes unseen.
 """
 
 import json
@@ -28,9 +29,10 @@ print(json.dumps({f"{key} {name}": hashed(Path(), name, gpus.find(key)) for key 
 
 
 def main() -> None:
-    commit, why = sys.argv[1:]
+    commit, why, *operators = sys.argv[1:]
     full = told("git", "rev-parse", "--verify", f"{commit}^{{commit}}").strip()
-    if changed := told("git", "diff", "--name-only", full, "--", *UNCHANGED).split():
+    named = (f":!{OPERATORS}/{operator}.py" for operator in operators)
+    if changed := told("git", "diff", "--name-only", full, "--", *UNCHANGED, *named).split():
         sys.exit(f"amend.py: {changed[0]} has changed since {commit}, which is more than an amendment of the judge")
     keys = sorted(path.name for path in Path("tuning").iterdir() if path.is_dir())
     now = hashes(Path(), "judge_as_it_is", keys)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.judge.facts.fills import Normal, Positive
+from harness.judge.facts.fills import Normal, Signed
 from harness.judge.facts.operator import Input, Operator, Output
 
 
@@ -17,7 +17,7 @@ OPERATOR = Operator(
     scalars={"eps": 1e-6},  # Which numbers may a key set, such as eps or a scale? {} for none.
     inputs={  # What does a kernel read? Shapes in the dimensions; dtype="int32" unless the key's.
         "x": Input("M, N", fill=Normal(1.0)),  # What does it hold? Or Integers, Lengths, Offsets, Mask, Words …
-        "weight": Input("N", fill=Positive(1.0)),
+        "weight": Input("N", fill=Signed(1.0)),
     },
     outputs={  # What does it write? How many terms does an element sum, and of which size is it?
         "y": Output("M, N", terms="N", scale=1.0),

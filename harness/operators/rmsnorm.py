@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.judge.facts.fills import Positive
+from harness.judge.facts.fills import Signed
 from harness.judge.facts.operator import Input, Operator, Output
 
 
@@ -15,7 +15,7 @@ OPERATOR = Operator(
     name="rmsnorm",
     dims=("M", "N"),
     scalars={"eps": 1e-6},
-    inputs={"x": Input("M, N"), "residual": Input("M, N"), "weight": Input("N", fill=Positive())},
+    inputs={"x": Input("M, N"), "residual": Input("M, N"), "weight": Input("N", fill=Signed())},
     outputs={
         # A kernel may norm the total as it was rounded, so y has more room than its deviation of 1 gives.
         "y": Output("M, N", terms="N", roundings=2, scale=1.5, skewed=True),

@@ -5,17 +5,22 @@ from typing import Any, Final
 
 from harness.judge.facts.operator import Input, Operator, Output
 
-NOTHING: Final = -200.0  # beside a largest value of 0 its exponential vanishes
+LEVELS: Final = 128  # of largest values, of either sign: exponentials of such overflow or vanish
+BELOW: Final = 200.0  # an exponential vanishes beside that of a value this much larger
 
 
 def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
-    """Give each row two equal largest values at random, or one: both outputs are a half, or one is 1, others are 0."""
+    """Give each row two equal largest values at random, or one: both outputs are a half, or one is 1, others are 0.
+
+    The largest is one of LEVELS, so a kernel that does not subtract it shows.
+    """
     import torch
 
     (x,) = inputs
-    x.fill_(NOTHING)
+    largest = torch.randint(-LEVELS, LEVELS + 1, (x.shape[0], 1), device=x.device, generator=dice).to(x.dtype)
+    x.copy_((largest - BELOW).expand_as(x))
     columns = torch.randint(x.shape[-1], (x.shape[0], 2), device=x.device, generator=dice)
-    x.scatter_(1, columns, torch.zeros(columns.shape, dtype=x.dtype, device=x.device))
+    x.scatter_(1, columns, largest.expand(-1, 2))
 
 
 OPERATOR = Operator(

@@ -28,8 +28,8 @@ def clone(tmp_path: Path) -> Path:
     return root
 
 
-def amend(root: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ".ci/amend.py", "HEAD", "a function more"]
+def amend(root: Path, *operators: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ".ci/amend.py", "HEAD", "a function more", *operators]
     return subprocess.run(
         command, cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False
     )
@@ -43,14 +43,17 @@ def test_rows_of_the_judge_before_stay_fresh(clone: Path) -> None:
     assert len(written["same"]) >= 22 and not written["same"].keys() & set(written["same"].values())
 
 
-def test_a_changed_operator_is_no_amendment_of_the_judge(clone: Path) -> None:
+def test_a_changed_operator_is_amended_where_it_is_named(clone: Path) -> None:
     with (clone / "harness" / "operators" / "add.py").open("a") as file:
-        file.write("\n# another operator\n")
-    before = (clone / "harness" / "judge" / "amended.json").read_bytes()
-    done = amend(clone)
+        file.write("\nANOTHER = 1\n")
+    amended = clone / "harness" / "judge" / "amended.json"
+    before = amended.read_bytes()
+    done = amend(clone, "copy")
     assert done.returncode == 1
     assert (
         done.stderr
         == "amend.py: harness/operators/add.py has changed since HEAD, which is more than an amendment of the judge\n"
     )
-    assert (clone / "harness" / "judge" / "amended.json").read_bytes() == before
+    assert amended.read_bytes() == before
+    assert (done := amend(clone, "add")).returncode == 0, done.stderr
+    assert amended.read_bytes() != before

@@ -83,6 +83,14 @@ def _outlier(rows: torch.Tensor, large: float) -> torch.Tensor:
     return rows
 
 
+def _strided(rows: torch.Tensor) -> torch.Tensor:
+    """Each row's largest values lie a power of two apart, from row to row another: one thread of many may hold all."""
+    columns = torch.arange(rows.shape[1], device=rows.device)
+    powers = torch.arange(len(rows), device=rows.device) % max(1, rows.shape[1].bit_length() - 2)
+    places = (columns % (2 << powers)[:, None]).argsort(dim=1, stable=True)
+    return rows.scatter(1, places, rows.sort(dim=1).values)
+
+
 # Each makes its rows from random ones, given their scale and the power of two.
 CORNERS: Final[dict[str, Callable[[torch.Tensor, float, int], torch.Tensor]]] = {
     "zero": lambda rows, scale, power: rows * 0,
@@ -90,6 +98,7 @@ CORNERS: Final[dict[str, Callable[[torch.Tensor, float, int], torch.Tensor]]] = 
     "huge": lambda rows, scale, power: rows * 2.0**power,
     "equal": lambda rows, scale, power: torch.full_like(rows, scale),
     "sorted": lambda rows, scale, power: rows.sort(dim=1).values,
+    "strided": lambda rows, scale, power: _strided(rows),
     "outlier": lambda rows, scale, power: _outlier(rows, scale * 2.0**power),
 }
 
@@ -105,7 +114,7 @@ def fill_corners(problem: Problem, inputs: list[torch.Tensor], dice: torch.Gener
         return None
     first = inputs[positions[0]]
     rows = first.numel() // first.shape[-1]
-    which = torch.randint(len(CORNERS), (rows,), device=dice.device, generator=dice)
+    which = torch.randperm(rows, device=dice.device, generator=dice) % len(CORNERS)  # each about as often
     for position in positions:
         tensor = inputs[position]
         power = min(operator.corner_power, POWER_OF_8_BITS if tensor.itemsize == 1 else operator.corner_power)

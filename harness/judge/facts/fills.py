@@ -61,6 +61,15 @@ class Positive(Fill):
 
 
 @dataclass(frozen=True, slots=True)
+class Signed(Positive):
+    """The same, each with a random sign: a factor that may turn what it scales."""
+
+    def draw(self, shape: Shape, dtype: str, values: Values, dice: Any) -> Any:
+        drawn = Positive.draw(self, shape, dtype, values, dice)
+        return _as(drawn.float() * (1 - 2 * _integers(0, 2, shape, "int8", dice)), dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Integers(Fill):
     """Uniform integers from ``low`` up to, not including, ``high``."""
 

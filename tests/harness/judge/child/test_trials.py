@@ -242,6 +242,10 @@ def test_each_row_has_its_corner_and_the_other_input_none() -> None:
     assert bool((sizes["outlier"].amax(dim=1) > 100 * sizes["outlier"].median(dim=1).values).all())
     ordered = a[which == list(trials.CORNERS).index("sorted")].float()
     assert torch.equal(ordered, ordered.sort(dim=1).values)
+    apart = a[which == list(trials.CORNERS).index("strided")].float()
+    for number, row in enumerate(apart):
+        stride = 2 << number % (row.numel().bit_length() - 2)
+        assert torch.equal(row[stride - 1 :: stride], row.sort().values[-row.numel() // stride :])
 
 
 def test_a_wrong_output_says_where() -> None:

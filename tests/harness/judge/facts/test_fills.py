@@ -17,6 +17,7 @@ from harness.judge.facts.fills import (
     PageTable,
     Permutation,
     Positive,
+    Signed,
     Words,
 )
 
@@ -42,6 +43,13 @@ def test_floats_have_their_scale(dtype: str) -> None:
     normal, positive = draws(Normal(2.0), (4096,), dtype)[0], draws(Positive("N / 16"), (4096,), dtype)[0]
     assert float(normal.float().std()) == pytest.approx(2, rel=0.1)
     assert 3.2 < float(positive.float().min()) < float(positive.float().max()) <= 5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])
+def test_a_signed_factor_is_as_far_from_zero_as_a_positive_one(dtype: str) -> None:
+    values = draws(Signed("N / 16"), (4096,), dtype)[0].float()
+    assert 3.2 < float(values.abs().min()) < float(values.abs().max()) <= 5
+    assert 0.4 < float((values < 0).float().mean()) < 0.6
 
 
 def test_integers_take_every_value_of_their_range() -> None:
