@@ -42,9 +42,9 @@ def _take(name: str, path: Path) -> None:
     except Exception as error:  # an operator is a person's code
         UNREADABLE[name] = unreadable(path, error)
         return
-    if found is None:  # a module that operators share
-        return
-    if isinstance(found, Operator) and found.name == name:
+    if found is None:  # most often a module that operators share
+        UNREADABLE[name] = f"{path}: it sets no OPERATOR"
+    elif isinstance(found, Operator) and found.name == name:
         OPERATORS[name] = found
     else:
         UNREADABLE[name] = f"{path}: OPERATOR is no Operator named '{name}', like its file"

@@ -14,7 +14,7 @@ from harness.errors import UsageError, described, located, unreadable
 from harness.judge.child.body import child_body
 from harness.judge.child.brief import Brief
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import BASELINES, baseline_module
+from harness.judge.facts.hashes import BASELINES, baseline_modules
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.messages import Seated, Trouble, send
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
@@ -109,6 +109,9 @@ def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
     from harness.judge.limits import complaint as wrong_in
 
     path, operator = operator_file(root, problem), OPERATORS[problem.operator]
+    baseline, *more = baseline_modules(root, problem.operator) or (None,)
+    if more:
+        return f"{more[0]}: {baseline} has a function '{operator.name}' too; keep one of the two"
     dice, inputs = torch.Generator().manual_seed(0), list[torch.Tensor]()
     for position, (name, shape) in enumerate(zip(operator.inputs, problem.inputs, strict=True)):
         try:
@@ -121,7 +124,7 @@ def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
         return f"{located(path, error, _line(operator.reference))}: in {problem}, {described(error)}"
     if not gpu.is_cpu:
         return None
-    if (baseline := baseline_module(root, problem.operator)) is None:
+    if baseline is None:
         return _no_baseline(root / BASELINES, problem.operator)
     outputs = [torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in problem.tensors[len(inputs) :]]
     try:

@@ -106,9 +106,13 @@ def judge_as_it_is(root: Path, operator: str, gpu: Gpu) -> str:
 
 
 def baseline_module(root: Path, operator: str) -> Path | None:
-    """The module with an operator's baseline, a function of the operator's name; None if there is none."""
-    found = (path for folder in repository.folders(root, BASELINES) for path in _defining(folder, operator))
-    return next(found, None)
+    """The module with an operator's baseline; None if there is none."""
+    return next(iter(baseline_modules(root, operator)), None)
+
+
+def baseline_modules(root: Path, operator: str) -> list[Path]:
+    """The modules with a function of the operator's name; there should be one."""
+    return [path for folder in repository.folders(root, BASELINES) for path in _defining(folder, operator)]
 
 
 def baseline_name(module: Path) -> str:

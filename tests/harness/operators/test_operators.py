@@ -121,15 +121,22 @@ def test_an_operator_is_a_file_of_its_name_and_has_a_baseline(name: str) -> None
     assert baselines.library(problem).name == module.stem.replace("_", ".", 1)
 
 
-def test_an_operator_that_does_not_parse_is_named_where_it_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('"""It lacks a bracket."""\n\nOPERATOR = (\n', ":3: cannot be read: SyntaxError"),
+        ('"""It describes nothing."""\n', ": it sets no OPERATOR$"),
+    ],
+)
+def test_an_operator_that_cannot_be_used_is_named_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
     path = tmp_path / "broken.py"
-    path.write_text('"""It lacks a bracket."""\n\nOPERATOR = (\n')
+    path.write_text(text)
     monkeypatch.setattr(operators, "__path__", [*operators.__path__, str(tmp_path)])
     operators._take("broken", path)
     try:
-        with pytest.raises(UsageError, match=f"^{re.escape(str(path))}:3: cannot be read: SyntaxError"):
+        with pytest.raises(UsageError, match=f"^{re.escape(str(path))}{says}"):
             parse_shape_key("broken_f32fp32_4")
     finally:
         del UNREADABLE["broken"]

@@ -106,6 +106,16 @@ def test_a_wrong_baseline_is_named_where_it_can_run(operator: Path, old: str, ne
     assert complaint(root, gpus.find("h200"), parse_shape_key(KEY)) is None
 
 
+def test_two_baselines_of_an_operator_are_named(operator: Path) -> None:
+    root = operator.parents[1]
+    own = root / "baselines" / "torch_ownnorm.py"
+    other = own.with_name("torch_other.py")
+    other.write_bytes(own.read_bytes())
+    adopt(root)
+    said = f"{own}: {other} has a function 'ownnorm' too; keep one of the two"
+    assert complaint(root, gpus.find("h200"), parse_shape_key(KEY)) == said
+
+
 def test_a_shipped_operator_is_not_rehearsed(tmp_path: Path) -> None:
     rehearse(Tree(tmp_path), CPU, parse_shape_key("matmul_f32fp32_32x32x32"))  # no forkserver is there
 
