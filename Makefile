@@ -98,7 +98,7 @@ opponents: $(RUNTIME) ## Add what is measured beside the library; opponents-quac
 opponents-%: $(RUNTIME)
 	@$(OPPOSE)
 
-verify: toolchain $(FLEET) ## Prove the iterations right, without timing them
+verify: toolchain $(FLEET) ## Compare the iterations with the reference; times nothing
 	@$(RUN) verify $(CHOICE) $(MANY)
 
 profile: toolchain $(FLEET) ## Say what bounds the leaders (or ITER=) and what to try next; needs a GPU and ncu
