@@ -80,17 +80,22 @@ def compare(
 
 
 def reproduce(
-    record: Annotated[str, Parameter(help="A record's id or its beginning, or a file of records, of which the last.")],
+    record: Annotated[
+        str, Parameter(help="A record's id or its beginning, or a file of records, for its last record.")
+    ],
     /,
     *,
-    in_image: Annotated[bool, Parameter(negative="", help="Measure in the container image that it names.")] = False,
+    in_image: Annotated[
+        bool, Parameter(negative="", help="Measure in the container image that the record names.")
+    ] = False,
     budget: Annotated[float | None, Parameter(help="Seconds of device time; by default the record's.")] = None,
     on: Annotated[
-        Literal["here", "any"], Parameter(help="any: a GPU of the record's key, of the Ray cluster at RAY_ADDRESS.")
+        Literal["here", "any"],
+        Parameter(help="here, or on any GPU of the record's key in the Ray cluster at RAY_ADDRESS."),
     ] = "here",
     json: Json = False,
 ) -> Reply[Reproduction]:
-    """Measure an iteration again as it was recorded, and say whether both figures agree, differ, or leave it open."""
+    """Measure a recorded iteration again with its own code, and say whether both figures agree."""
     if budget is not None:
         check_duration("budget", budget)
     tree = Tree.here()
@@ -129,7 +134,9 @@ def play(
     chosen: SelectionOptions = SelectionOptions(),
     *,
     rounds: Annotated[int, Parameter(help="How often each leader is measured.")] = play_off.ROUNDS,
-    top: Annotated[int | None, Parameter(help="Only the first rows; by default those that share rank 1.")] = None,
+    top: Annotated[
+        int | None, Parameter(help="How many first rows take part; by default those that share rank 1.")
+    ] = None,
     budget: Annotated[
         float | None, Parameter(help="Seconds for one measurement; 1 of device time, or 15 at the power limit.")
     ] = None,

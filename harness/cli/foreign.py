@@ -114,10 +114,13 @@ def adopt(
     gpu: Annotated[
         tuple[str, ...], Parameter(negative="", help="GPU key; repeat it for kernels that the first cannot run.")
     ] = ("h200",),
-    first: Annotated[bool, Parameter(negative="", help="Of each folder only the first that compiles.")] = False,
+    first: Annotated[bool, Parameter(negative="", help="Only the first example of each folder that compiles.")] = False,
     tilelang: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="Another TileLang to keep each kernel for, such as 0.1.9, for versus; repeatable."),
+        Parameter(
+            negative="",
+            help="Also keep each kernel as this TileLang makes it, such as 0.1.9, for versus; may be repeated.",
+        ),
     ] = (),
     script_deadline: Annotated[float, Parameter(help="Seconds for a script, which runs without its kernels.")] = 200.0,
     json: Json = False,

@@ -92,7 +92,7 @@ def transfer(
     source: Annotated[str, Parameter(help="GPU key with the leaders, such as h200.")],
     chosen: SelectionOptions = SelectionOptions(),
 ) -> Reply[Transferred]:
-    """Copy the leaders of another GPU's board into this one's ladders, with what they descend from, to measure here."""
+    """Copy the leaders of another GPU's board, with their ancestors, into this GPU's ladders, to measure them here."""
     tree, target = Tree.here(), gpus.find(chosen.key)
     done, complaints = transferring.transfer(tree, gpus.find(source, auto=False), target, chosen.selection)
     had = f"; {counted(done.known, 'leader')} had come before" if done.known else ""

@@ -35,7 +35,7 @@ Budget = Annotated[
 ]
 Parent = Annotated[
     str | None,
-    Parameter(name=("--from", "--parent"), help="The parent of the new iteration; new takes the best that passed."),
+    Parameter(name=("--from", "--parent"), help="The parent of the new iteration; by default the best that passed."),
 ]
 
 
@@ -55,7 +55,10 @@ class SelectionOptions:
         str | None, Parameter(help="Only this share of the problems: 2/8 is the second of eight equal ones.")
     ] = None
     set: Annotated[
-        str | None, Parameter(help="Only the problems of a model's step, such as llama3-8b-decode: see problems.toml.")
+        str | None,
+        Parameter(
+            help="Only the problems of this set: a shipped one, such as llama3-8b-decode, or one of problems.toml."
+        ),
     ] = None
     json: Json = False
 
@@ -116,7 +119,7 @@ class SelectionOptions:
 class BuildOptions:
     """How to compile."""
 
-    again: Annotated[bool, Parameter(negative="", help="Repeat what is already recorded.")] = False
+    again: Annotated[bool, Parameter(negative="", help="Repeat outcomes that are already recorded.")] = False
     attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = _DEFAULTS.attempts
     build_deadline: Annotated[float, Parameter(help="Seconds for import and compilation.")] = _DEFAULTS.build_deadline_s
 
@@ -132,11 +135,13 @@ class BuildOptions:
 class MeasureOptions(BuildOptions):
     """How to compile and to measure."""
 
-    force: Annotated[bool, Parameter(negative="", help="Use a key that is not this GPU's; its records stay apart.")] = (
-        False
-    )
+    force: Annotated[
+        bool, Parameter(negative="", help="Use a key that is not this GPU's; such records are ranked apart.")
+    ] = False
     budget: Budget = None
-    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel.")] = _DEFAULTS.launch_deadline_s
+    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel's process.")] = (
+        _DEFAULTS.launch_deadline_s
+    )
 
     def settings(self, gpu: Gpu) -> Settings:
         if self.budget is not None:
@@ -162,17 +167,20 @@ class FleetOptions:
     """On how many GPUs."""
 
     gpus: Annotated[
-        str | None, Parameter(help="all: every GPU of this host that has the key works on the notebook; or a number.")
+        str | None, Parameter(help="How many GPUs of this host with this key to use: all, or a number.")
     ] = None
     cluster: Annotated[
         str | None,
-        Parameter(help="A Ray cluster, such as ray://head:10001, with all its GPUs; --gpus all takes RAY_ADDRESS too."),
+        Parameter(
+            help="Work on all GPUs of a Ray cluster, such as ray://head:10001; --gpus all also reads RAY_ADDRESS."
+        ),
     ] = None
     slow_gpus: Annotated[
-        bool, Parameter(negative="", help="Use GPUs too that heat slows down, or that are 5% slower than the others.")
+        bool, Parameter(negative="", help="Also use GPUs that heat slows down, or that are 5% slower than the others.")
     ] = False
     image: Annotated[
-        str | None, Parameter(help="Run each problem in this container image, on its own GPU; of --gpus or --cluster.")
+        str | None,
+        Parameter(help="Run each problem in this container image, on its own GPU; needs --gpus or --cluster."),
     ] = None
 
     def __post_init__(self) -> None:

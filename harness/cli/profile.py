@@ -24,9 +24,9 @@ def profile(
     chosen: SelectionOptions = SelectionOptions(),
     fleet: FleetOptions = FleetOptions(),
     *,
-    counters: Annotated[bool, Parameter(help="Read counters with ncu; else names and durations only.")] = True,
+    counters: Annotated[bool, Parameter(help="Read counters with ncu; without them only names and durations.")] = True,
     force: Annotated[bool, Parameter(negative="", help="Use a key that is not this GPU's.")] = False,
-    again: Annotated[bool, Parameter(negative="", help="Repeat what is already recorded.")] = False,
+    again: Annotated[bool, Parameter(negative="", help="Repeat profiles that are already recorded.")] = False,
     deadline: Annotated[float, Parameter(help="Seconds for one iteration.")] = 180.0,
 ) -> Reply[list[ProfileRecord]]:
     """Profile iterations with ncu, by default the leader of each problem: what bounds it, and what to try next."""

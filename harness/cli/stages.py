@@ -132,20 +132,25 @@ def bench(
     *,
     opponents: Annotated[
         bool | None,
-        Parameter(help="Measure what else a user could install, and the leader against it; on GPUs without --iter."),
+        Parameter(
+            help="Measure the opponents, and the leader against the strongest; by default on GPUs without --iter."
+        ),
     ] = None,
     regime: Annotated[
-        Regime, Parameter(help="At equal clocks, or alone at the power limit; the second for the leaders alone.")
+        Regime, Parameter(help="paired: at equal clocks; sustained: the leaders, each side alone at the power limit.")
     ] = "both",
     sustained_top: Annotated[
-        int, Parameter(help="So many first rows of a problem take part at the power limit; ties of the leader always.")
+        int,
+        Parameter(
+            help="How many first rows of a problem to measure at the power limit; rows tied with the leader always."
+        ),
     ] = 1,
     lock_clock: Annotated[
-        int | None, Parameter(help="Hold the SM clock at so many MHz meanwhile; such rows are ranked apart.")
+        int | None, Parameter(help="Hold the SM clock at this many MHz while measuring; such rows are ranked apart.")
     ] = None,
     within: Annotated[
         float | None,
-        Parameter(help="Stop by itself before so many minutes are over; what counts most comes first."),
+        Parameter(help="Stop before this many minutes are over; the most important rows come first."),
     ] = None,
     traceback: Traceback = False,
 ) -> Reply[RunData]:

@@ -71,7 +71,8 @@ def tune(
     fleet: FleetOptions = FleetOptions(),
     *,
     engine: Annotated[
-        Engine, Parameter(help="The race, TileLang's autotuner, or a race that drops no candidate early.")
+        Engine,
+        Parameter(help="tilebench: the race; tilelang: its autotuner; exhaustive: every candidate like an iteration."),
     ] = "tilebench",
     family: Annotated[
         list[str] | None,
@@ -82,7 +83,7 @@ def tune(
     ] = True,
     carver: Annotated[bool, Parameter(help="Also start from the suggestions of tilelang.carver.")] = True,
     objective: Annotated[
-        Regime, Parameter(help="What decides among the race's first: equal clocks, or the power limit.")
+        Regime, Parameter(help="What decides between the race's first candidates: equal clocks, or the power limit.")
     ] = Regime.PAIRED,
     parent: Parent = None,
 ) -> Reply[TuneData]:

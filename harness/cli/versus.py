@@ -74,7 +74,7 @@ def hold(
     new_image: ImageName = None,
     build_only: Annotated[bool, Parameter(negative="", help="Compare the compiled code; needs no GPU.")] = False,
     all: Annotated[
-        bool, Parameter(negative="", help="All iterations; by default the leaders, or what is named.")
+        bool, Parameter(negative="", help="All selected iterations; by default the leaders, or the one of --iter.")
     ] = False,
     fail_on: Annotated[
         str | None,
@@ -85,16 +85,20 @@ def hold(
     ] = None,
     diff: Annotated[bool, Parameter(negative="", help="Show the difference of the generated sources.")] = False,
     format: Annotated[Literal["table", "github"], Parameter(help="github is Markdown for a comment.")] = "table",
-    again: Annotated[bool, Parameter(negative="", help="Repeat what is already built or measured.")] = False,
+    again: Annotated[
+        bool, Parameter(negative="", help="Repeat builds and measurements that are already there.")
+    ] = False,
     build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
     budget: Budget = None,
-    identical: Annotated[bool, Parameter(negative="", help="Measure even what has the same code in both.")] = False,
+    identical: Annotated[
+        bool, Parameter(negative="", help="Also measure iterations with the same code in both.")
+    ] = False,
     benchmarks: Annotated[
         Path | None,
         Parameter(help="With --build-only: a tree of regression_*.py, as TileLang's, or bench_*.py, as TileOPs'."),
     ] = None,
 ) -> Reply[VersusData]:
-    """Hold two environments against each other: which iterations an upgrade makes slower, changes, breaks or mends."""
+    """Compare two environments: which iterations an upgrade makes slower, changes, breaks or fixes."""
     limits = comparison.limits(fail_on, *(builds.FAIL_ON if build_only else FAIL_ON))
     check_duration("build-deadline", build_deadline)
     first, second = _named("old", old, old_image), _named("new", new, new_image, RUNNING)
@@ -186,11 +190,11 @@ def bisect(
     row: Annotated[str, Parameter(help="A problem's shape key, for its leader, or SHAPE/MODEL/ITERATION.")],
     question: Annotated[
         Question,
-        Parameter(help="The first with other code, that does not compile, that spills more, or that is slower."),
+        Parameter(help="Find the first with other code, that does not compile, that spills more, or that is slower."),
     ] = "different",
     clone: Annotated[Path | None, Parameter(help="A clone of TileLang: bisect its commits.")] = None,
     build_command: Annotated[
-        str, Parameter(help="What makes a wheel of a commit, run in a folder of its own.")
+        str, Parameter(help="The command that builds a commit's wheel, run in a folder of its own.")
     ] = "pip wheel --no-deps --wheel-dir dist .",
     over: Annotated[
         str | None,
