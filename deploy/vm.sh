@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Takes a fresh cloud VM (Debian or Ubuntu) to a leaderboard. Run it by hand, or as cloud-init user data with both exported:
+# Sets up a fresh cloud VM (Debian or Ubuntu) and measures. Run it by hand, or as cloud-init user data that exports both:
 #
 #   TILEBENCH_REPOSITORY=<where this repository is> GPU=h100 bash vm.sh
 #
-# A cloud's GPU image has the driver, Docker and the NVIDIA runtime. This script looks at the driver and the disk first,
-# then installs what else is missing.
+# A cloud's GPU image has the driver, Docker and the NVIDIA runtime. This script checks the driver and the disk first,
+# then installs the missing packages.
 set -euo pipefail
 export HOME="${HOME:-/root}" # cloud-init sets none
 
@@ -46,7 +46,7 @@ if nvidia-smi >/dev/null 2>&1 && ! command -v nvidia-ctk >/dev/null; then
     packages+=(nvidia-container-toolkit) # a cloud's GPU image has NVIDIA's apt repository
 fi
 
-# A Python of 3.11 or newer with its venv module: one that is here, else apt's, else uv brings one.
+# A Python of 3.11 or newer with its venv module: an installed one, else apt's, else one that uv installs.
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 python=

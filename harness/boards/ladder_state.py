@@ -75,8 +75,9 @@ class LadderState(msgspec.Struct, frozen=True):
 
     ``best`` is the last iteration that the board keeps. ``parent`` is the one to start from: the best, or the fastest
     kernel where the best is the library, or the newest that was not refused. ``attempts`` is how many sources of one
-    iteration may fail to compile. Seconds are of the device for measuring and of the compilers for building, over all
-    records. ``power`` is of the best, or else of the first at the power limit, where that limit lowers its clock.
+    iteration may fail to compile. Over all records, ``measuring_seconds`` is device time, and ``building_seconds`` is
+    the compilers' time. ``power`` is of the best, or else of the first at the power limit, where that limit lowers its
+    clock.
     """
 
     gpu: str

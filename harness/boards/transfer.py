@@ -16,7 +16,7 @@ from harness.judge.facts.hashes import source_sha256
 
 
 class Transferred(msgspec.Struct, frozen=True):
-    """What the ladders of ``gpu`` got: paths of new iterations, each after its parent, and the leaders they had."""
+    """Paths of the new iterations of ``gpu``, each after its parent; ``known`` counts the leaders that were there."""
 
     gpu: str
     paths: tuple[str, ...]

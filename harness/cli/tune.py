@@ -47,7 +47,7 @@ _JUDGED: Final = ("budget", "deadline", "attempts")  # options of the judge, whi
 class TuneData(msgspec.Struct, frozen=True):
     """The pick, null where no candidate passed; how many candidates were measured now, and known before.
 
-    On many GPUs ``picks`` holds that of each problem, and the rest says nothing.
+    With several GPUs ``picks`` holds the pick of each problem, and the other fields are empty.
     """
 
     pick: Pick | None

@@ -42,7 +42,7 @@ ImageName = Annotated[str | None, Parameter(help="A container image in its place
 
 
 class EnvironmentFacts(msgspec.Struct, frozen=True):
-    """One environment: what the user called it, its interpreter, and its versions of what compiles."""
+    """One environment: the name that the user gave, its interpreter, and the versions that decide the code."""
 
     name: str
     python: Path
@@ -172,7 +172,7 @@ def freshen(
 
 
 class BisectData(msgspec.Struct, frozen=True):
-    """The last release or commit without the difference, the first with it, and what was asked or passed over."""
+    """The last release or commit without the difference, the first with it, the question, and the skipped ones."""
 
     row: str
     question: str

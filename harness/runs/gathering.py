@@ -27,7 +27,7 @@ NUMBERED: Final = ("attempt", "race")  # numbers that a notebook gives, each to 
 
 
 class Gathered(msgspec.Struct, frozen=True):
-    """What one GPU key got: the iterations and the records that it lacked; ``known`` records it had."""
+    """New iterations and records of one GPU key; ``known`` counts the records that were there before."""
 
     gpu: str
     iterations: int

@@ -39,8 +39,8 @@ class Way:
 class HostTime(Message, frozen=True, tag=False):
     """Host µs per call, medians over alternating blocks; ``spread_us`` is half the interquartile range.
 
-    ``torch_us`` is the time of torch's call for the same: an addition, or a product beside the front's. µs are None
-    where the way does not exist here, and ``reason`` says why.
+    ``torch_us`` is the time of torch's call for the same addition, or for the same product of ``kernels``. µs are None
+    where this spelling is not available here, and ``reason`` says why.
     """
 
     spelling: str

@@ -41,10 +41,10 @@ BRIEF: Final = with_fields(SETTINGS, budget_s=0.3, min_placements=3, rounds_per_
 
 
 class AdversaryFinding(msgspec.Struct, frozen=True):
-    """The outcome of one sample. ``contract`` is the complaint of the contract, which this judge does not ask.
+    """The outcome of one sample. ``contract`` is the contract's complaint; the sample is judged as if it had passed it.
 
-    ``gain`` is the sample's ratio over the honest kernel's. Of a rejected sample it is the ratio that was rejected, or
-    that of a few blocks with results that are not compared; None where it has no such blocks.
+    ``gain`` is the sample's ratio over the honest kernel's. For a rejected sample it uses the rejected ratio, or
+    that of a few blocks without a comparison of results; None where there are no such blocks.
     """
 
     name: str

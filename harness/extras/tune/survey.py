@@ -40,7 +40,7 @@ class SpaceEntry(Message, frozen=True, tag="Entry"):
 
 
 class Surveyed(Message, frozen=True):
-    """What may race, how many configurations the family refused and the first reasons, and what the carver said."""
+    """The candidates, how many configurations the family refused and the first reasons, and the carver's message."""
 
     entries: tuple[SpaceEntry, ...]
     refused: int

@@ -30,8 +30,8 @@ class PairedRow(msgspec.Struct, frozen=True):
     """What the new environment did to one iteration.
 
     ``ratio`` is the old environment's time over the new one's: above 1 the new one is faster. Its interval holds for
-    the whole table at once. ``reason`` says what broke, or why nothing is decided. Where the library's call was held
-    against itself too, ``to_library`` is what became of the kernel's ratio to it: the new ratio over the old one.
+    the whole table at once. ``reason`` says what broke, or why nothing is decided. Where the library's call was also
+    compared, ``to_library`` is the kernel's new ratio to the library over its old one.
     """
 
     problem: str
