@@ -16,7 +16,7 @@ PERSON = re.compile(r"\b(who|whom|whose|nobody|somebody)\b", re.IGNORECASE)
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)|(?:src|srcset)=\"([^\"]+)\"")
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|toml|sh|yaml|sbatch|html))`")
 GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
-CODE = re.compile(r"^```.*?^```$|^(?:    .*\n)+", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```.*?^```$|^(?:    [^\n]*\n)+", re.DOTALL | re.MULTILINE)
 # What a reader of the documentation makes, or what lies elsewhere.
 ELSEWHERE = {
     *("script.py", "problems.toml", "tuning/h200/report.html", "baselines/torch_rownorm.py"),
