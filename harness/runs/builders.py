@@ -1,56 +1,33 @@
 """How many iterations build at once, how far ahead, and on which cores, while others are measured."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from harness.judge.facts.gpu import Gpu
 from harness.judge.interpreters import server_pids
 from harness.judge.processes import measuring_core
 from harness.machine import cores
-from harness.runs.run_ahead import run_ahead
 
 CPU_WINDOW: Final = 16  # builds ahead of what a CPU measures
 SPARE_CORES: Final = 2  # for the two processes that measure
 # Before a GPU has anything to measure. On an H200's 16 cores the first of 14 at once took 12 to 19 s each. Later ones
 # of the same ladders were fewer at once, and took 6 to 12 s. Four are measured in about the time that 14 more take.
 FIRST_BUILDS: Final = 4
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class Builders:
     """``jobs`` build at once, at most ``window`` ahead, and only ``first`` before one is done.
 
-    ``in_batches`` they take turns with what is measured.
+    ``in_batches`` they take turns with what is measured. The fields are parameters of ``run_ahead``.
     """
 
     jobs: int
     window: int
     first: int
     in_batches: bool = False
-
-    def ahead(
-        self,
-        build: Callable[[T], R],
-        items: Iterable[T],
-        *,
-        abort: Callable[[], None],
-        left_s: Callable[[], float | None] = lambda: None,
-    ) -> AbstractContextManager[Iterator[R]]:
-        """What ``build`` makes of the items, in their order: see ``run_ahead``."""
-        return run_ahead(
-            build,
-            items,
-            self.jobs,
-            window=self.window,
-            first=self.first,
-            abort=abort,
-            in_batches=self.in_batches,
-            left_s=left_s,
-        )
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import fcntl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
@@ -38,6 +38,7 @@ from harness.runs.builders import Builders, builders
 from harness.runs.rehearsal import operator_file, unfit
 from harness.runs.result_line import result_line
 from harness.runs.retrying import retrying
+from harness.runs.run_ahead import run_ahead
 from harness.runs.turn import own_turn, require_free
 from harness.runs.within import ENDLESS, Deadline
 
@@ -232,7 +233,7 @@ def built_ahead(
     with parses if plan.upto is Stage.CONTRACT else builders(plan.gpu, measures=plan.uses_device) as by:
         try:
             left_s = partial(plan.deadline.left_s, besides_s=usual_s)
-            with by.ahead(build, iterations, abort=abort, left_s=left_s) as built:
+            with run_ahead(build, iterations, abort=abort, left_s=left_s, **asdict(by)) as built:
                 reporter.doing(f"importing torch and TileLang, then {_building(iterations)} on {by.jobs} cores")
                 ready = own_turn.before(built, plan.device) if plan.uses_device else built
                 yield plan.deadline.while_room(ready, usual_s, costs=lambda entry: entry[1] is None)

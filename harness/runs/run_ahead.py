@@ -19,7 +19,7 @@ R = TypeVar("R")
 def run_ahead(
     work: Callable[[T], R],
     items: Iterable[T],
-    threads: int,
+    jobs: int,
     *,
     window: int,
     abort: Callable[[], None],
@@ -28,7 +28,7 @@ def run_ahead(
     first: int | None = None,
     left_s: Callable[[], float | None] = lambda: None,
 ) -> Iterator[Iterator[R]]:
-    """The results of ``work``, in the order of the items, or as they come where not ``ordered``.
+    """The results of ``work`` on ``jobs`` threads, in the order of the items, or as they come where not ``ordered``.
 
     At most ``window`` items are begun and not used up. A permit per item would not do: a late item could overtake the
     one that the caller waits for. Before the first result only ``first`` items begin, so that it is soon there. With
@@ -59,7 +59,7 @@ def run_ahead(
             yield future.result()
             begun.remove(future)
 
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         try:
             yield results(pool)
         finally:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from harness.records.versus import VersusRecord
 from harness.runs.builders import builders
 from harness.runs.retrying import retrying
 from harness.runs.run import alone, prepare, repeated
+from harness.runs.run_ahead import run_ahead
 
 LIBRARY: Final = "library"  # in the model's place, where the row is the library's own call
 _CALL: Final = Path(__file__).with_name("library_call.py")
@@ -178,7 +180,7 @@ def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -
 
     with builders(plan.gpu, measures=True) as by:
         try:
-            with by.ahead(build, waiting, abort=end_forkserver) as duels:
+            with run_ahead(build, waiting, abort=end_forkserver, **asdict(by)) as duels:
                 yield duels
         finally:
             referees.leave()
