@@ -1,28 +1,30 @@
-"""Pairs: the leader of each problem against its strongest opponent, which runs in the library's place."""
+"""Opponents in both regimes: each beside the library, and the leader of each problem against the strongest of them."""
 
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from harness.boards import leaderboard
-from harness.boards.board import Board
+import msgspec
+
+from harness.boards import leaderboard, sustained
+from harness.boards.board import Board, BoardRow
 from harness.catalog.opponents import OpponentEntry
-from harness.catalog.tree import Iteration, Selection, Tree
+from harness.catalog.tree import Iteration, Selection
 from harness.judge.candidate import Referees
 from harness.judge.facts.problem import Problem
-from harness.judge.pipeline import judged
+from harness.judge.pipeline import begin, judged
+from harness.judge.sustaining import SustainedSettings
 from harness.machine.progress import Reporter
 from harness.machine.table import bounded
 from harness.records.base import Status
 from harness.records.pairs import PairRecord
+from harness.records.results import Measurement, Record
+from harness.records.store import read
 from harness.records.sustained import SustainedRecord
 from harness.runs import opponents
-from harness.runs.opponents import USUAL_S, one_by_one
-from harness.runs.run import Plan, outcome, repeated
+from harness.runs.opponents import USUAL_S, Opposed, one_by_one, opponent_fields
+from harness.runs.run import Plan, outcome
 from harness.runs.within import TIME_OVER
-
-Pair = tuple[Iteration, OpponentEntry]
 
 
 def oppose(plan: Plan, reporter: Reporter) -> None:
@@ -50,44 +52,30 @@ def _has_met(plan: Plan, problem: Problem) -> bool:
 def measure(plan: Plan, problem: Problem, reporter: Reporter) -> list[PairRecord]:
     """Measure the pair unless it is recorded; a wrong opponent, or one that fails, has a line and no ratio."""
 
-    def judge(pair: Pair, referees: Referees) -> PairRecord:
-        reporter.doing(f"{pair[0]} against {pair[1].name}")
-        return _measured(plan, pair, referees)
+    def judge(pair: Opposed, referees: Referees) -> PairRecord:
+        assert pair.against is not None
+        reporter.doing(f"{pair.contestant} against {pair.against.name}")
+        candidate = plan.enter(pair.contestant, referees)
+        candidate.against = pair.against
+        rejection = judged(candidate)
+        measured = None if rejection is not None else candidate.measurement
+        opposed = opponent_fields(plan.tree, pair.against)
+        return PairRecord(**outcome(plan, candidate, rejection), **opposed, measurement=measured)
 
-    def path(made: PairRecord) -> Path:
-        return plan.tree.pairs(made.gpu, made.shape_key)
+    def path(leader: Iteration) -> Path:
+        return plan.tree.pairs(leader.gpu, leader.shape_key)
 
-    return one_by_one(plan, pairs(plan, problem), partial(reusable, plan), judge, path, line, reporter)
+    return one_by_one(plan, pairs(plan, problem), PairRecord, path, judge, line, reporter)
 
 
-def pairs(plan: Plan, problem: Problem) -> Iterator[Pair]:
+def pairs(plan: Plan, problem: Problem) -> Iterator[Opposed]:
     """The leader and the strongest opponent of a problem, if it has both in this environment."""
     board = present(plan, problem)
-    best = board.best_opponent if board else None
-    opponent = plan.opponents.named(best.iteration) if best else None
-    if board is not None and opponent is not None and not opponent.missing and board.leader is not None:
+    against = _entry(plan, problem, board.best_opponent if board else None)
+    if board is not None and against is not None and board.leader is not None:
         leader = board.leader
         path = plan.tree.source(plan.gpu.key, problem.shape_key, leader.model, leader.iteration)
-        yield plan.tree.parse(path), opponent.entry(problem, plan.gpu)
-
-
-def reusable(plan: Plan, pair: Pair) -> PairRecord | None:
-    """The record that another run of the same pair would only repeat."""
-    leader, opponent = pair
-    here, path = plan.environment(leader.problem.operator), plan.tree.pairs(leader.gpu, leader.shape_key)
-    opposed = opponent_fields(plan.tree, opponent)
-    return repeated(plan, leader, here, path, PairRecord, lambda record: opposes(record, opposed))
-
-
-def opponent_fields(tree: Tree, against: OpponentEntry | None) -> dict[str, Any]:
-    """The fields of a record that say which opponent ran in the library's place."""
-    source, imports = tree.hashes(against) if against is not None else (None, None)
-    name = against.name if against is not None else None
-    return {"opponent": name, "opponent_sha256": source, "opponent_imports_sha256": imports}
-
-
-def opposes(record: PairRecord | SustainedRecord, opposed: dict[str, Any]) -> bool:
-    return all(getattr(record, name) == value for name, value in opposed.items())
+        yield Opposed(plan.tree.parse(path), against)
 
 
 def line(record: PairRecord) -> str:
@@ -114,11 +102,62 @@ def present(plan: Plan, problem: Problem) -> Board | None:
     )
 
 
-def _measured(plan: Plan, pair: Pair, referees: Referees) -> PairRecord:
-    leader, opponent = pair
-    candidate = plan.enter(leader, referees)
-    candidate.against = opponent
-    opposed = opponent_fields(plan.tree, opponent)
-    rejection = judged(candidate)
-    measured = None if rejection is not None else candidate.measurement
-    return PairRecord(**outcome(plan, candidate, rejection), **opposed, measurement=measured)
+def oppose_at_limit(plan: Plan, regime: SustainedSettings, reporter: Reporter) -> list[SustainedRecord]:
+    """Measure the opponents of each problem at the power limit, and then its leader against the strongest of them.
+
+    The leader is the one at equal clocks. Problems without a power limit are left out.
+    """
+    records: list[SustainedRecord] = []
+    problems = [each for each in plan.problems if sustained.no_limit(plan.gpu, plan.device, each) is None]
+
+    def judge(item: Opposed, referees: Referees) -> SustainedRecord:
+        assert item.paired is not None
+        reporter.doing(f"sustained {item.contestant}")
+        candidate = plan.enter(item.contestant, referees)
+        candidate.against = item.against
+        return sustained.record_of(plan, candidate, sustained.outcome_of(candidate, item.paired, regime, begin))
+
+    def path(contestant: Iteration) -> Path:
+        return plan.tree.sustained(*contestant.ladder)
+
+    for work in (opponents_at_limit, pairs_at_limit):
+        for problem in problems:
+            found = work(plan, problem)
+            records += one_by_one(plan, found, SustainedRecord, path, judge, sustained.line, reporter)
+    return records
+
+
+def opponents_at_limit(plan: Plan, problem: Problem) -> Iterator[Opposed]:
+    """Each opponent that passed at equal clocks."""
+    records, _ = read(plan.tree.opponents(plan.gpu.key, problem.shape_key), Record)
+    board = present(plan, problem)
+    for row in board.opponents if board else ():
+        entry = _entry(plan, problem, row)
+        measured = next((each.measurement for each in records if each.id == row.record), None)
+        if entry is not None and measured is not None and not row.stale:
+            yield Opposed(entry, paired=measured)
+
+
+def pairs_at_limit(plan: Plan, problem: Problem) -> Iterator[Opposed]:
+    """The leader against the opponent that is strongest at the power limit."""
+    board = present(plan, problem)
+    leader, best = (board.leader, board.sustained_best_opponent) if board else (None, None)
+    against = _entry(plan, problem, best)
+    if leader is None or leader.is_baseline or leader.stale or best is None or against is None:
+        return
+    for iteration, paired in sustained.paired_of(plan.tree, [leader]):
+        yield Opposed(iteration, against, expected(paired, best))
+
+
+def _entry(plan: Plan, problem: Problem, row: BoardRow | None) -> OpponentEntry | None:
+    """The opponent of a row, if it is here."""
+    opponent = plan.opponents.named(row.iteration) if row else None
+    return opponent.entry(problem, plan.gpu) if opponent and not opponent.missing else None
+
+
+def expected(leader: Measurement, opponent: BoardRow) -> Measurement:
+    """What the pair's ratio at equal clocks must be, from both ratios to the library."""
+    assert opponent.ratio is not None and opponent.ratio_low is not None
+    return msgspec.structs.replace(
+        leader, ratio=leader.ratio / opponent.ratio, ratio_high=leader.ratio_high / opponent.ratio_low
+    )

@@ -6,9 +6,7 @@ from typing import Final
 
 from harness.boards import leaderboard
 from harness.boards.board import Board, BoardRow, newest
-from harness.boards.pairs import opponent_fields, opposes
 from harness.boards.power import drawn
-from harness.catalog.opponents import OpponentEntry
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode, UsageError
 from harness.judge import fault_attribution
@@ -25,8 +23,10 @@ from harness.records.base import exit_code_of
 from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
+from harness.runs import opponents
+from harness.runs.opponents import Opposed, opponent_fields
 from harness.runs.retrying import retrying
-from harness.runs.run import Plan, alone, built_ahead, outcome, prepare, repeated
+from harness.runs.run import Plan, alone, built_ahead, outcome, prepare
 from harness.runs.within import TIME_OVER
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
@@ -151,11 +151,9 @@ def paired_of(tree: Tree, rows: Iterable[BoardRow]) -> Iterator[tuple[Iteration,
             yield tree.parse(tree.source(row.gpu, row.problem, row.model, row.iteration)), found
 
 
-def recorded(plan: Plan, iteration: Iteration, against: OpponentEntry | None = None) -> SustainedRecord | None:
+def recorded(plan: Plan, iteration: Iteration) -> SustainedRecord | None:
     """The newest record of the same code and environment, if another measurement would repeat it."""
-    here, path = plan.environment(iteration.problem.operator), plan.tree.sustained(*iteration.ladder)
-    opposed = opponent_fields(plan.tree, against)
-    return repeated(plan, iteration, here, path, SustainedRecord, lambda record: opposes(record, opposed))
+    return opponents.recorded(plan, Opposed(iteration), SustainedRecord, lambda own: plan.tree.sustained(*own.ladder))
 
 
 def outcome_of(
@@ -173,11 +171,9 @@ def outcome_of(
         candidate.leave()
 
 
-def record_of(
-    plan: Plan, candidate: Candidate, found: SustainedMeasurement | Rejection, against: OpponentEntry | None = None
-) -> SustainedRecord:
+def record_of(plan: Plan, candidate: Candidate, found: SustainedMeasurement | Rejection) -> SustainedRecord:
     rejection, measured = (found, None) if isinstance(found, Rejection) else (None, found)
-    opposed = opponent_fields(plan.tree, against)
+    opposed = opponent_fields(plan.tree, candidate.against)
     return SustainedRecord(**outcome(plan, candidate, rejection), **opposed, measurement=measured)
 
 

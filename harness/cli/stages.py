@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from harness.authoring import scaffold
-from harness.boards import leaderboard, pairs, sustained, sustained_opponents, tables
+from harness.boards import leaderboard, pairs, sustained, tables
 from harness.boards.sustained import SustainedResults
 from harness.catalog import gpus
 from harness.catalog.fitting import require_fit
@@ -259,7 +259,7 @@ def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) 
     with reporting(0) as reporter:
         held = sustained.hold(plan, regime, chosen.selection, reporter, top)
         if opposed and not bench.gpu.is_cpu and _has_room(bench.deadline, "opponents in the sustained regime"):
-            held.records += sustained_opponents.oppose(bench, regime, reporter)
+            held.records += pairs.oppose_at_limit(bench, regime, reporter)
     return held
 
 

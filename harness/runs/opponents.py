@@ -1,16 +1,19 @@
 """A run over the opponents of problems: reuse records, measure what is installed, and record each outcome."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from harness.catalog.opponents import Opponent, OpponentEntry
+from harness.catalog.tree import Iteration, Tree
 from harness.judge.candidate import Referees
 from harness.judge.contract import Terms
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import judged
 from harness.machine.progress import Reporter
-from harness.records.results import Record
+from harness.records.results import Measurement, Record
 from harness.records.store import append
 from harness.runs.result_line import result_line
 from harness.runs.retrying import retrying
@@ -18,8 +21,18 @@ from harness.runs.run import J, Plan, judging, record_of, repeated
 from harness.runs.within import TIME_OVER
 
 USUAL_S: Final = 20.0  # for an outcome with what is compiled for it: 6 to 27 s on an H200
-Work = tuple[Opponent, OpponentEntry]
-T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Opposed:
+    """One measurement with an opponent: as the contestant, or ``against`` in the library's place.
+
+    ``paired`` is at equal clocks, for a measurement at the power limit.
+    """
+
+    contestant: Iteration
+    against: OpponentEntry | None = None
+    paired: Measurement | None = None
 
 
 def tell_missing(plan: Plan, reporter: Reporter) -> None:
@@ -32,44 +45,56 @@ def tell_missing(plan: Plan, reporter: Reporter) -> None:
 
 def measure(plan: Plan, problem: Problem, reporter: Reporter) -> list[Record]:
     """Measure each opponent that serves a problem, beside the library. One that fails has a line and a record."""
-    work = [(each, each.entry(problem, plan.gpu)) for each in plan.opponents.serving(problem, plan.gpu)]
+    serving: dict[Iteration, Opponent] = {
+        each.entry(problem, plan.gpu): each for each in plan.opponents.serving(problem, plan.gpu) if not each.missing
+    }
 
-    def judge(work: Work, referees: Referees) -> Record:
-        reporter.doing(f"opponent {work[1]}")
-        return _measured(plan, *work, referees)
+    def judge(item: Opposed, referees: Referees) -> Record:
+        opponent = serving[item.contestant]
+        reporter.doing(f"opponent {item.contestant}")
+        candidate = plan.enter(item.contestant, referees)
+        candidate.terms = Terms(opponent.what, None, opponent.config)
+        return record_of(plan, candidate, judged(candidate))
 
-    return one_by_one(
-        plan,
-        [(opponent, entry) for opponent, entry in work if not opponent.missing],
-        known=lambda work: reusable(plan, work[1]),
-        judge=judge,
-        path=lambda made: plan.tree.opponents(made.gpu, made.shape_key),
-        line=lambda made: result_line(made, plan.gpu),
-        reporter=reporter,
-    )
+    def path(entry: Iteration) -> Path:
+        return plan.tree.records(*entry.ladder)
+
+    return one_by_one(plan, map(Opposed, serving), Record, path, judge, partial(result_line, gpu=plan.gpu), reporter)
 
 
-def reusable(plan: Plan, entry: OpponentEntry) -> Record | None:
-    """The record that another run of the same opponent would only repeat."""
-    here, path = plan.environment(entry.problem.operator), plan.tree.records(*entry.ladder)
-    return repeated(plan, entry, here, path, Record, lambda record: True)
+def opponent_fields(tree: Tree, against: Iteration | None) -> dict[str, Any]:
+    """The fields of a record that say which opponent ran in the library's place."""
+    source, imports = tree.hashes(against) if against is not None else (None, None)
+    name = against.name if against is not None else None
+    return {"opponent": name, "opponent_sha256": source, "opponent_imports_sha256": imports}
+
+
+def recorded(plan: Plan, item: Opposed, kind: type[J], path: Callable[[Iteration], Path]) -> J | None:
+    """The record that another measurement of the same would only repeat."""
+    here = plan.environment(item.contestant.problem.operator)
+    opposed = opponent_fields(plan.tree, item.against)
+
+    def fits(record: J) -> bool:
+        return all(getattr(record, name, None) == value for name, value in opposed.items())
+
+    return repeated(plan, item.contestant, here, path(item.contestant), kind, fits)
 
 
 def one_by_one(
     plan: Plan,
-    work: Iterable[T],
-    known: Callable[[T], J | None],
-    judge: Callable[[T, Referees], J],
-    path: Callable[[J], Path],
+    work: Iterable[Opposed],
+    kind: type[J],
+    path: Callable[[Iteration], Path],
+    judge: Callable[[Opposed, Referees], J],
     line: Callable[[J], str],
     reporter: Reporter,
 ) -> list[J]:
-    """Judge one after another what is not known, and once more what may be the machine's fault.
+    """Judge one after another what is not recorded, and once more what may be the machine's fault.
 
-    Returns the outcomes that count, the known ones first. Each is on the disk, in the file of ``path``, before the
+    Returns the outcomes that count, the recorded ones first. Each is on the disk, in the file of ``path``, before the
     next measurement. Nothing begins that would not end before the plan's deadline.
     """
-    found = [(each, None if plan.again else known(each)) for each in work]
+    found = [(each, None if plan.again else recorded(plan, each, kind, path)) for each in work]
     records = [record for _, record in found if record is not None]
     for record in records:
         reporter.finished(f"{line(record)}  (recorded before)")
@@ -78,20 +103,14 @@ def one_by_one(
         return records
     with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
 
-        def judge_all(rest: Iterable[T]) -> Iterator[tuple[T, J]]:
+        def judge_all(rest: Iterable[Opposed]) -> Iterator[tuple[Opposed, J]]:
             return ((each, judge(each, referees)) for each in plan.deadline.while_room(rest, USUAL_S))
 
-        for _, record, counts in retrying(waiting, judge_all, plan.gpu):
-            append(path(record), record)
+        for each, record, counts in retrying(waiting, judge_all, plan.gpu):
+            append(path(each.contestant), record)
             if counts:
                 records.append(record)
                 reporter.finished(line(record))
     if left := len(found) - len(records):
         reporter.finished(f"skipped   {left} more: {TIME_OVER}", advance=False)
     return records
-
-
-def _measured(plan: Plan, opponent: Opponent, entry: OpponentEntry, referees: Referees) -> Record:
-    candidate = plan.enter(entry, referees)
-    candidate.terms = Terms(opponent.what, None, opponent.config)
-    return record_of(plan, candidate, judged(candidate))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from harness.boards import exports, tables
+from harness.boards.pairs import expected
 from harness.boards.sustained import (
     BELOW_THE_LIMIT,
     MEMORY_BOUND,
@@ -17,7 +18,6 @@ from harness.boards.sustained import (
     no_limit,
     recorded,
 )
-from harness.boards.sustained_opponents import expected
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.candidate import Settings
