@@ -53,18 +53,12 @@ def examine() -> list[HealthFinding]:
 
 def table(findings: list[HealthFinding]) -> str:
     columns: dict[str, Callable[[HealthFinding], str]] = {
-        "": _mark,
+        "": lambda each: "ok" if each.ok else "missing" if each.needed else "note",
         "what": lambda each: each.name,
         "found": lambda each: each.found,
         "what to do": lambda each: each.advice,
     }
     return as_table(findings, columns)
-
-
-def _mark(finding: HealthFinding) -> str:
-    if finding.ok:
-        return "ok"
-    return "missing" if finding.needed else "note"
 
 
 def _careful(name: str, check: Check, present: list[Device]) -> list[HealthFinding]:

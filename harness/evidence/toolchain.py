@@ -19,6 +19,7 @@ CUDA_FOLDER: Final = Path("/usr/local/cuda")
 NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
 HOST_COMPILERS: Final = ("g++", "clang++", "c++")  # TileLang's own choice, in its order
 ANSWER_S: Final = 60.0
+UNKNOWN: Final = "unknown"  # of a program that does not tell its version as expected
 EXTRA: Final = "build"  # nvcc and the disassembler
 DISASSEMBLER_EXTRA: Final = "sass"  # the disassembler alone, beside a toolkit that lacks it
 NCU_PERMISSION: Final = "ERR_NVGPUCTRPERM"  # what ncu says where the driver restricts the counters
@@ -144,4 +145,4 @@ def tool(path: Path | None, answer_s: float = ANSWER_S, version: str = r"\bV([0-
     except (OSError, subprocess.SubprocessError):
         return None
     match = re.search(version, said)
-    return Tool(path, match[1] if match else "unknown")
+    return Tool(path, match[1] if match else UNKNOWN)
