@@ -47,7 +47,9 @@ def boards(tree: Tree, gpu: str, selection: Selection) -> tuple[list[Board], lis
         for board in _of_problem(held):
             whole = _of_ceiling(held, _with_sustained(held, _with_opponents(held, board, members)), ceilings)
             ordered = ranked_at_limit(tree, decided_by(tree, whole, held.play_offs), held.play_offs)
-            result.append(_narrowed(_kept(ordered), names))
+            # KEEP the rows of the first rank too, whatever their ladders held before them.
+            kept = ordered.each(lambda row: msgspec.structs.replace(row, decision=KEEP) if row.rank == 1 else row)
+            result.append(replace(kept, rows=tuple(row for row in kept.rows if row.key in names)))
     return [board for board in result if board.rows], complaints
 
 
@@ -58,15 +60,6 @@ def leading(tree: Tree, gpu: str, selection: Selection) -> list[Iteration]:
         if row.rank is not None and not row.is_baseline:
             first.setdefault(row.problem, row.key)
     return [each for each in tree.scan(gpu, selection)[0] if first.get(each.shape_key) == each.key]
-
-
-def _narrowed(board: Board, names: set[tuple[str, str, str]]) -> Board:
-    return replace(board, rows=tuple(row for row in board.rows if row.key in names))
-
-
-def _kept(board: Board) -> Board:
-    """KEEP the rows of the first rank too, whatever their ladders held before them."""
-    return board.each(lambda row: msgspec.structs.replace(row, decision=KEEP) if row.rank == 1 else row)
 
 
 def _of_problem(held: Held) -> list[Board]:

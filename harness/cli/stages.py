@@ -176,7 +176,8 @@ def bench(
         if regime != "sustained":
             results = _carry_out(plan, chosen, traceback)
             if opposed and _has_room(deadline, "opponents"):
-                _oppose(plan)
+                with reporting(2 * len(plan.problems)) as reporter:
+                    pairs.oppose(plan, reporter)
         if regime != "paired":
             held = _sustain(plan, chosen, sustained_top, opposed=opposed)
     told = _reply(results)
@@ -244,12 +245,6 @@ def watch(
             if traceback:
                 _show_tracebacks(Results([record]))
     return Reply(RunData(tuple(records), 0), lambda: f"{counted(len(records), 'source')} of {draft.name} judged")
-
-
-def _oppose(bench: Plan) -> None:
-    """Measure the opponents of the chosen problems, and each leader against the strongest, with progress on stderr."""
-    with reporting(2 * len(bench.problems)) as reporter:
-        pairs.oppose(bench, reporter)
 
 
 def _sustain(bench: Plan, chosen: SelectionOptions, top: int, *, opposed: bool) -> SustainedResults:
