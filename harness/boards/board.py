@@ -1,16 +1,19 @@
-"""The rows of one problem that may be ranked together, and what they say together."""
+"""The rows of one problem that may be ranked together, what they say together, and what has the code of a row."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from harness.catalog import gpus, names
+from harness.catalog.tree import Tree
 from harness.judge.facts.problem import parse_shape_key
 from harness.records.base import Environment, RowKind, Status
+from harness.records.results import Record
+from harness.records.same_code import alike
 from harness.records.throughput import Throughput, throughput
 from harness.runs import copy_bandwidth
 
@@ -228,3 +231,24 @@ def newest(boards: Iterable[Board]) -> dict[str, Board]:
 
 def by_sustained(row: BoardRow) -> float:
     return row.sustained_ratio or 0.0
+
+
+class CodeHashes(Protocol):
+    """The hashes of an iteration's source and of the families that it imports."""
+
+    @property
+    def source_sha256(self) -> str: ...
+
+    @property
+    def families_sha256(self) -> str: ...
+
+
+def same_code(tree: Tree, row: BoardRow | Record, code: CodeHashes, tilelang: str) -> bool:
+    """Whether ``code`` has a row's source, and families that give this source the same code by this TileLang."""
+    if row.source_sha256 != code.source_sha256:
+        return False
+    problem, model, _ = row.key
+    path = tree.same_code(row.gpu, problem, model)
+    return row.families_sha256 == code.families_sha256 or row.families_sha256 in alike(
+        path, code.source_sha256, code.families_sha256, tilelang
+    )

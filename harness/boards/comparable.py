@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from harness.boards.board import same_code
 from harness.boards.held import Tried
-from harness.boards.row_code import same_code
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
 from harness.judge.fault_attribution import is_retried

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.boards.board import BoardRow
-from harness.boards.row_code import same_code
+from harness.boards.board import BoardRow, same_code
 from harness.catalog import gpus
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Tree
 from harness.judge.facts.gpu import Gpu

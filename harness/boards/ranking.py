@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import msgspec
 
-from harness.boards.board import Board, BoardRow, by_sustained
-from harness.boards.row_code import same_code
+from harness.boards.board import Board, BoardRow, by_sustained, same_code
 from harness.catalog.tree import Tree
 from harness.records.base import Regime
 from harness.records.playoffs import PlayOff, PlayOffEntry
