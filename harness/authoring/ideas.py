@@ -1,7 +1,7 @@
 """The ideas of a profile: which are tried already, and which one the next iteration starts from."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from harness.catalog.names import ordinal
 from harness.catalog.tree import Iteration, Selection, Tree
@@ -19,7 +19,8 @@ def profile_of(tree: Tree, iteration: Iteration) -> ProfileRecord | None:
 
 def untried(tree: Tree, parent: Iteration, ideas: Sequence[Idea]) -> tuple[Idea, ...]:
     """The ideas with a CONFIG that no other iteration of the ladder pins, and those that change no lever."""
-    pinned = list(_configs(tree, parent))
+    ladder, _ = tree.scan(parent.gpu, Selection(shape=parent.shape_key, model=parent.model))
+    pinned = [_config(each) for each in ladder if each.name != parent.name]
     own = _config(parent) or {}
     return tuple(idea for idea in ideas if not idea.config or {**own, **idea.config} not in pinned)
 
@@ -56,14 +57,6 @@ def parse_config(config: str | None) -> dict[str, object]:
         except (ValueError, TypeError, RecursionError):
             continue
     return found
-
-
-def _configs(tree: Tree, parent: Iteration) -> Iterator[dict[str, object]]:
-    """The CONFIG of each other iteration of a ladder."""
-    for each in tree.scan(parent.gpu, Selection(shape=parent.shape_key, model=parent.model))[0]:
-        config = _config(each)
-        if config is not None and each.name != parent.name:
-            yield config
 
 
 def _config(iteration: Iteration) -> dict[str, object] | None:
