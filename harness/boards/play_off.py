@@ -12,18 +12,16 @@ from harness.boards import sustained
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Rejection, Settings
+from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import build, measured
 from harness.judge.statistics import interval
 from harness.judge.sustaining import SustainedSettings
-from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.records.base import SCHEMA, Regime, now
-from harness.records.environment import describe
 from harness.records.playoffs import PlayOff, PlayOffEntry
 from harness.records.results import Measurement
-from harness.runs.run import judging
+from harness.runs.run import Plan, judging
 
 ROUNDS: Final = 8
 
@@ -36,17 +34,8 @@ class AtLimit:
     paired: Mapping[Iteration, Measurement]
 
 
-def hold(
-    tree: Tree,
-    gpu: Gpu,
-    device: Device | None,
-    leaders: list[Iteration],
-    rounds: int,
-    settings: Settings,
-    reporter: Reporter,
-    at_limit: AtLimit | None = None,
-) -> PlayOff:
-    """Measure each leader once a round, in random order. Raises InfrastructureError if one is rejected.
+def hold(plan: Plan, rounds: int, reporter: Reporter, at_limit: AtLimit | None = None) -> PlayOff:
+    """Measure each iteration once a round, in random order. Raises InfrastructureError if one is rejected.
 
     The sample is the round, not the block: effects of one process or one minute are drawn anew in each round. With
     ``at_limit`` the rounds are in the sustained regime.
@@ -60,25 +49,25 @@ def hold(
             raise outcome
         return outcome.ratio
 
+    leaders = plan.iterations
     if len(leaders) < 2:
         raise UsageError("a play-off needs two leaders; here one iteration leads alone")
     ratios: dict[Iteration, list[float]] = {each: [] for each in leaders}
-    with judging(tree, gpu, device, reporter) as referees:
+    with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
         for number in range(rounds):
             for each in random.sample(leaders, len(leaders)):
                 reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
-                enter = partial(Candidate.enter, each, tree.root, gpu, device, settings, referees)
-                ratios[each].append(_once(enter, measure, gpu))
+                ratios[each].append(_once(partial(plan.enter, each, referees), measure, plan.gpu))
             told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
             reporter.finished(f"round {number + 1}: {told}")
     return PlayOff(
         schema=SCHEMA,
         recorded_at=now(),
-        gpu=gpu.key,
+        gpu=plan.gpu.key,
         shape_key=leaders[0].shape_key,
-        timer=gpu.timer,
-        environment=describe(tree.root, gpu, device, leaders[0].problem.operator),
-        standings=stand(tree, ratios),
+        timer=plan.gpu.timer,
+        environment=plan.environment(leaders[0].problem.operator),
+        standings=stand(plan.tree, ratios),
         regime=Regime.SUSTAINED if at_limit else Regime.PAIRED,
     )
 

@@ -35,6 +35,7 @@ from harness.records.playoffs import PlayOff
 from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedRecord
+from harness.runs.run import Plan
 
 
 def compare(
@@ -160,8 +161,9 @@ def play(
         paired = _leaders_at_limit(tree, gpu.key, chosen.selection, top)
         how = SustainedSettings() if budget is None else SustainedSettings(budget_s=budget)
         leaders, at_limit = list(paired), AtLimit(how, paired)
+    plan = Plan(tree, gpu, device, tuple(leaders), settings)
     with reporting(rounds) as reporter:
-        held = play_off.hold(tree, gpu, device, leaders, rounds, settings, reporter, at_limit)
+        held = play_off.hold(plan, rounds, reporter, at_limit)
     append(tree.play_offs(gpu.key, chosen.shape), held)
     return Reply(held, lambda: tables.play_off(held))
 

@@ -22,6 +22,7 @@ from harness.records.playoffs import PlayOff
 from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement
+from harness.runs.run import Plan
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import SHAPE as SMALL
 from tests.harness.checkout import Checkout, one_line
@@ -146,9 +147,8 @@ def test_rounds_at_the_power_limit_know_the_figure_at_equal_clocks(tree: Tree, m
     monkeypatch.setattr("harness.boards.sustained.outcome_of", outcome_of)
     monkeypatch.setattr("harness.runs.run.prepare", lambda *_: None)
     how = SustainedSettings(budget_s=3)
-    held = play_off.hold(
-        tree, find("cpu"), None, list(paired), 2, Settings(1.0), Quiet(), play_off.AtLimit(how, paired)
-    )
+    plan = Plan(tree, find("cpu"), None, tuple(paired), Settings(1.0))
+    held = play_off.hold(plan, 2, Quiet(), play_off.AtLimit(how, paired))
     assert held.regime is Regime.SUSTAINED
     assert [(each.iteration, each.ratios) for each in held.standings] == [
         ("iter002_idea", (1.02, 1.02)), ("iter001_idea", (1.01, 1.01)),

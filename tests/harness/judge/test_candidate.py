@@ -55,7 +55,7 @@ def of_sensitivity(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
 
 
 def of_a_play_off(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(play_off, "hold", lambda *arguments: tell(arguments[5]))
+    patch.setattr(play_off, "hold", lambda plan, *_: tell(plan.settings))
     patch.setenv("TILEBENCH_ROOT", str(tree.root))
     compare.play(SelectionOptions(gpu=gpu.key, shape=SHAPE))
 
