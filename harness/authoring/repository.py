@@ -1,5 +1,6 @@
 """Repositories of one's own: what ``init`` and ``new-operator`` write."""
 
+import keyword
 import re
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,8 @@ def new_operator(root: Path, name: str) -> tuple[Path, Path]:
     """Write an operator to edit, and a function for its baseline; returns their paths. Raises UsageError."""
     if re.fullmatch("[a-z][a-z0-9]*", name, re.ASCII) is None:
         raise UsageError(f"operator '{name}' is not of lower-case letters and digits, as in rmsnorm")
+    if keyword.iskeyword(name):
+        raise UsageError(f"operator '{name}' is a word of Python, and no function can have its name")
     operator = root / OWN["harness.operators"] / f"{name}.py"
     baseline = root / BASELINES / f"torch_{name}.py"
     if name in OPERATORS and not operator.is_file():

@@ -185,8 +185,8 @@ def baseline_tag(problem: Problem) -> str:
 def _baseline_module(problem: Problem) -> Path:
     module = baseline_module(ADOPTED.root, problem.operator)
     if module is None:
-        advice = "add one to baselines/, as docs/how-to/add-an-operator.md shows"
-        raise UsageError(f"no baseline for operator '{problem.operator}'; {advice}")
+        advice = "add one, as docs/how-to/add-an-operator.md shows"
+        raise UsageError(f"no module of baselines/ has a function '{problem.operator}'; {advice}")
     return module
 
 

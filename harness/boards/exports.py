@@ -171,6 +171,18 @@ def columns() -> dict[str, _Column]:
     return COLUMNS | {name: column for name, column in _dimensions().items() if name not in COLUMNS}
 
 
+def known(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
+    """The records whose problem this repository knows, and a line for each other problem."""
+    found, unknown = list[Record](), dict[str, str]()
+    for record in records:
+        try:
+            parse_shape_key(record.shape_key)
+            found.append(record)
+        except UsageError as error:
+            unknown[record.shape_key] = f"records of {record.shape_key} are left out: {error}"
+    return found, list(unknown.values())
+
+
 def rows(records: Iterable[Record], boards: Iterable[Board] = ()) -> list[dict[str, _Value]]:
     """One row per record, in their order, each with its place on the boards of its GPU."""
     number = Counter[str]()

@@ -164,7 +164,8 @@ def _leaders(steps: tuple[LadderStep, ...]) -> tuple[LadderStep | None, str | No
     if best is not None and best.number > 0:
         return best, best.iteration
     fastest = next((each.iteration for each in current if each.number > 0), None)
-    sound = [each.iteration for each in steps if each.number == 0 or each.status in (Status.PASSED, NOT_MEASURED)]
+    usable = [each for each in steps if each.status in (Status.PASSED, NOT_MEASURED) and each.reason is None]
+    sound = [each.iteration for each in steps if each.number == 0 or each in usable]
     return best, fastest or (sound[-1] if sound else None)
 
 

@@ -211,7 +211,7 @@ def _remarks(board: Board) -> str:
 def _summary(boards: Sequence[Board], body: str) -> str:
     """What the leaders' table says in all, and what the words of its ``body`` mean."""
     led = [board.leader for board in boards if board.leader]
-    said = [f"{len(boards)} problems, {len(led)} with a leader"]
+    said = [f"{counted(len(boards), 'problem')}, {len(led)} with a leader"]
     if led:
         middle = statistics.median(row.ratio for row in led if row.ratio)
         said[0] += f", {sum(row.is_ahead for row in led)} certainly faster than the library; median {middle:.3f}"

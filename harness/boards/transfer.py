@@ -32,8 +32,8 @@ def transfer(tree: Tree, source: Gpu, target: Gpu, selection: Selection) -> tupl
         raise UsageError(f"{source.key} has these already; name another GPU with --gpu")
     if source.arch != target.arch:
         raise UsageError(
-            f"{source.key} is {source.arch}, and {target.key} is {target.arch}: kernels of one do not run on the "
-            "other; name a GPU of the same architecture with --gpu"
+            f"{source.key} has the architecture {source.arch}, and {target.key} has {target.arch}: kernels "
+            "of one do not run on the other; name a GPU of the same architecture with --gpu"
         )
     boards, complaints = leaderboard.boards(tree, source.key, selection)
     rows = (row for board in newest(boards).values() for row in board.rows if row.rank == 1)

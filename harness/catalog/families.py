@@ -183,7 +183,7 @@ def imported(name: str) -> Callable[..., Any]:
 def _read(path: Path) -> Family:
     family = described_at(path, "FAMILY")
     if not isinstance(family, Family):
-        raise UsageError(f"{path}: FAMILY is no harness.catalog.families.Family")
+        raise UsageError(f"{path}: FAMILY must be a harness.catalog.families.Family")
     return family
 
 

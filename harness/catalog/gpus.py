@@ -108,7 +108,9 @@ def resolve(key: str, *, force: bool = False) -> tuple[Gpu, Device | None]:
         return gpu, None
     present = usable()
     if not present:
-        raise InfrastructureError(f"GPU key '{key}' was asked for, but this machine has no NVIDIA GPU; try GPU=cpu")
+        raise InfrastructureError(
+            f"GPU key '{key}' was asked for, but this machine has no NVIDIA GPU; the key 'cpu' needs none"
+        )
     match = next((device for device in present if key_of(device.name) == gpu.key), None)
     if match is None and not force:
         asked = f"GPU key '{key}' was asked for, but this machine's GPU is '{present[0].name}'"

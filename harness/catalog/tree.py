@@ -15,7 +15,7 @@ from harness.errors import UsageError, meant
 from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine import repository
-from harness.operators import OPERATORS, adopt
+from harness.operators import OPERATORS, UNREADABLE, adopt
 
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
 OPPONENTS_MODEL: Final = "opponents"  # in the model's place, where records of opponents lie
@@ -209,11 +209,13 @@ class Tree:
         try:
             selection.check()
         except UsageError as error:
-            misspelt = str(error).startswith("shape key")  # not an operator that cannot be read
+            # Neither an operator that cannot be read, nor a key that says how it is written.
+            misspelt = str(error).startswith("shape key") and " is written " not in str(error)
             raise UsageError(f"{error}{self.like(gpu, selection.shape) if misspelt else ''}") from None
         present: list[Iteration] = []
         misplaced: list[Misplaced] = []
         base, problem_of = self.folder(gpu) / "srcs", cache(parse_shape_key)
+        broken = set[str]()
         for path in sorted(base.rglob("*.py")):
             if "__pycache__" in path.parts:
                 continue
@@ -222,8 +224,11 @@ class Tree:
                 if not (path.is_file() and os.access(path, os.R_OK)):
                     raise UsageError(f"{self.short(path)}: not a file that can be read")
             except UsageError as error:
-                if selection.may_mean(path.relative_to(base).parts):
-                    misplaced.append(Misplaced(path, str(error)))
+                parts = path.relative_to(base).parts
+                told = UNREADABLE.get(parts[0].partition("_")[0], str(error))
+                if told not in broken and selection.may_mean(parts):
+                    misplaced.append(Misplaced(path, told))
+                    broken.add(told)  # of an operator, once for all of its iterations
                 continue
             present.append(iteration)
         found = selection.taken(present)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 from cyclopts import Parameter
 
 from harness.boards import comparison, exports, leaderboard, play_off, reproduction, revisions, sustained, tables
@@ -124,7 +125,7 @@ def _elsewhere(tree: Tree, original: Judged, given: dict[str, object]) -> Reply[
 
 
 def _reproduced(tree: Tree, verdict: Reproduction, kept: Path) -> Reply[Reproduction]:
-    lines = [f"other than then: {each}" for each in verdict.differences or ("nothing",)]
+    lines = [f"changed since the record: {each}" for each in verdict.differences or ("nothing",)]
     lines.append(f"{reproduction.line(verdict)}  ({tree.short(kept)})")
     return Reply(
         verdict, lambda: "\n".join(map(paragraph, lines)), ExitCode.PASSED if verdict.agrees else ExitCode.REJECTED
@@ -193,6 +194,14 @@ def _leaders_at_limit(tree: Tree, key: str, selection: Selection, top: int | Non
     return dict(sustained.paired_of(tree, fresh))
 
 
+class ExportData(msgspec.Struct, frozen=True):
+    """How many records were written, and to which file; without a file ``rows`` holds them."""
+
+    records: int
+    path: str | None
+    rows: tuple[dict[str, Any], ...] | None
+
+
 def export(
     chosen: SelectionOptions = SelectionOptions(),
     *,
@@ -202,21 +211,26 @@ def export(
     format: Annotated[
         str | None, Parameter(help="csv, json or parquet; by default what the file's name says, else csv.")
     ] = None,
-) -> ExitCode:
+) -> Reply[ExportData]:
     """Write every record as one row with its place on the leaderboard, and with units in the names of the columns."""
+    if chosen.json and output is None and format not in (None, "json"):
+        raise UsageError(f"--json prints JSON; leave --json out, or name a file: --output records.{format}")
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
     if not (kept := tree.folder(key) / "logs").is_dir():
         raise UsageError(f"nothing under tuning/{key}/ is recorded yet, so there is nothing to export; bench first")
     found, said = _of_key(tree, key, str(kept), Record)
-    records = chosen.selection.taken(found)
+    records, unknown = exports.known(chosen.selection.taken(found))
     boards, problems = leaderboard.boards(tree, key, chosen.selection)
-    reported(each for each in problems if each not in said)
-    format = format or ("json" if chosen.json and output is None else None)
-    exports.write(exports.rows(records, boards), exports.chosen(format, output), output)
+    problems = [*unknown, *(each for each in problems if each not in said)]
+    rows, form = exports.rows(records, boards), exports.chosen(format, output)
+    enveloped = chosen.json and output is None
+    if not enveloped:
+        exports.write(rows, form, output)
     if output is not None:
         console.print(f"{len(records)} records in {output}", markup=False)
-    return ExitCode.PASSED
+    data = ExportData(len(rows), None if output is None else str(output), tuple(rows) if enveloped else None)
+    return Reply(data, lambda: "", problems=(*said, *reported(problems)))
 
 
 def _of_key(tree: Tree, key: str, named: str, kind: type[R]) -> tuple[list[R], tuple[str, ...]]:

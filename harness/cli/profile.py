@@ -35,7 +35,7 @@ def profile(
     gpu, device = many.resolve(chosen, fleet, force=force)
     if gpu.is_cpu:
         why = "a CPU has none that ncu reads" if chosen.gpu == CPU else "this machine has no NVIDIA GPU"
-        raise InfrastructureError(f"profile reads a GPU's counters, and {why}; run it where the GPU is, as GPU=h200")
+        raise InfrastructureError(f"profile reads a GPU's counters, and {why}; run it where the GPU is")
     iterations, problems = chosen_iterations(tree, chosen, library=True)
     require_fit(((tree.short(each.path), each.problem) for each in iterations), gpu, device)
     if fleet.wanted:

@@ -47,6 +47,7 @@ from harness.records.results import Record
 from harness.records.sustained import SustainedRecord
 from harness.runs import watch as watching
 from harness.runs.opponents import USUAL_S
+from harness.runs.result_line import result_line
 from harness.runs.run import Plan, Results, run
 from harness.runs.within import ENDLESS, TIME_OVER, Deadline, by_worth
 
@@ -356,11 +357,12 @@ def _show_tracebacks(results: Results) -> None:
 
 def _reply(results: Results) -> Reply[RunData]:
     """The records, and how many of them passed; the run has already named the misplaced files."""
-    passed = sum(record.status is Status.PASSED for record in results.records)
+    failed = [record for record in results.records if record.status is not Status.PASSED]
     reused = f", {results.reused} of them recorded before" if results.reused else ""
+    refused = f"; {counted(len(results.misplaced), 'file')} refused" if results.misplaced else ""
     return Reply(
         RunData(tuple(results.records), results.reused, left=results.left),
-        lambda: f"{passed} of {len(results.records)} passed{reused}",
+        lambda: f"{len(results.records) - len(failed)} of {len(results.records)} passed{reused}{refused}",
         results.exit_code,
-        tuple(each.reason for each in results.misplaced),
+        (*(each.reason for each in results.misplaced), *(result_line(each, gpus.find(each.gpu)) for each in failed)),
     )

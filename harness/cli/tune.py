@@ -92,7 +92,8 @@ def tune(
     if engine == "tilelang" and (judged or not screen):
         raise UsageError("--budget, --deadline, --attempts, --no-screen are the race's; --engine tilelang takes none")
     if engine != "tilelang" and tilelang != AutotunerOptions():
-        raise UsageError("--warmup to --limit are of TileLang's own autotuner; give --engine tilelang too")
+        named = ", ".join(f"--{name}" for name in many.changed(tilelang))
+        raise UsageError(f"{named}: an option of TileLang's own autotuner; give --engine tilelang too")
     if engine == "tilelang" and objective is Regime.SUSTAINED:
         raise UsageError("--objective sustained is the race's last rung; --engine tilelang has none")
     tilelang.check_values()

@@ -21,9 +21,9 @@ ANSWER_S: Final = 120  # creating a container can take that long on a busy disk
 
 NO_RUNTIME: Final = (
     "Docker has no NVIDIA runtime: install nvidia-container-toolkit, then sudo nvidia-ctk runtime configure "
-    "--runtime=docker && sudo systemctl restart docker; without a GPU, GPU=cpu works"
+    "--runtime=docker && sudo systemctl restart docker; without a GPU, the key 'cpu' works"
 )
-NO_DRIVER: Final = "no NVIDIA driver answers: nvidia-smi must work on this machine first; GPU=cpu works"
+NO_DRIVER: Final = "no NVIDIA driver answers: nvidia-smi must work on this machine first; the key 'cpu' works"
 IMAGE_GB: Final = 15  # unpacked, with the CUDA base
 NO_ROOM: Final = (
     f"no room left on the disk of Docker's images: docker system prune frees some; the image takes {IMAGE_GB} GB"

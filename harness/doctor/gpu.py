@@ -15,15 +15,15 @@ PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
 
 def gpu(present: list[Device]) -> Iterable[HealthFinding]:
     if not present and _on_the_bus():
-        advice = "install the driver, or start the container with --gpus all; until then GPU=auto means the CPU"
+        advice = "install the driver, or start the container with --gpus all; until then the key 'auto' means the CPU"
         yield HealthFinding("GPU", False, False, "an NVIDIA GPU on the bus, but no driver that answers", advice)
     elif not present:
-        advice = "nothing, unless this machine should have one: GPU=auto means the CPU here"
+        advice = "nothing, unless this machine should have one: the key 'auto' means the CPU here"
         yield HealthFinding("GPU", False, False, "no NVIDIA GPU", advice)
     for index, device in enumerate(present):
         key = gpus.key_of(device.name)
         known = f"{device.name}, key {key}" if key else f"{device.name}, which matches no GPU key"
-        # GPU=auto takes the first
+        # the key 'auto' takes the first
         yield HealthFinding("GPU", key is not None, index == 0, known, "add a row for it to harness/catalog/gpus.toml")
 
 

@@ -5,6 +5,7 @@ The contract is hygiene, not security: it keeps a ladder readable and pinned. Th
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,15 +28,19 @@ FRONT: Final = ("attention", "front", "linear", "matmul", "pinned", "warm_up", "
 FORBIDDEN_NAMES: Final = frozenset(
     {
         "AutoTuner", "autotune", "carver", "ctypes", "relay", "cublas", "cudnn", "cutlass", "compile_kernel",
-        "eval", "exec", "__import__", "globals", "setattr", "open", "modules", "_sys", "_os", "cell_contents",
-        "__closure__", "__code__", "__defaults__", "__dict__", "__globals__", "__kwdefaults__", "__builtins__",
-        "attrgetter", "methodcaller", "numpy", "from_numpy", "__array__", "from_dlpack", "to_dlpack", "__dlpack__",
+        "eval", "exec", "__import__", "globals", "locals", "vars", "getattr", "setattr", "delattr", "open", "modules",
+        "cell_contents", "__closure__", "__code__", "__defaults__", "__dict__", "__globals__", "__kwdefaults__",
+        "__builtins__", "attrgetter", "methodcaller", "numpy", "from_numpy", "__array__", "from_dlpack", "to_dlpack",
+        "__dlpack__", "sys", "os", "gc", "inspect", "importlib", "builtins", "subprocess", "pathlib", "threading",
+        "tb_frame", "gi_frame", "cr_frame", "f_back", "f_locals", "f_globals", "load_json", "load_module",
+        "load_library", "get_global_func", "register_func", "register_global_func",
     }
 )  # fmt: skip
 LIBRARY_CALLS: Final = frozenset(
     {
         "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "addbmm", "einsum", "tensordot", "linear", "_scaled_mm",
         "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul", "__matmul__", "__rmatmul__",
+        "imatmul",
     }
 )  # fmt: skip
 # Tensors have these methods, and TileLang has none of the same name.
@@ -44,6 +49,10 @@ LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner"
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."
 TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 TORCH_NAMES: Final = frozenset({"torch", "F"})
+TORCH_BRINGS: Final = frozenset(
+    {"classes", "from_file", "hub", "library", "load", "ops", "package"}
+)  # no hash covers it
+OWN_DUNDERS: Final = frozenset({"__name__", "__file__"})
 PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means what is read here, so it is bound once
 # What gives the compiler other options than CONFIG and the program do.
 OPTIONS_IN_SOURCE: Final = re.compile(r"#\s*pragma\s+(GCC|clang)\b|_Pragma|__attribute__\s*\(\(\s*_*(optimize|target)")
@@ -144,22 +153,44 @@ def _forbidden(module: ast.Module) -> None:
     for node in ast.walk(module):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
             raise Breach(node.lineno, "the @ operator calls the library; the kernel must compute the product itself")
-        if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
-            raise Breach(node.lineno, f"'{node.id}' is not allowed in an iteration")
+        if isinstance(node, ast.Name):
+            _name(node.lineno, node.id)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             _text(node.lineno, node.value)
         if isinstance(node, ast.Attribute):
-            if node.attr in FORBIDDEN_NAMES:
-                raise Breach(node.lineno, f"'{node.attr}' is not allowed in an iteration")
-            of_torch = root_name(node) in torch_names
-            if of_torch and isinstance(node.value, ast.Name) and node.attr[0] == "_" and node.attr not in LIBRARY_CALLS:
-                raise Breach(node.lineno, f"'{ast.unparse(node)}' is internal to torch; use what torch documents")
-            if (node.attr in LIBRARY_METHODS - own) or (node.attr in LIBRARY_CALLS and of_torch):
-                raise Breach(node.lineno, f"'{ast.unparse(node)}' calls the library; that belongs to iter000")
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
+            _attribute(node, root_name(node) in torch_names, own)
+        if isinstance(node, ast.MatchClass):
+            for name in node.kwd_attrs:
+                _attribute(ast.Attribute(ast.Name(""), name, lineno=node.lineno), False, own)
+        if isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                if alias.name in LIBRARY_CALLS:
-                    raise Breach(node.lineno, f"'{alias.name}' of torch calls the library; that belongs to iter000")
+                _imported(node.lineno, node.module or "", alias.name)
+
+
+def _name(line: int, name: str) -> None:
+    if name in FORBIDDEN_NAMES or (name.startswith("__") and name not in OWN_DUNDERS):
+        raise Breach(line, f"'{name}' is not allowed in an iteration")
+
+
+def _attribute(node: ast.Attribute, of_torch: bool, own: set[str]) -> None:
+    said, root = ast.unparse(node), root_name(node)
+    if (node.attr in LIBRARY_METHODS - own) or (node.attr in LIBRARY_CALLS and of_torch):
+        raise Breach(node.lineno, f"'{said}' calls the library; that belongs to iter000")
+    if node.attr.startswith("_") and root != "self" and node.attr not in FORBIDDEN_NAMES:
+        raise Breach(node.lineno, f"'{said}' is internal to {root or 'its object'}; use what is documented")
+    _name(node.lineno, node.attr)
+    if of_torch and node.attr in TORCH_BRINGS:
+        raise Breach(node.lineno, f"'{said}' brings in what no hash of the row covers")
+
+
+def _imported(line: int, module: str, name: str) -> None:
+    if name == "*":
+        raise Breach(line, f"import of everything in '{module}'; import by name")
+    _name(line, name)
+    if module.partition(".")[0] in ("torch", "operator") and name in LIBRARY_CALLS:
+        raise Breach(line, f"'{name}' of {module} calls the library; that belongs to iter000")
+    if module.partition(".")[0] == "torch" and name in TORCH_BRINGS:
+        raise Breach(line, f"'{name}' of {module} brings in what no hash of the row covers")
 
 
 def _text(line: int, text: str) -> None:
@@ -209,6 +240,8 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
             yield each.name, each.lineno
             inner = (part for part in ast.walk(each) if isinstance(part, ast.Global))
             yield from ((name, part.lineno) for part in inner for name in part.names)
+            for outer in _outside(each):
+                yield from _bindings(outer)
             continue
         if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
             yield each.id, each.lineno
@@ -216,7 +249,16 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
             yield each.asname or each.name.partition(".")[0], each.lineno
         elif isinstance(each, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and each.name:
             yield each.name, each.lineno
+        elif isinstance(each, ast.MatchMapping) and each.rest:
+            yield each.rest, each.lineno
         yield from _bindings(each)
+
+
+def _outside(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.AST]:
+    """What a module itself computes for a definition: decorators, bases, defaults and annotations."""
+    if isinstance(definition, ast.ClassDef):
+        return [*definition.decorator_list, *definition.bases, *definition.keywords]
+    return [*definition.decorator_list, definition.args, *filter(None, (definition.returns,))]
 
 
 def _config(module: ast.Module, *, is_baseline: bool) -> str:
@@ -304,9 +346,14 @@ def levers(module: ast.Module) -> dict[str, Any] | None:
 
 
 def literals(module: ast.Module) -> set[tuple[str, str]]:
-    """Keyword arguments of all calls that are literals: their names and values, as Python writes them."""
-    keywords = (each for node in ast.walk(module) if isinstance(node, ast.Call) for each in node.keywords)
-    return {(each.arg, repr(ast.literal_eval(each.value))) for each in keywords if each.arg and is_literal(each.value)}
+    """Keyword arguments of all calls that are literals: their names and values, as Python writes them.
+
+    A name with two values is left out, since the source does not say which of them a kernel has.
+    """
+    keywords = [each for node in ast.walk(module) if isinstance(node, ast.Call) for each in node.keywords]
+    found = {(each.arg, repr(ast.literal_eval(each.value))) for each in keywords if each.arg and is_literal(each.value)}
+    given = Counter(name for name, _ in found)
+    return {(name, value) for name, value in found if given[name] == 1}
 
 
 def _targets(node: ast.stmt) -> list[str]:

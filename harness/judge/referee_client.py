@@ -10,6 +10,7 @@ from harness.judge.processes import Contestant, Ended, Referee
 from harness.records.base import Cause
 from harness.records.results import Trial
 
+_NO_FRAME: Final = 'File "<unknown>"'  # of TileLang, for each frame of native code in a crash
 ORDER_DEADLINE_S: Final = 300.0  # the referee has its own deadlines for both sides
 
 M = TypeVar("M", bound=Message)
@@ -51,5 +52,6 @@ def judge_trials(trials: tuple[Trial, ...]) -> None:
 def last_words(contestant: Contestant) -> str:
     """The last line that a process printed, as the end of a sentence; empty if it printed none."""
     time.sleep(0.05)  # the last line of a dying process may still be on its way
-    lines = [line for line in contestant.output().splitlines() if line.strip()]
+    said = contestant.output().splitlines()
+    lines = [line for line in said if line.strip() and not line.lstrip().startswith(_NO_FRAME)]
     return f" (it printed: {lines[-1][:160]})" if lines else ""

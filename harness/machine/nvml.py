@@ -268,7 +268,7 @@ def _device(index: int, driver: str) -> Device:
 
 
 def _failing(error: pynvml.NVMLError) -> str:
-    return f"the NVIDIA driver fails: {error}; see nvidia-smi and dmesg, reset the GPU or reboot, or try GPU=cpu"
+    return f"the NVIDIA driver fails: {error}; see nvidia-smi and dmesg, reset the GPU or reboot, or take the key 'cpu'"
 
 
 def _silent(device: Device, error: pynvml.NVMLError) -> str:

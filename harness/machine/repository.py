@@ -29,16 +29,21 @@ PARTS: Final = ("harness", "kernels", "baselines", "operators", SETTINGS)
 def here() -> Path:
     """``TILEBENCH_ROOT``, or the repository that holds the working directory, or tilebench's own checkout.
 
-    Raises UsageError outside a repository where tilebench is installed without its checkout.
+    Raises UsageError outside a repository where tilebench is installed without its checkout, and for a root that is no
+    folder.
     """
     if named := os.environ.get("TILEBENCH_ROOT"):
+        if not Path(named).is_dir():
+            raise UsageError(f"TILEBENCH_ROOT is {named}, which is no folder")
         return Path(named).resolve()
     working = Path.cwd()
+    marked = next((folder for folder in (working, *working.parents) if (folder / SETTINGS).is_file()), None)
+    if marked is not None:
+        return marked
     if (working / "tuning").is_dir():
         return working
-    for folder in (working, *working.parents, SHIPPED):
-        if (folder / SETTINGS).is_file():
-            return folder
+    if (SHIPPED / SETTINGS).is_file():
+        return SHIPPED
     raise UsageError(f"{working} is in no repository with kernels; make one with: tilebench init")
 
 

@@ -2,13 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
-from harness.errors import UsageError, explained
+from harness.errors import UsageError, explained, meant
 
 T = TypeVar("T")
+_KINDS: Final = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "array": "a list"}
 
 
 def decode(path: Path, kind: type[T]) -> T:
@@ -22,7 +23,18 @@ def decode(path: Path, kind: type[T]) -> T:
         field = re.search(r"unknown field `([^`]+)`", said) or re.search(r"`\$\.(\w+)", said)
         last = len(path.read_bytes().splitlines())
         line = int(found[1] or last) if found else line_of(path, field[1]) if field else 0
-        raise wrong(path, line, said.replace(found[0], "") if found else said) from None
+        raise wrong(path, line, _plainly(said.replace(found[0], "") if found else said, kind)) from None
+
+
+def _plainly(said: str, kind: Any) -> str:
+    """What msgspec says of a field, in words of the file."""
+    if unknown := re.search(r"unknown field `([^`]+)`", said):
+        known = getattr((get_args(kind) or (kind,))[-1], "__struct_fields__", ())
+        return f"unknown field '{unknown[1]}'; known: {', '.join(known)}{meant(unknown[1], known)}"
+    if other := re.fullmatch(r"Expected `([^`]+)`, got `([^`]+)` - at `\$\.?(.*)`", said):
+        wanted, got = (_KINDS.get(each, each) for each in other.groups()[:2])
+        return f"{other[3] or 'it'} must be {wanted}, and is {got}"
+    return said
 
 
 def line_of(path: Path, key: str, after: int = 0) -> int:

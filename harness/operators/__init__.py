@@ -47,7 +47,7 @@ def _take(name: str, path: Path) -> None:
     elif isinstance(found, Operator) and found.name == name:
         OPERATORS[name] = found
     else:
-        UNREADABLE[name] = f"{path}: OPERATOR is no Operator named '{name}', like its file"
+        UNREADABLE[name] = f"{path}: OPERATOR must be an Operator with the name '{name}', as its file has"
 
 
 for _module in iter_modules(__path__):

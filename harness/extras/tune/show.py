@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.errors import UsageError
 from harness.extras.tune.record import SCREEN, Pick, RankedCandidate, TuningTrial, ranked
 from harness.extras.tune.space import constant, text, words
-from harness.machine.table import bounded, figure, interval, table
+from harness.machine.table import PLAIN, bounded, figure, interval, table, width
 from harness.records.base import Status
 
 PICTURES: Final = (".svg", ".png")
@@ -36,7 +36,7 @@ def levers_of(found: Sequence[RankedCandidate], named: str | None) -> Levers:
     if named is not None:
         pair = [name.strip() for name in named.split(",")]
         if len(pair) != 2 or pair[0] == pair[1] or not set(pair) <= known.keys():
-            raise UsageError(f"--levers '{named}' are not two of {', '.join(sorted(known))}")
+            raise UsageError(f"--levers '{named}' does not name two of {', '.join(sorted(known))}")
         return pair[0], pair[1]
     fixed = constant(configs)
     varied = [name for name in known if name not in fixed]
@@ -58,13 +58,17 @@ def cells(found: Sequence[RankedCandidate], levers: Sequence[str]) -> list[Ranke
 
 
 def pivot(found: Sequence[RankedCandidate], levers: Levers, table_format: str = "simple") -> str:
-    """Rows are the first lever's values, columns the second's."""
+    """Rows are the first lever's values, columns the second's; a row for each pair where that is too wide."""
     best = cells(found, levers)
     rows, columns = (_values(best, lever) for lever in levers)
     figures = {tuple(_key(each.trial.config[lever]) for lever in levers): each.shown for each in best}
     head, *names = f"{levers[0]} \\ {levers[1]}", *map(str, columns)
     lines = [{head: str(row), **{str(c): figures.get((_key(row), _key(c)), "") for c in columns}} for row in rows]
-    return table(lines, {name: itemgetter(name) for name in (head, *names)}, table_format, right=(head, *names))
+    shown = table(lines, {name: itemgetter(name) for name in (head, *names)}, table_format, right=(head, *names))
+    if table_format != PLAIN or len(shown.partition("\n")[0]) <= width():
+        return shown
+    values = {name: lambda each, name=name: str(each.trial.config.get(name)) for name in levers}
+    return table(best, {**values, "best": lambda each: each.shown}, right=(*levers, "best"))
 
 
 def field(found: Sequence[RankedCandidate], most: int, table_format: str = "simple") -> str:

@@ -166,8 +166,8 @@ class ServedSide:
                 meanwhile()
             answer = receive(self.channel, kind | Broken, self.deadline_s)
         except Unanswered:
-            within = f"within {self.deadline_s:g} s of {type(order).__name__.lower()}"
-            raise self._out(Cause.TIMEOUT, f"no answer {within}") from None
+            asked = type(order).__name__.lower()
+            raise self._out(Cause.TIMEOUT, f"no answer within {self.deadline_s:g} s to the order '{asked}'") from None
         except (EOFError, OSError):
             raise self._out(Cause.CRASH, "the process ended while its kernel ran") from None
         except msgspec.MsgspecError:

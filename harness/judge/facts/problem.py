@@ -237,14 +237,12 @@ def parse_shape_key(key: str) -> Problem:
 
     operator, *parts = key.split("_")
     if len(parts) < 2:
-        raise wrong(f" does not have the form {_FORM}")
+        raise wrong(f"{'' if parts else ' is no operator, and'} does not have the form {_FORM}")
     if operator not in OPERATORS:
         if reason := UNREADABLE.get(operator):
             raise UsageError(reason)
         raise wrong(f": unknown operator '{operator}'; known: {', '.join(OPERATORS)}")
     form = OPERATORS[operator]
-    if len(parts) > 2 + len(form.scalars):
-        raise wrong(f" does not have the form {_FORM}")
     dtypes, dims, *scalars = parts
     outputs = (*OUTPUTS, *(token for token in form.dtypes if TOKENS[token] not in FLOATS))
     match = re.fullmatch(f"({'|'.join(form.dtypes)})({'|'.join(_SUMS)})({'|'.join(TOKENS)})?", dtypes)
@@ -270,7 +268,8 @@ def parse_shape_key(key: str) -> Problem:
         raise wrong(f": an output is {', '.join(outputs)}; write it last, as in e4m3fp32bf16")
     source, pinned = TOKENS[match[1]], [_SCALAR.fullmatch(each) for each in scalars]
     if any(each is None or each[1] not in form.scalars for each in pinned):
-        raise wrong(f": its scalars are {', '.join(f'{name}{value:.15g}' for name, value in form.scalars.items())}")
+        known = ", ".join(f"{name}{value:.15g}" for name, value in form.scalars.items())
+        raise wrong(f": its scalars are {known}" if known else f": {operator} has no scalars")
     problem = Problem(
         operator=operator,
         input=source,

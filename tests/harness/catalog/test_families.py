@@ -264,7 +264,7 @@ def test_short_names_may_be_ambiguous(tree: Tree, kernels: Path) -> None:
         ("import no_such_module", "cannot be read: ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise ValueError('two\\nlines')", r"cannot be read: ValueError: two\\nlines"),
         ("", "cannot be read: AttributeError: .*FAMILY"),
-        ("FAMILY = 3", "FAMILY is no harness.catalog.families.Family"),
+        ("FAMILY = 3", "FAMILY must be a harness.catalog.families.Family"),
     ],
 )
 def test_a_description_that_cannot_be_read_is_named_in_one_line(

@@ -188,7 +188,7 @@ def test_a_driver_that_fails_is_one_line_and_does_not_mean_the_cpu(
         said = one_line(capsys.readouterr().err)
         assert "the NVIDIA driver fails: " in said
         assert says in said
-        assert "reboot, or try GPU=cpu" in said
+        assert "reboot, or take the key 'cpu'" in said
     assert gpus.resolve("cpu") == (gpus.find("cpu"), None)
 
 

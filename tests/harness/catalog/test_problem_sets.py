@@ -45,7 +45,7 @@ def test_every_shipped_set_says_what_it_is() -> None:
         (f"[mine.calls]\n{KEY} = true", ":2: True calls of"),
         (f"[mine.calls]\n{KEY} = '1'", ":2: '1' calls of"),
         ("[mine.calls]\nmatmul_f32fp32_8x8 = 1", ":2: shape key 'matmul_f32fp32_8x8': dimensions"),
-        ("[mine]\nweights = 1", ":2: Object contains unknown field `weights`"),
+        ("[mine]\nweights = 1", ":2: unknown field 'weights'; known: what, source, without, calls"),
         ("\n[mine]\nwhat = 'nothing'", ":2: set 'mine' has no calls"),
         (f"[llama3-8b-decode.calls]\n{KEY} = 1", ":1: set 'llama3-8b-decode' is shipped already"),
         (f"[mine.calls]\n{KEY} = 1\n{KEY} = 2", ":3: Cannot overwrite a value"),

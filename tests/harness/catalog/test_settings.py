@@ -18,10 +18,10 @@ def test_settings_that_fit(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\nrequire = 1", ":2: Object contains unknown field `require`"),
-        ("\n\n[operators]\npath = 1", ":3: Object contains unknown field `operators`"),
+        ("\nrequire = 1", ":2: unknown field 'require'; known: requires; did you mean requires?"),
+        ("\n\n[operators]\npath = 1", ":3: unknown field 'operators'; known: requires"),
         ("a = = 1", ":1: Invalid value"),
-        ("\nrequires = 3", ":2: Expected `str`, got `int`"),
+        ("\nrequires = 3", ":2: requires must be text, and is a number"),
         ('requires = ">=99"', f":1: tilebench >=99 is required, and this is {__version__}"),
         ('requires = "new"', ":1: 'new' names no versions, as >=0.1 does"),
     ],

@@ -169,14 +169,21 @@ def test_a_narrowed_scan_reports_only_strays_that_may_be_meant(
 def test_the_root_is_named_or_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named, working = tmp_path / "named", tmp_path / "working"
     (working / "tuning").mkdir(parents=True)
+    (working / "part" / "tuning").mkdir(parents=True)
     monkeypatch.chdir(working)
     monkeypatch.delenv("TILEBENCH_ROOT", raising=False)
     assert Tree.here().root == working
     monkeypatch.setenv("TILEBENCH_ROOT", str(named))
+    with pytest.raises(UsageError, match=f"^TILEBENCH_ROOT is {named}, which is no folder$"):
+        Tree.here()
+    named.mkdir()
     assert Tree.here().root == named
     monkeypatch.delenv("TILEBENCH_ROOT")
     monkeypatch.chdir(tmp_path)
     assert (Tree.here().root / "harness" / "catalog" / "tree.py").is_file()
+    (working / "tilebench.toml").touch()
+    monkeypatch.chdir(working / "part")  # a folder called tuning is no mark beside the settings above
+    assert Tree.here().root == working
 
 
 @pytest.mark.parametrize("model", ["me", "gpt-5.1", "0", "a.b-c"])

@@ -72,9 +72,23 @@ BREACHES = {
     "null byte": ("WIDTH = 4", "WIDTH = 4\0", "parse|read as Python"),
     "a forbidden name in a string": ("WIDTH = 4", 'CELL = "__closure__"', "line 8: '__closure__' is not allowed"),
     "a dotted path in a string": ("WIDTH = 4", 'PATH = "sys.modules"', "line 8: 'modules' is not allowed"),
-    "inside torch": ("WIDTH = 4", "import torch\n\nOFF = torch._C._off", "line 10: 'torch._C' is internal to torch"),
+    "inside torch": ("WIDTH = 4", "import torch\n\nOFF = torch._C._off", "'torch._C._off' is internal to torch"),
     "numpy's view": ("return T.Kernel", "return problem.numpy() or T.Kernel", "'numpy' is not allowed"),
     "a product by its dunder": ("return T.Kernel", "return a.__matmul__(b) or T.Kernel", "calls the library"),
+    "a name put together": ("problem.dims", 'getattr(problem, "num" + "py")()', "'getattr' is not allowed"),
+    "a module of a module": ("problem.dims", "dataclasses.sys", "'sys' is not allowed"),
+    "a frame": ("problem.dims", "dataclasses._getframe()", "'dataclasses._getframe' is internal to dataclasses"),
+    "an attribute in a pattern": ("WIDTH = 4", "match 4:\n    case int(numpy=x):\n        pass", "'numpy' is not"),
+    "a product of operator": ("import tilelang.language as T", "from operator import matmul as times", "'matmul' of"),
+    "all of a module": ("import tilelang.language as T", "from operator import *", "import by name"),
+    "a renamed getter": ("import tilelang.language as T", "from operator import attrgetter as a", "'attrgetter' is"),
+    "the loader": ("problem.dims", "__loader__.get_data('x')", "'__loader__' is not allowed"),
+    "a program from a file": ("problem.dims", "tvm.ir.load_json('x')", "'load_json' is not allowed"),
+    "tensors from a file": ("problem.dims", "torch.load('x')", "'torch.load' brings in what no hash"),
+    "a walrus in a default": ("WIDTH = 4", "def size(x=(CONFIG := {})):\n    pass", "'CONFIG' is bound twice"),
+    "the rest of a match": (
+        "WIDTH = 4", "match {}:\n    case {**CONFIG}:\n        pass", "'CONFIG' is bound twice"
+    ),
     "options in a source": ("WIDTH = 4", 'TEXT = """\n#pragma GCC optimize("O3")\n"""', "other options than CONFIG"),
     "a second build": ("WIDTH = 4", "for build in (min,):\n    pass", "'build' is bound twice"),
     "a second CONFIG": ("WIDTH = 4", "with open_it() as CONFIG:\n    pass", "'CONFIG' is bound twice"),
@@ -153,6 +167,11 @@ def test_a_rule_broken_once_is_named(folder: Path, old: str, new: str, says: str
     with pytest.raises(Breach, match=says) as breach:
         check(folder, GOOD.replace(old, new, 1))
     assert "\n" not in str(breach.value)
+
+
+def test_a_keyword_with_two_values_is_pinned_by_neither() -> None:
+    module = ast.parse("family(block_M=1, threads=3)\ndef never():\n    family(block_M=2, threads=3)\n")
+    assert contract.literals(module) == {("threads", "3")}
 
 
 def test_a_file_that_is_no_text_is_refused(folder: Path) -> None:

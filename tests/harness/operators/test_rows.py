@@ -46,6 +46,23 @@ def topk(x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor, *, thread
     indices.copy_((places * threads + torch.arange(threads)).flatten(1).gather(1, chosen))
 
 
+def cross_entropy(
+    logits: torch.Tensor, target: torch.Tensor, loss: torch.Tensor, lse: torch.Tensor, *, skipped: int = 0
+) -> None:
+    """A serial sum in float32; ``skipped`` columns count as what random logits have on average."""
+    largest = logits.amax(dim=1)
+    kept = (logits[:, skipped:] - largest[:, None]).exp().cumsum(dim=1)[:, -1]
+    lse.copy_((kept + skipped * (0.5 - largest).exp()).log() + largest)
+    loss.copy_(lse - logits.gather(1, target[:, None])[:, 0])
+
+
+@pytest.mark.parametrize("columns", [128, 2048, 262144])
+def test_a_cross_entropy_adds_every_column(columns: int) -> None:
+    key = f"crossentropy_f32fp32_14x{columns}"
+    assert wrong(key, cross_entropy) == set()
+    assert {"random", "timed"} <= wrong(key, partial(cross_entropy, skipped=columns // 8))
+
+
 @pytest.mark.parametrize("key", ["softmax_bf16fp32_96x512", "softmax_fp16fp32_96x512", "softmax_f32fp32_96x512"])
 def test_a_softmax_subtracts_the_largest(key: str) -> None:
     for seed in SEEDS:

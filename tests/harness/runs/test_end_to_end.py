@@ -315,7 +315,7 @@ def test_no_gpu_is_exit_code_3_in_one_line(measured: Checkout) -> None:
     assert done.returncode == 3
     assert done.stdout == ""
     assert done.stderr.strip() == (
-        "tilebench: GPU key 'h200' was asked for, but this machine has no NVIDIA GPU; try GPU=cpu"
+        "tilebench: GPU key 'h200' was asked for, but this machine has no NVIDIA GPU; the key 'cpu' needs none"
     )
 
 

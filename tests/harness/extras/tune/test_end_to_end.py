@@ -148,7 +148,7 @@ def test_a_table_and_a_picture(tuned: Checkout, tmp_path: Path) -> None:
     assert f"{best:.4f}" in tuned.printed  # type: ignore[attr-defined]
     assert picture.read_text().startswith("<svg") and f"{best:.4f}" in picture.read_text()
     wrong = tuned.run("tuning", *CHOICE, "--levers", "block_N,nothing")
-    assert wrong.returncode == 2 and "are not two of" in one_line(wrong.stderr)
+    assert wrong.returncode == 2 and "does not name two of" in one_line(wrong.stderr)
 
 
 @pytest.mark.slow

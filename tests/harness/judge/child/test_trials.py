@@ -242,6 +242,8 @@ def test_each_row_has_its_corner_and_the_other_input_none() -> None:
     assert bool((sizes["outlier"].amax(dim=1) > 100 * sizes["outlier"].median(dim=1).values).all())
     ordered = a[which == list(trials.CORNERS).index("sorted")].float()
     assert torch.equal(ordered, ordered.sort(dim=1).values)
+    largest = a[which == list(trials.CORNERS).index("outlier")].argmax(dim=1)
+    assert len(set(largest.tolist())) > 1 and largest.tolist() != sorted(largest.tolist())
     apart = a[which == list(trials.CORNERS).index("strided")].float()
     for number, row in enumerate(apart):
         stride = 2 << number % (row.numel().bit_length() - 2)
