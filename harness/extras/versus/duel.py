@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from harness.catalog.tree import Iteration, Tree
+from harness.catalog.tree import Tree
 from harness.extras.versus.compiling import code_sha256
 from harness.extras.versus.environment import PythonEnvironment
 from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Referees, Rejection
+from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.gpu import Gpu
 from harness.judge.interpreters import Interpreter
 from harness.judge.messages import Built
@@ -46,31 +46,19 @@ class Match:
 
 @dataclass
 class Duel:
-    """One measurement under way: both processes are started, and have compiled or failed."""
+    """One measurement under way: both processes are started, and have compiled or failed.
+
+    Where ``swapped``, the old environment stands in the contestant's place.
+    """
 
     match: Match
-    iteration: Iteration
     swapped: bool
     candidate: Candidate
     same: bool = False
     failures: dict[Contender, Rejection] = field(default_factory=dict)
 
-    @classmethod
-    def built(cls, match: Match, iteration: Iteration, swapped: bool, referees: Referees, builders: int = 1) -> "Duel":
-        """Build on both sides, and stop the processes until ``finished``. Needs no device.
-
-        Where ``swapped``, the old environment stands in the contestant's place.
-        """
-        made = cls(match, iteration, swapped, match.plan.enter(iteration, referees))
-        made.candidate.builders = builders
-        try:
-            made.build()
-        except BaseException:
-            made.candidate.leave()
-            raise
-        return made
-
     def build(self) -> None:
+        """Build on both sides, and stop the processes until ``finished``. Needs no device."""
         candidate, built = self.candidate, dict[Side, Built]()
         places: list[tuple[Side, Contender]] = [("baseline", self.places[0]), ("contestant", self.places[1])]
         for side, contender in random.sample(places, 2):
@@ -102,7 +90,7 @@ class Duel:
             finally:
                 candidate.leave()
         if rejection is not None and rejection.cause is not Cause.CLOCK:
-            self.failures = _alone(plan, self.iteration, candidate.referees, self.places)
+            self.failures = _alone(plan, candidate, self.places)
         if self.failures:
             rejection = self.failures.get(self.match.new) or self.failures[self.match.old]
         return VersusRecord(
@@ -135,13 +123,11 @@ def _benched(candidate: Candidate) -> Rejection | None:
     return None
 
 
-def _alone(
-    plan: Plan, iteration: Iteration, referees: Referees, both: tuple[Contender, Contender]
-) -> dict[Contender, Rejection]:
+def _alone(plan: Plan, failed: Candidate, both: tuple[Contender, Contender]) -> dict[Contender, Rejection]:
     """Which of two environments fails by itself, beside the library, where their measurement has failed."""
     failures = {}
     for each in both:
-        candidate = plan.enter(iteration, referees)
+        candidate = plan.enter(failed.iteration, failed.referees)
         try:
             rival(candidate, each.interpreter, "contestant")
             verify(candidate)

@@ -159,8 +159,9 @@ def _measured(
     def judge(iterations: Sequence[Iteration]) -> Iterator[tuple[Iteration, VersusRecord]]:
         with _built_ahead(match, iterations, swapped=swapped) as duels:
             for duel in duels:
-                reporter.doing(f"{duel.iteration}: {match.old.side.name} against {match.new.side.name}")
-                yield duel.iteration, duel.finished()
+                iteration = duel.candidate.iteration
+                reporter.doing(f"{iteration}: {match.old.side.name} against {match.new.side.name}")
+                yield iteration, duel.finished()
 
     for iteration, record, counts in retrying(waiting, judge, match.plan.gpu):
         append(match.plan.tree.versus(record.gpu, record.shape_key), record)
@@ -175,8 +176,11 @@ def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -
     referees = Referees(plan.tree.root, plan.gpu)
 
     def build(iteration: Iteration) -> Duel:
-        begun.append(Duel.built(match, iteration, swapped, referees, 2 * by.jobs))
-        return begun[-1]
+        candidate = plan.enter(iteration, referees)
+        candidate.builders = 2 * by.jobs
+        begun.append(duel := Duel(match, swapped, candidate))
+        duel.build()
+        return duel
 
     with builders(plan.gpu, measures=True) as by:
         try:
