@@ -232,12 +232,8 @@ class Tape(TorchDispatchMode):
 
     def following(self, calls: Iterable[TapedCall]) -> set[Value]:
         """The values that follow from some calls."""
-        first = set(calls)
-        found: set[Value] = set()
-        for call in self.calls:
-            if call in first or not found.isdisjoint(call.reads):
-                found.update(call.writes)
-        return found
+        made = {value for call in calls for value in call.writes}
+        return made.union(*(call.writes for call in self.following_from(made, self.calls)))
 
 
 def held_dtype(place: TensorPlace) -> str:

@@ -102,14 +102,5 @@ class Writer:
 
 def function(head: str, body: Iterable[str], result: str) -> str:
     """A function; torch is imported inside, since the parent imports operators without it."""
-    return "\n".join(
-        (
-            f"def {head}:",
-            f"{INDENT}import torch",
-            "",
-            *(f"{INDENT}{line}" for line in body),
-            f"{INDENT}return {result}",
-            "",
-            "",
-        )
-    )
+    lines = "".join(f"{INDENT}{line}\n" for line in body)
+    return f"def {head}:\n{INDENT}import torch\n\n{lines}{INDENT}return {result}\n\n"
