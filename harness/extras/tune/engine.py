@@ -18,7 +18,7 @@ from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.machine.progress import reporting
 from harness.records.base import Cause
 
-LOG = "autotuner.log"
+LOG = "autotuner.log"  # the autotuner's own; it is kept beside the records
 
 
 def autotune(plan: TunePlan, options: AutotunerOptions) -> Tuned:
@@ -63,7 +63,8 @@ def _run(search: Search, order: AutotunerOrder, race: int) -> tuple[Picked, list
     trials: list[TuningTrial] = []
     until = time.monotonic() + order.options.limit
     fixed = constant(order.configs)
-    log = plan.tree.short(_log_path(plan))
+    kept = trials_path(plan.tree, *plan.place).with_name(LOG)
+    log = plan.tree.short(kept)
     worker = Worker("autotuner", run_autotuner, (order,), UNLIMITED_BYTES)
     try:
         with reporting(len(order.configs)) as reporter:
@@ -74,8 +75,7 @@ def _run(search: Search, order: AutotunerOrder, race: int) -> tuple[Picked, list
                     break
                 cause = Cause.RUNTIME if said.latency_ms is None else None
                 entry = search.surveyed.entries[said.index]
-                trial = search.trial(entry, race, 0, cause, said.reason, latency_ms=said.latency_ms)
-                search.keep(trial)
+                trial = search.keep(entry, race, 0, cause, said.reason, latency_ms=said.latency_ms)
                 trials.append(trial)
                 took = f"failed: {said.reason}" if said.latency_ms is None else f"{said.latency_ms:.4g} ms"
                 reporter.finished(f"{words(trial.config, fixed)}: {took}")
@@ -88,14 +88,9 @@ def _run(search: Search, order: AutotunerOrder, race: int) -> tuple[Picked, list
     finally:
         worker.end()
         with suppress(OSError):
-            _log_path(plan).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(order.folder / LOG, _log_path(plan))
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(order.folder / LOG, kept)
     if isinstance(said, Trouble):
         raise InfrastructureError(f"{plan.problem}: TileLang's autotuner gave up: {said.reason}; see {log}")
     assert isinstance(said, Picked)
     return said, trials
-
-
-def _log_path(plan: TunePlan) -> Path:
-    """Where the autotuner's own log is kept, beside the records."""
-    return trials_path(plan.tree, *plan.place).with_name(LOG)

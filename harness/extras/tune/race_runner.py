@@ -195,9 +195,7 @@ class RaceRunner:
             self._keep(found.entry, SCREEN, found.cause, found.reason, latency_ms=found.launch_ms)
 
     def _keep(self, entry: SpaceEntry, rung: int, cause: Cause | None, reason: str | None, **found: Any) -> None:
-        trial = self.search.trial(entry, self.number, rung, cause, reason, **found)
-        self.search.keep(trial)
-        self._know(trial)
+        self._know(self.search.keep(entry, self.number, rung, cause, reason, **found))
 
     def _know(self, trial: TuningTrial) -> None:
         self.trials.append(trial)

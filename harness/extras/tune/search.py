@@ -111,11 +111,11 @@ class Search:
     history: History
     started: float
 
-    def trial(
+    def keep(
         self, entry: SpaceEntry, race: int, rung: int, cause: Cause | None, reason: str | None, **found: Any
     ) -> TuningTrial:
-        """One candidate's outcome on a rung; ``found`` is a measurement or a latency."""
-        return TuningTrial(
+        """Record one candidate's outcome on a rung; ``found`` is a measurement or a latency."""
+        trial = TuningTrial(
             **self._stamp(race, entry),
             rung=rung,
             origin=entry.origin,
@@ -124,9 +124,8 @@ class Search:
             reason=reason or None,
             **found,
         )
-
-    def keep(self, trial: TuningTrial) -> None:
         append(trials_path(self.plan.tree, *self.plan.place), trial)
+        return trial
 
     def pin(self, tuned: Tuned, winner: SpaceEntry, idea: str, race: int, **found: Any) -> None:
         """Pin the winner, unless an earlier search pinned the same, and record the pick."""
