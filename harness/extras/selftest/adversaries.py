@@ -195,7 +195,7 @@ def _confront(sample: Sample, judge: SampleJudge, path: Path, honest: float) -> 
         refused = str(breach)
     before = _fingerprint(judge.tree.root)
     outcome: Measurement | SustainedMeasurement | Rejection
-    outcome, ratio = judge.confront(path)
+    outcome, ratio = judge.judge(path)
     if isinstance(outcome, Measurement) and sample.regime == "sustained":
         outcome = judge.sustained(path, outcome)
         ratio = outcome.ratio if isinstance(outcome, SustainedMeasurement) else None

@@ -43,12 +43,8 @@ class SampleJudge:
     settings: Settings
     referees: Referees
 
-    def judge(self, path: Path) -> Measurement | Rejection:
-        """Judge a source as if it had passed the contract."""
-        return self.confront(path)[0]
-
-    def confront(self, path: Path) -> tuple[Measurement | Rejection, float | None]:
-        """The same, and the measured ratio, which a rejection may come after."""
+    def judge(self, path: Path) -> tuple[Measurement | Rejection, float | None]:
+        """Judge a source as if it had passed the contract; and the measured ratio, which a rejection may come after."""
         candidate = self.enter(path)
         try:
             found = measured(candidate)
@@ -66,9 +62,9 @@ class SampleJudge:
 
     def measure(self, path: Path) -> Measurement:
         """Measure an honest source; raises InfrastructureError where the judge rejects it."""
-        outcome = self.judge(path)
+        outcome, _ = self.judge(path)
         if isinstance(outcome, Rejection) and fault_attribution.is_retried(outcome.cause, self.gpu):
-            outcome = self.judge(path)
+            outcome, _ = self.judge(path)
         if not isinstance(outcome, Measurement):
             raise InfrastructureError(f"the honest kernel itself is rejected: {outcome}")
         return outcome
