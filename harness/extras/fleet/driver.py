@@ -366,7 +366,8 @@ class Driver:
 
     def _take_sent(self, post: Post, sent: SentLadder, news: News) -> None:
         taken = self._take(news)
-        made = len(taken) if self.fleet.errands is None else sum(map(_lines, news.grown.items()))
+        lines = (content.count(b"\n") for name, content in news.grown.items() if name.endswith(".jsonl"))
+        made = len(taken) if self.fleet.errands is None else sum(lines)  # records
         sent.made += made
         post.row.done += made
         post.row.left = max(0, post.row.left - made)
@@ -547,9 +548,3 @@ class Driver:
         reused = sum(each.id in self.reused for each in records)
         left = len(self.plan.iterations) - len(records)
         return FleetResults(Results(records, reused, left, self.plan.misplaced), self.sustained, self.exit_code)
-
-
-def _lines(grown: tuple[str, bytes]) -> int:
-    """How many records an errand's file gained."""
-    name, content = grown
-    return content.count(b"\n") * name.endswith(".jsonl")
