@@ -78,10 +78,6 @@ class VersusBuild(msgspec.Struct, frozen=True):
     kernels: tuple[KernelCode, ...] = ()
     launch: str = ""
 
-    @property
-    def source_sha256(self) -> str:
-        return hashlib.sha256(self.source.encode()).hexdigest()
-
 
 @dataclass(frozen=True)
 class BuildOrder:

@@ -1,5 +1,6 @@
 """Rows: what two environments made of one iteration, and which of the differences a caller fails on."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
@@ -195,7 +196,7 @@ def _notes(old: VersusBuild, new: VersusBuild) -> Iterable[str]:
 
 
 def _side(build: VersusBuild) -> VersusSide:
-    source = build.source_sha256 if build.source else None
+    source = hashlib.sha256(build.source.encode()).hexdigest() if build.source else None
     return VersusSide(build.error, build.seconds, source, build.code_sha256, build.kernels)
 
 
