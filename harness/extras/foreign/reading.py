@@ -59,6 +59,11 @@ class ForeignTensor:
         size = (DTYPE_BYTES | {"float64": 8}).get(self.dtype or "")
         return None if self.shape is None or size is None else math.prod(self.shape) * size
 
+    @property
+    def turned(self) -> "ForeignTensor":
+        shape = None if self.shape is None else (*self.shape[:-2], *reversed(self.shape[-2:]))
+        return replace(self, shape=shape, transposed=not self.transposed)
+
 
 @dataclass(frozen=True, eq=False)
 class Scope:
@@ -226,7 +231,8 @@ class Reading:
             case ast.Name(id=name):
                 return self._named(name, scope, depth)
             case ast.Attribute(attr="T" | "mT"):
-                return _turned(self.tensor(node.value, scope, depth - 1))
+                base = self.tensor(node.value, scope, depth - 1)
+                return base and base.turned
             case ast.Attribute(attr="data"):
                 return self.tensor(node.value, scope, depth - 1)
             case ast.BinOp() if not isinstance(node.op, ast.MatMult):
@@ -309,9 +315,7 @@ class Reading:
         if name in ("half", "float", "double", "bfloat16"):
             return replace(base, dtype=DTYPES.get(name, name))
         if name in ("t", "transpose"):
-            turned = _turned(base)
-            assert turned is not None
-            return turned
+            return base.turned
         if name in ("to", "type"):
             told = [each for each in values if not isinstance(each, ast.Constant) and "dev" not in ast.unparse(each)]
             dtypes = [self.dtype(each, scope) for each in values]
@@ -370,13 +374,6 @@ def _operated(operation: ast.operator, left: Number, right: Number) -> Number | 
         return _OPERATIONS[type(operation)](left, right) if small and type(operation) in _OPERATIONS else None
     except (ArithmeticError, ValueError):
         return None
-
-
-def _turned(tensor: ForeignTensor | None) -> ForeignTensor | None:
-    if tensor is None:
-        return None
-    shape = None if tensor.shape is None else (*tensor.shape[:-2], *reversed(tensor.shape[-2:]))
-    return replace(tensor, shape=shape, transposed=not tensor.transposed)
 
 
 def _is_given(node: ast.expr, scope: Scope) -> bool:
