@@ -184,5 +184,4 @@ def _code(build: VersusBuild) -> str:
 
 
 def _row(row: StaleRow, outcome: Freshness, reason: str | None = None) -> FreshenedRow:
-    each = row.iteration
-    return FreshenedRow(each.shape_key, each.model, each.name, outcome, reason)
+    return FreshenedRow(*row.iteration.key, outcome, reason)
