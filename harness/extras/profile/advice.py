@@ -113,7 +113,7 @@ def prefetch(case: Case) -> Iterator[Idea]:
             "a TMA producer with WGMMA consumers, so that loads run ahead",
             f"{_wait(case)} and no TMA instruction was issued",
         )
-    elif case.is_warp_specialised and "consumer_groups" not in case.config:
+    elif case.figures.is_warp_specialised and "consumer_groups" not in case.config:
         yield Idea(
             "warp_specialized",
             "warp specialization by hand",
@@ -143,7 +143,7 @@ def tensor_cores(case: Case) -> Iterator[Idea]:
             f"T.gemm on {case.problem.input} tiles in shared memory, so that tensor cores multiply",
             f"the tensor pipe is at {tensor:.0f}% and {_busiest(case)}",
         )
-    elif has_wgmma(case.gpu.arch) and not case.uses_wgmma:
+    elif has_wgmma(case.gpu.arch) and not case.figures.uses_wgmma:
         yield Idea(
             "wgmma",
             "WGMMA instead of mma.sync: whole warp groups and block_M a multiple of 64",
@@ -178,7 +178,7 @@ def less_overhead(case: Case) -> Iterator[Idea]:
             f"the tensor pipe is busy {tensor:.0f}% of the time and SMs are active {active:.0f}%",
             config={"persistent": True},
         )
-    elif case.figures.get("waves") is not None and (case.figures.get("waves") or 0) > 1 and case.uses_wgmma:
+    elif (case.figures.get("waves") or 0) > 1 and case.figures.uses_wgmma:
         yield Idea(
             "persistent",
             "resident blocks that walk the tiles",
@@ -256,7 +256,7 @@ def one_wave(case: Case) -> Iterator[Idea]:
     if active is None or active >= FULL.value:
         return
     because = f"SMs hold a warp in {active:.0f}% of {case.figures.duration_us:.4g} µs, and the rest is start and end"
-    if case.is_warp_specialised and not case.config.get("dependent_launch"):
+    if case.figures.is_warp_specialised and not case.config.get("dependent_launch"):
         yield Idea(
             "dependent_launch",
             "programmatic dependent launch, so that a launch sets up while the one before it ends",
@@ -273,7 +273,7 @@ def one_wave(case: Case) -> Iterator[Idea]:
 def occupancy(case: Case) -> Iterator[Idea]:
     """Fit more blocks on an SM, where schedulers lack ready warps; not for a warp-specialised kernel."""
     warps = case.figures.get("warps_pct")
-    if case.is_warp_specialised or warps is None or warps >= BUSY.value:
+    if case.figures.is_warp_specialised or warps is None or warps >= BUSY.value:
         return
     by_registers = case.figures.get("blocks_by_registers") or 0
     by_shared = case.figures.get("blocks_by_shared") or 0
@@ -333,7 +333,7 @@ def bank_conflicts(case: Case) -> Iterator[Idea]:
 def wide_wgmma(case: Case) -> Iterator[Idea]:
     """Widen the WGMMA: each one of 64 rows reads its columns of B again."""
     shared, tile = case.figures.get("shared_pct"), case.tile
-    if shared is None or tile is None or tile[1] >= 256 or not case.uses_wgmma:
+    if shared is None or tile is None or tile[1] >= 256 or not case.figures.uses_wgmma:
         return
     yield Idea(
         "wide_wgmma",

@@ -157,7 +157,7 @@ def _evidence(figures: Figures, problem: Problem, gpu: Gpu, others_us: float) ->
     yield from _roofline(figures, problem, gpu)
     if figures.stalls:
         parts = ", ".join(f"{share:.0f}% {STALLS[reason]} ({reason})" for reason, share in figures.stalls[:2])
-        yield f"warps wait {parts}{'; a waiting producer counts too' if warp_specialised(figures) else ''}"
+        yield f"warps wait {parts}{'; a waiting producer counts too' if figures.is_warp_specialised else ''}"
     yield from _occupancy(figures)
 
 
@@ -183,15 +183,10 @@ def _occupancy(figures: Figures) -> Iterator[str]:
     if warps is None:
         return
     said = f"{warps:.0f}% of the warps an SM can hold"
-    if warp_specialised(figures):
+    if figures.is_warp_specialised:
         yield f"{said}: normal for TMA and WGMMA, and no sign of a bound"
         return
     by = {"blocks_by_registers": "registers", "blocks_by_shared": "shared memory", "blocks_by_warps": "warps"}
     limits = _shares(figures, by)
     least = min(limits, key=limits.__getitem__) if limits else None
     yield said + (f"; {limits[least]:.0f} blocks fit an SM, by {least}" if least else "")
-
-
-def warp_specialised(figures: Figures) -> bool:
-    """Whether TMA feeds WGMMA: then few warps fill the tensor pipe."""
-    return bool(figures.get("wgmma_pct")) and bool(figures.get("tma_pct"))

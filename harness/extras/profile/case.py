@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.extras.profile.bottleneck import Bottleneck, warp_specialised
+from harness.extras.profile.bottleneck import Bottleneck
 from harness.extras.profile.figures import Figures
 from harness.judge.facts.architectures import WARP_GROUP
 from harness.judge.facts.gpu import Gpu
@@ -39,14 +39,6 @@ class Case:
     def dims(self) -> tuple[int, int, int] | None:
         dims = self.problem.dims
         return (dims[0], dims[1], dims[2]) if len(dims) == 3 else None
-
-    @property
-    def uses_wgmma(self) -> bool:
-        return bool(self.figures.get("wgmma_pct"))
-
-    @property
-    def is_warp_specialised(self) -> bool:
-        return warp_specialised(self.figures)
 
     @property
     def computing_threads(self) -> int | None:

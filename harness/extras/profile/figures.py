@@ -109,6 +109,15 @@ class Figures:
         return {FIGURES[name].metric: metric for name, metric in self.values.items()}
 
     @property
+    def uses_wgmma(self) -> bool:
+        return bool(self.get("wgmma_pct"))
+
+    @property
+    def is_warp_specialised(self) -> bool:
+        """Whether TMA feeds WGMMA: then few warps fill the tensor pipe."""
+        return self.uses_wgmma and bool(self.get("tma_pct"))
+
+    @property
     def duration_us(self) -> float:
         duration_s = self.get("duration_s")
         assert duration_s is not None
