@@ -149,17 +149,16 @@ class BuildCompiler:
             return None
 
     def _path(self, order: BuildOrder) -> Path:
-        nvcc = toolchain.find().nvcc
+        each, nvcc = order.iteration, toolchain.find().nvcc
+        if isinstance(each, BenchmarkCase):
+            sources = each.name, sources_sha256(each.path, each.root)
+        else:
+            sources = self.tree.hashes(each)
         key = (
-            *(*self._sources(order.iteration), order.iteration.shape_key, self.gpu.arch),
+            *(*sources, each.shape_key, self.gpu.arch),
             *(order.environment.sha256, nvcc.version if nvcc else "", _own_sha256(), order.sample),
         )
         return self.tree.root / BUILDS / f"{hashlib.sha256(repr(key).encode()).hexdigest()}.json"
-
-    def _sources(self, iteration: Iteration | BenchmarkCase) -> tuple[str, str]:
-        if isinstance(iteration, BenchmarkCase):
-            return iteration.name, sources_sha256(iteration.path, iteration.root)
-        return self.tree.hashes(iteration)
 
 
 @dataclass

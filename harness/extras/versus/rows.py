@@ -139,6 +139,7 @@ def _row(
     for name, samples in (("old", before), ("new", after)):
         if len({each.code_sha256 for each in samples}) > 1:
             notes.append(f"two builds by the {name} {UNSTEADY}")
+    changes = unified_diff(one.source.splitlines(), other.source.splitlines(), "old", "new", lineterm="")
     return VersusRow(
         problem=iteration.shape_key,
         model=iteration.model,
@@ -147,7 +148,7 @@ def _row(
         old=_side(one),
         new=_side(other),
         notes=tuple(notes),
-        diff=_diff(one, other) if diff and verdict is BuildChange.DIFFERENT else None,
+        diff="\n".join(changes) if diff and verdict is BuildChange.DIFFERENT else None,
     )
 
 
@@ -198,8 +199,3 @@ def _notes(old: VersusBuild, new: VersusBuild) -> Iterable[str]:
 def _side(build: VersusBuild) -> VersusSide:
     source = hashlib.sha256(build.source.encode()).hexdigest() if build.source else None
     return VersusSide(build.error, build.seconds, source, build.code_sha256, build.kernels)
-
-
-def _diff(old: VersusBuild, new: VersusBuild) -> str:
-    lines = unified_diff(old.source.splitlines(), new.source.splitlines(), "old", "new", lineterm="")
-    return "\n".join(lines)
