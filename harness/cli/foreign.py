@@ -86,10 +86,10 @@ def foreign(
         console.print(f"no NVIDIA GPU here: the kernels are compiled for {gpu.key}, and not run", markup=False)
         built = build(plan)
         return _reply(board.of_builds(built), [record for _, record in built], format)
-    found = bench(plan)
-    if found.reused:
-        console.print(f"{found.reused} of {len(found.records)} were recorded before", markup=False)
-    return _reply(board.boards(found.records), [record for _, record in found.records], format)
+    found, reused = bench(plan)
+    if reused:
+        console.print(f"{reused} of {len(found)} were recorded before", markup=False)
+    return _reply(board.boards(found), [record for _, record in found], format)
 
 
 def _on_many(plan: ForeignPlan, fleet: FleetOptions, line: Sequence[str], format: str) -> Reply[list[ForeignBoard]]:

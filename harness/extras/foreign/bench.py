@@ -72,16 +72,11 @@ class ForeignPlan:
         return [each for each in listed if not each.for_gpu]
 
 
-@dataclass(slots=True)
-class ForeignOutcomes:
-    """One record a script, in ladder order; ``reused`` counts those that were recorded before."""
+def bench(plan: ForeignPlan) -> tuple[list[tuple[ForeignScript, ForeignRecord]], int]:
+    """Carry a plan out: one record a script, in ladder order, and how many of them were recorded before.
 
-    records: list[tuple[ForeignScript, ForeignRecord]]
-    reused: int
-
-
-def bench(plan: ForeignPlan) -> ForeignOutcomes:
-    """Carry a plan out. Every outcome is on the disk before the next is measured; the foreign tree stays as it is."""
+    Every outcome is on the disk before the next is measured; the foreign tree stays as it is.
+    """
     listed = plan.scripts()
     running = _ForeignRun(plan, describing(plan.tree.root, plan.gpu, plan.device), finder_sha256())
     waiting = [script for script in listed if plan.again or not running.knows(script)]
@@ -89,7 +84,7 @@ def bench(plan: ForeignPlan) -> ForeignOutcomes:
         with alone(plan.tree, plan.gpu, plan.device), reporting(len(waiting)) as reporter:
             running.reporter = reporter
             running.carry_out(waiting)
-    return ForeignOutcomes([(script, running.known[script.path]) for script in listed], len(listed) - len(waiting))
+    return [(script, running.known[script.path]) for script in listed], len(listed) - len(waiting)
 
 
 def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
