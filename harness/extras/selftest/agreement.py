@@ -33,9 +33,6 @@ class Repeat(msgspec.Struct, frozen=True):
     verify_s: float  # from then until the trials are done
     joules_ratio: float | None = None  # the baseline's energy over the contestant's, in the sustained regime
 
-    def covers(self, truth: float) -> bool:
-        return self.ratio_low <= truth <= self.ratio_high
-
     @property
     def half_width(self) -> float:
         return (self.ratio_high - self.ratio_low) / 2
@@ -157,7 +154,7 @@ def _summary(problem: Problem, timer: str, repeats: list[Repeat]) -> AgreementFi
         problem=problem.shape_key,
         timer=timer,
         repeats=tuple(repeats),
-        covered=sum(each.covers(truth) for each in repeats),
+        covered=sum(each.ratio_low <= truth <= each.ratio_high for each in repeats),
         **medians,
         median_joules_ratio=median(joules) if joules else None,
         joules_within=max((abs(each / usual - 1) for each in joules), default=None),
