@@ -28,12 +28,11 @@ from harness.machine import files
 from harness.machine.cores import slice_of
 from harness.machine.nvml import released
 from harness.machine.repository import copy, link, take_over
-from harness.runs.gathering import LOOSE
+from harness.runs.gathering import LOOSE, RECORDS, SOURCES
 from harness.runs.turn import AFTER, living
 
 SAID: Final = "said.txt"
 START: Final = "start.json"
-FORMS: Final = ("**/*.jsonl", "tilelang/srcs/*/*/*.py")  # of lines
 BEGIN: Final = str(Path(__file__).with_name("begin.py"))  # by its path: without site-packages it takes 20 ms
 END_S: Final = 6.0  # for a run that was asked to stop
 
@@ -211,7 +210,7 @@ class Seat:
 
 
 def _grown(tuning: Path, have: dict[str, int]) -> dict[str, bytes]:
-    names = {str(path.relative_to(tuning)) for form in FORMS for path in tuning.glob(form)} | {SAID}
+    names = {str(path.relative_to(tuning)) for form in (RECORDS, SOURCES) for path in tuning.glob(form)} | {SAID}
     found = {}
     for name in sorted(names):
         with suppress(FileNotFoundError), (tuning / name).open("rb") as file:
