@@ -72,7 +72,6 @@ class RaceField:
     blocks: dict[Key, Sequence[BlockPair]] = field(default_factory=dict)
     estimates: dict[Key, Estimate] = field(default_factory=dict)
     failed: list[Key] = field(default_factory=list)
-    dropped: list[Key] = field(default_factory=list)
     spared: list[Key] = field(default_factory=list)  # too slow in the screen to be raced
     rung: int = 0
 
@@ -124,7 +123,6 @@ class RaceField:
         if leader is None:
             return
         low = self.estimates[leader].low
-        self.dropped += [key for key in self.left if self.estimates[key].high < low]
         kept = (key for key in self.left if self.estimates[key].high >= low)
         self.left = sorted(kept, key=lambda key: -self.estimates[key].ratio)
 
