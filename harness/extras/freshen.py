@@ -111,10 +111,10 @@ class Freshener:
     def _built(
         self, tree: Tree, iterations: Iterable[Iteration], sample: int
     ) -> dict[tuple[str, str, str], VersusBuild]:
-        orders = [BuildOrder(each, self.environment, sample) for each in iterations]
+        orders = {each.key: BuildOrder(each, self.environment, sample) for each in iterations}
         compiler = BuildCompiler(tree, self.gpu, self.deadline_s, self.reporter)
-        compiler.build(orders)
-        return {each.iteration.key: compiler.made[each] for each in orders if isinstance(each.iteration, Iteration)}
+        compiler.build(orders.values())
+        return {key: compiler.made[order] for key, order in orders.items()}
 
     def _record(self, row: StaleRow, code_sha256: str, commit: str) -> None:
         nvcc = toolchain.find().nvcc
