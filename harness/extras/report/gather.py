@@ -337,15 +337,10 @@ class _Folder:
                 taken.add(page)
                 entries.append(self._entry(page, row, pages))
             sheets.append(Sheet(board, tuple(entries)))
-        attempts = (
-            each for model in {row.model for row in rows} for each in self.builds[model] if each.attempt is not None
-        )
-        return Shape(
-            parse_shape_key(self.shape_key),
-            self.gpu,
-            tuple(sheets),
-            tuple(sorted(attempts, key=lambda each: each.recorded_at, reverse=True)),
-        )
+        models = {row.model for row in rows}
+        attempts = [each for model in models for each in self.builds[model] if each.attempt is not None]
+        attempts.sort(key=lambda each: each.recorded_at, reverse=True)
+        return Shape(parse_shape_key(self.shape_key), self.gpu, tuple(sheets), tuple(attempts))
 
     def _entry(self, page: str, row: BoardRow, pages: dict[tuple[str, str], str]) -> ReportEntry:
         iteration = self.iterations[row.model, row.iteration]

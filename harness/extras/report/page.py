@@ -47,18 +47,15 @@ def render(report: Report) -> str:
             "form-action 'none'",
         )
     )
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            report=report,
-            version=__version__,
-            policy=policy,
-            style=Markup(style),
-            scripts=[Markup(script) for script in scripts],
-            data=embedded(_data(report, rooflines)),
-            rooflines=rooflines,
-        )
+    template = _environment().get_template("page.html")
+    return template.render(
+        report=report,
+        version=__version__,
+        policy=policy,
+        style=Markup(style),
+        scripts=[Markup(script) for script in scripts],
+        data=embedded(_data(report, rooflines)),
+        rooflines=rooflines,
     )
 
 

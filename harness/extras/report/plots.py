@@ -168,17 +168,14 @@ def ladder(figure: str) -> Spec:
     0.4 hides the changes near 1; null shows all.
     """
     field, title = ("ratio", _RATIO) if figure == "ratio" else ("rate", figure)
+    rate = title if field == "rate" else "throughput"
     number = _number("number", title="iteration", scale={"nice": False, "padding": 14})
     number |= {"axis": {"tickMinStep": 1, "format": "03d", "grid": False}}
     scale: Spec = {"zero": False, "nice": True, "padding": 10, "domainMin": {"expr": "lowest"}}
     y = _number(field, scale=scale, title=title)
     tooltip = _tooltip(
         *(("iteration",), ("model",), ("outcome",), ("ratio", "ratio", ".4f"), ("ratio_low", "interval from", ".4f")),
-        *(
-            ("ratio_high", "to", ".4f"),
-            ("rate", title if field == "rate" else "throughput", ".4~g"),
-            ("idea",),
-        ),
+        *(("ratio_high", "to", ".4f"), ("rate", rate, ".4~g"), ("idea",)),
     )
 
     def marks(outcome: str, colour: str, y: Spec, **style: Any) -> Spec:
