@@ -75,12 +75,11 @@ def of_builds(built: Sequence[tuple[ForeignScript, Record]]) -> list[ForeignBoar
         for script, record in built
     ]
     environments = {record.shape_key: record.environment for _, record in built}
-    return [
-        ForeignBoard(
-            problem, rows[0].gpu, environment, None, (), (), tuple(row for row in rows if row.problem == problem)
-        )
-        for problem, environment in environments.items()
-    ]
+    found = []
+    for problem, environment in environments.items():
+        own = tuple(row for row in rows if row.problem == problem)
+        found.append(ForeignBoard(problem, own[0].gpu, environment, None, (), (), own))
+    return found
 
 
 def boards(outcomes: Sequence[tuple[ForeignScript, ForeignRecord]]) -> list[ForeignBoard]:

@@ -172,9 +172,8 @@ class KernelSearch:
         """A program with the options of a compiled kernel or of a ``@tilelang.jit`` function."""
         if not is_last(compiled.out_idx, len(prim_func.params), self.outputs):
             raise KernelNotFound(f"its output is not {last_of(self.outputs)}")
-        return FoundKernel(
-            name, Program(prim_func, dict(compiled.pass_configs or {}), flags_of(compiled.compile_flags))
-        )
+        program = Program(prim_func, dict(compiled.pass_configs or {}), flags_of(compiled.compile_flags))
+        return FoundKernel(name, program)
 
     def _arguments(
         self, name: str, signature: inspect.Signature, tensors: Sequence[str], tuned: frozenset[str] = frozenset()

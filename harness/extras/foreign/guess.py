@@ -44,10 +44,8 @@ def _calls(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, list[ast.expr]]]:
                     yield "matmul", [node.func.value, node.args[0]]
             elif name == _ATTENTION:
                 causal = next((each.value for each in node.keywords if each.arg == "is_causal"), None)
-                yield (
-                    "causalattention" if isinstance(causal, ast.Constant) and causal.value else "attention",
-                    node.args[:3],
-                )
+                is_causal = isinstance(causal, ast.Constant) and causal.value
+                yield "causalattention" if is_causal else "attention", node.args[:3]
             elif name in _PRODUCTS:
                 yield "linear" if name == "linear" else "matmul", node.args[:2]
             elif name == "add":

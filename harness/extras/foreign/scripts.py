@@ -110,10 +110,8 @@ def _script(path: Path, root: Path, loose: "_Loose") -> ForeignScript | None:
             return None
         number, problem, unknown, shape_key = loose_number(path.name) or 0, known, None, known.shape_key
         model = re.sub("[^a-z0-9.-]+", "-", "-".join(path.relative_to(folder).parts[:-1] or (folder.name,)).lower())
-    hashes = source_sha256(path), sources_sha256(path, folder)
-    return ForeignScript(
-        path, encodable(shape_key), encodable(model), number, problem, unknown, _for_gpu(path), *hashes
-    )
+    read = _for_gpu(path), source_sha256(path), sources_sha256(path, folder)
+    return ForeignScript(path, encodable(shape_key), encodable(model), number, problem, unknown, *read)
 
 
 class _Loose:
