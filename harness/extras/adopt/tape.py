@@ -140,10 +140,8 @@ class Tape(TorchDispatchMode):
         """Append a call; what it ``made`` and is not new is one of its arguments again."""
         written = tuple(self._next(self._storage(each)) for each in {id(each): each for each in mutated}.values())
         results = made if isinstance(made, list | tuple) else [made]
-        found = [self._new(each) if isinstance(each, torch.Tensor) else None for each in results]
-        call = TapedCall(
-            len(self.calls), function, tuple(arguments), keywords, tuple(reads), tuple(found), written, flops
-        )
+        found = tuple(self._new(each) if isinstance(each, torch.Tensor) else None for each in results)
+        call = TapedCall(len(self.calls), function, tuple(arguments), keywords, tuple(reads), found, written, flops)
         self.calls.append(call)
         self.makers |= dict.fromkeys(call.writes, call)
 
@@ -162,9 +160,8 @@ class Tape(TorchDispatchMode):
         """Where a tensor lies; a storage that no call has made is data."""
         number = self._storage(tensor)
         value = Value(number, self._versions[number])
-        return TensorPlace(
-            value, tensor.dtype, tuple(tensor.size()), tuple(tensor.stride()), int(tensor.storage_offset())
-        )
+        size, stride = tuple(tensor.size()), tuple(tensor.stride())
+        return TensorPlace(value, tensor.dtype, size, stride, int(tensor.storage_offset()))
 
     def _read(self, tensor: torch.Tensor, reads: list[Value]) -> TensorPlace:
         place = self.place(tensor)
@@ -199,9 +196,8 @@ class Tape(TorchDispatchMode):
         for position, each in enumerate(func._schema.arguments):
             if each.alias_info is not None and each.alias_info.is_write:
                 given = args[position] if position < len(args) else keywords.get(each.name)
-                yield from (
-                    part for part in (given if isinstance(given, list | tuple) else [given]) if part is not None
-                )
+                parts = given if isinstance(given, list | tuple) else [given]
+                yield from (part for part in parts if part is not None)
 
     # What follows from what
 

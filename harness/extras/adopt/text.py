@@ -25,10 +25,8 @@ class Writer:
     def statements(self, calls: Sequence[TapedCall], kept: Iterable[TensorPlace]) -> Iterator[str]:
         """The calls; what they read and no call makes is data. All but ``kept`` goes when it was last used."""
         last = {value.storage: call for call in calls for value in (*call.reads, *call.writes)}
-        stays, mutated = (
-            {each.value.storage for each in kept},
-            {each.storage for call in calls for each in call.written},
-        )
+        stays = {each.value.storage for each in kept}
+        mutated = {each.storage for call in calls for each in call.written}
         for call in calls:
             yield from self.held(call.reads)
             yield from self._launch(call) if isinstance(call.function, TapedLaunch) else self._call(call)
