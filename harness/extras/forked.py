@@ -69,9 +69,8 @@ def serve(carry_out: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(child, signal.SIGKILL)  # its compilers too
             answer.seek(0)
-            print(
-                answer.read() or json.dumps({"reason": _ended(status, order["deadline_s"])}), file=answers, flush=True
-            )
+            said = answer.read() or json.dumps({"reason": _ended(status, order["deadline_s"])})
+            print(said, file=answers, flush=True)
 
 
 def _begin(deadline_s: int) -> None:

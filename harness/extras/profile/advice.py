@@ -121,14 +121,10 @@ def prefetch(case: Case) -> Iterator[Idea]:
         )
     in_flight = case.number("wgmma_in_flight")
     if in_flight is not None:
-        tag, what = (
-            (
-                "drain_each_step",
-                "each WGMMA batch drained in its own step (wgmma_in_flight=0), which frees its stage at once",
-            )
-            if in_flight
-            else ("one_in_flight", "one WGMMA batch in flight over the k steps (wgmma_in_flight=1)")
-        )
+        tag, what = "one_in_flight", "one WGMMA batch in flight over the k steps (wgmma_in_flight=1)"
+        if in_flight:
+            tag = "drain_each_step"
+            what = "each WGMMA batch drained in its own step (wgmma_in_flight=0), which frees its stage at once"
         because = f"the tensor pipe is busy {case.figures.get('tensor_pct') or 0:.0f}% of the time"
         yield Idea(tag, what, because, config={"wgmma_in_flight": 1 - in_flight})
 

@@ -86,11 +86,8 @@ def samples(root: Path, *, cpu: bool, only: str = "") -> list[Sample]:
         own = constants(path)
         if path.stem == HONEST or kind.torch_device not in own.get("RUNS_ON", ("cpu", "cuda")):
             continue
-        found.append(
-            Sample(
-                path, int(own.get("TRICK", 0)), tuple(own.get("VERDICT", PASSED).split()), own.get("REGIME", "paired")
-            )
-        )
+        expected = tuple(own.get("VERDICT", PASSED).split())
+        found.append(Sample(path, int(own.get("TRICK", 0)), expected, own.get("REGIME", "paired")))
     if not found:
         raise UsageError(
             f"no samples under {root / EVIL}; the adversaries are part of the repository, not of a package"

@@ -128,9 +128,8 @@ def search(order: AutotunerOrder, tell: Callable[[Message], None]) -> Picked:
         signed(problem.shape_key, order.family, order.families_sha256, order.device, order.configs),
         [dict(config) for config in order.configs],
     )
-    tuner.set_compile_args(
-        out_idx=[*range(len(problem.inputs), len(problem.tensors))], target=target_of(order.brief.gpu)
-    )
+    outputs = [*range(len(problem.inputs), len(problem.tensors))]
+    tuner.set_compile_args(out_idx=outputs, target=target_of(order.brief.gpu))
     tuner.jit_compile = outcomes.of_compiling(compiler(program, tuner))
     tuner.jit_elaborate = lambda **config: program(**config).prim_func
     _set_profile(tuner, order, "program" if program(**order.configs[0]).workspaces else "inputs")
