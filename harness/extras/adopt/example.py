@@ -123,12 +123,9 @@ def found_in(recording: Recording) -> Example:
     pairs = (*recording.pairs, *recording.by_hand())
     compared = list(_compared(tape, pairs, after))
     if not compared:
-        beside = any(each.value in after for pair in pairs for each in pair)
-        raise NotAdopted(
-            "it compares no whole output of a kernel with what none has made"
-            if beside
-            else recording.failed or "it compares what its kernel makes with nothing"
-        )
+        if any(each.value in after for pair in pairs for each in pair):
+            raise NotAdopted("it compares no whole output of a kernel with what none has made")
+        raise NotAdopted(recording.failed or "it compares what its kernel makes with nothing")
     maker = tape.makers[compared[0].output.value]
     group = list({each.output.value: each for each in compared if tape.makers[each.output.value] is maker}.values())
     example = _example(tape, group, after)

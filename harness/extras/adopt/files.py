@@ -128,13 +128,11 @@ class ExampleFiles:
 
     def _outputs(self, sizes: Sequence[OutputSize]) -> Iterator[str]:
         example = self.example
-        for number, (each, place) in enumerate(zip(example.outputs, example.overwritten, strict=True)):
-            size = sizes[number]
-            where = (
-                f'inplace="x{place}"'
-                if place is not None
-                else f'"{self._shape(each.output)}", "{held_dtype(each.output)}"'
-            )
+        found = zip(example.outputs, example.overwritten, sizes, strict=True)
+        for number, (each, place, size) in enumerate(found):
+            where = f'"{self._shape(each.output)}", "{held_dtype(each.output)}"'
+            if place is not None:
+                where = f'inplace="x{place}"'
             rest = f"terms={example.terms}, roundings={size.roundings}, scale={size.scale!r}, skewed={size.skewed}"
             yield f'"y{number}": Output({where}, {rest}),'
 

@@ -100,12 +100,8 @@ class Timing:
 
     @cached_property
     def spans(self) -> tuple[ClockedSpan, ...]:
-        return tuple(
-            span
-            for scope in self.reading.scopes
-            for span in (*_host_spans(scope), *_event_spans(scope))
-            if span.launches
-        )
+        found = (span for scope in self.reading.scopes for span in (*_host_spans(scope), *_event_spans(scope)))
+        return tuple(span for span in found if span.launches)
 
     @cached_property
     def calls(self) -> tuple[ClockedCall, ...]:

@@ -124,11 +124,8 @@ def _confidence(load: Load, bound: Bound) -> Confidence:
     """How far each figure may move before the answer changes."""
 
     def stands(points: float) -> bool:
-        moved = (
-            replace(load, **{each.name: getattr(load, each.name) + step})
-            for each in fields(load)
-            for step in (-points, points)
-        )
+        steps = ((each.name, step) for each in fields(load) for step in (-points, points))
+        moved = (replace(load, **{name: getattr(load, name) + step}) for name, step in steps)
         return all(decide(each) is bound for each in moved)
 
     if stands(FIRM.value):

@@ -31,11 +31,8 @@ def render(report: Report) -> str:
     The templates escape text from records, and `embedded` does so within a script. If either fails one day, the policy
     still runs only these two scripts, by their hashes, and loads nothing.
     """
-    rooflines = {
-        name: found
-        for name, (shape, sheet) in _sheets(report).items()
-        if (found := roofline(report, shape, sheet)) is not None
-    }
+    found = {name: roofline(report, *each) for name, each in _sheets(report).items()}
+    rooflines = {name: each for name, each in found.items() if each is not None}
     style = palette.style() + _asset("report.css")
     scripts = (_library(), _asset("report.js"))
     policy = "; ".join(
