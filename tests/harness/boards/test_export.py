@@ -60,6 +60,17 @@ def test_what_cannot_be_exported_is_said(tree: Tree, words: tuple[str, ...], say
     assert not (tree.root / "records.xls").exists()
 
 
+def test_json_has_the_envelope_and_an_unknown_problem_is_left_out(tree: Tree) -> None:
+    strange = record(shape_key="nothing_f32fp32_8")
+    append(tree.records("cpu", "nothing_f32fp32_8", "me"), strange)
+    printed = Checkout(tree.root).run("export", "--gpu", "cpu", "--json")
+    assert printed.returncode == 0, printed.stderr
+    told = json.loads(printed.stdout)
+    assert (told["verb"], told["data"]["records"], told["data"]["path"]) == ("export", 2, None)
+    assert [row["iteration"] for row in told["data"]["rows"]] == ["iter001_idea", "iter002_more"]
+    assert told["problems"][0].startswith("records of nothing_f32fp32_8 are left out: shape key ")
+
+
 def test_a_selection_narrows_the_rows(tree: Tree) -> None:
     rows = json.loads(Checkout(tree.root).run("export", "--gpu", "cpu", "--format", "json", "--iter", "2").stdout)
     assert [row["number"] for row in rows] == [2]

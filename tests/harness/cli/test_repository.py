@@ -10,7 +10,7 @@ import pytest
 
 from harness.boards import exports
 from harness.catalog import gpus
-from harness.catalog.tree import Tree
+from harness.catalog.tree import Selection, Tree
 from harness.cli.app import app, carry_out
 from harness.errors import UsageError
 from harness.judge.facts.hashes import families_sha256, judge_sha256
@@ -149,6 +149,13 @@ def test_an_operator_that_cannot_be_read_stops_its_own_problems_alone(
     (root / "operators" / "mirror.py").write_text(text)
     assert f"{root}/operators/mirror.py{message}" in run("new", *LADDER)
     assert run("new", "--gpu", "cpu", "--shape", "copy_f32fp32_16x32", "--model", "me")
+    for number in range(2):  # told once, though two of its files are there
+        path = root / "tuning" / "cpu" / "tilelang" / "srcs" / SHAPE / "me" / f"iter00{number}_idea.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    _, misplaced = Tree.opened(root).scan("cpu", Selection())
+    (told,) = (each.reason for each in misplaced)
+    assert told.startswith(f"{root}/operators/mirror.py{message}")
 
 
 def test_a_wrong_setting_and_a_taken_name_stop_every_verb(root: Path, run: Run) -> None:

@@ -120,6 +120,13 @@ def test_a_pivot_is_ordered_by_size() -> None:
     assert [row.split()[0] for row in rows] == ["8", "16", "128"]
 
 
+def test_a_pivot_that_is_too_wide_has_a_row_for_each_pair() -> None:
+    found = ranked([at(1.0, 8, 1 << width) for width in range(4, 20)])
+    header, _, *rows = (shown := show.pivot(found, ("block_M", "block_N"))).splitlines()
+    assert header.split() == ["block_M", "block_N", "best"]
+    assert len(rows) == 16 and max(map(len, shown.splitlines())) <= 80
+
+
 def test_the_levers_that_matter_most_are_shown() -> None:
     found = ranked([at(1.0, 8, 16), at(0.5, 4, 16), at(0.98, 8, 32)])
     assert show.levers_of(found, None) == ("block_M", "block_N")
