@@ -172,7 +172,7 @@ def columns() -> dict[str, _Column]:
 
 
 def known(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
-    """The records whose problem this repository knows, and a line for each other problem."""
+    """The records of problems that this repository knows, and a line for each other problem."""
     found, unknown = list[Record](), dict[str, str]()
     for record in records:
         try:

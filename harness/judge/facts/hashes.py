@@ -86,8 +86,8 @@ class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
     """Hash of all that decides a verdict or a figure of an operator's problems on one GPU key.
 
-    It covers the code of the judge's folder, the GPU's row without the pattern of its name, the operator, its baseline
-    and how that is called. An amended judge keeps the hash that it had before.
+    It covers the code of the judge's folder, the GPU's row without the pattern of its name, and the operator. It also
+    covers the baseline and how that is called. An amended judge keeps the hash that it had before.
     """
     own = judge_as_it_is(root, operator, gpu)
     file = repository.code(root) / AMENDED
@@ -97,7 +97,7 @@ def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
 def judge_as_it_is(root: Path, operator: str, gpu: Gpu) -> str:
     """The same hash, whatever was amended."""
     code = repository.code(root)
-    files = {*(code / JUDGE).rglob("*.py"), code / BASELINES / "interface.py"}
+    files = {*(code / JUDGE).rglob("*.py"), *(code / BASELINES).glob("interface.py")}
     named = [f"{path}.py" for path in repository.places(root, (*OPERATORS.split("/"), operator))]
     for module in (*map(Path, named), baseline_module(root, operator)):
         if module is not None and module.is_file():

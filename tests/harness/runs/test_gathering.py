@@ -228,7 +228,9 @@ def test_a_folder_that_holds_none_is_refused(trees: Callable[[str], Tree], tmp_p
 def test_the_verb_says_what_came(
     trees: Callable[[str], Tree], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TILEBENCH_ROOT", str(trees("own").root))
+    own = trees("own").root
+    own.mkdir(exist_ok=True)
+    monkeypatch.setenv("TILEBENCH_ROOT", str(own))
     folder = written(trees("other"), *RECORDS)
     assert carry_out(["gather", str(folder)]) is ExitCode.PASSED
     assert capsys.readouterr().out == "cpu: 6 iterations and 7 records added, 0 known before\n"

@@ -1,5 +1,7 @@
 """It ends by a signal."""
 
+import tilelang
+import tilelang.cpu.language as T
 import torch
 
 PARENT = "iter000_torch_matmul"
@@ -7,4 +9,17 @@ CONFIG = dict(loops=3)
 
 
 def build(problem):
-    torch.os.kill(torch.os.getpid(), 11)
+    M, N, K = problem.dims
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((M, K), "float32"),
+        B: T.Tensor((K, N), "float32"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1):
+            T.evaluate(T.call_extern("int32", "raise", 11))
+
+    compiled = tilelang.compile(kernel, target="c")
+    compiled(*(torch.zeros(shape) for shape, _ in problem.tensors))
+    return compiled

@@ -58,7 +58,7 @@ def test_a_description_that_does_not_fit_itself_is_refused(change: dict[str, Any
         ("plain_f32fp32_8x4_size2", {}, "its scalars are eps1e-06, causal0"),
         ("plain_f32fp32_8x4_eps1e-06", {}, "is written plain_f32fp32_8x4"),
         ("plain_f32fp32_8x4_causal1_eps1e-05", {}, "is written plain_f32fp32_8x4_eps1e-05_causal1"),
-        ("plain_f32fp32_8x4_eps1_causal1_eps2", {}, "does not have the form"),
+        ("plain_f32fp32_8x4_eps1_causal1_eps2", {}, "is written plain_f32fp32_8x4_eps2_causal1"),
         ("plain_f32fp32_8x4", dict(requires=("M < N",)), "plain requires M < N"),
         ("plain_f32fp32_8x4", dict(outputs={"y": Output("M - 8")}), "'y' of plain has the shape [0]"),
         ("plain_f32fp32_8x4", dict(outputs={"y": Output("M / 2")}), "'y' of plain has the shape [4.0]"),

@@ -113,7 +113,7 @@ def test_every_dtype_has_a_size() -> None:
     [
         ("", "does not have the form"),
         ("matmul_bf16fp32", "does not have the form"),
-        ("matmul_bf16fp32_8x8x8_extra", "does not have the form"),
+        ("matmul_bf16fp32_8x8x8_extra", "matmul has no scalars"),
         ("conv_bf16fp32_8x8x8", f"unknown operator 'conv'; known: {', '.join(OPERATORS)}"),
         ("Matmul_bf16fp32_8x8x8", "unknown operator 'Matmul'"),
         ("matmul_int8fp32_8x8x8", "unknown dtypes 'int8fp32'"),
