@@ -49,9 +49,8 @@ LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner"
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."
 TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 TORCH_NAMES: Final = frozenset({"torch", "F"})
-TORCH_BRINGS: Final = frozenset(
-    {"classes", "from_file", "hub", "library", "load", "ops", "package"}
-)  # no hash covers it
+# What torch takes from elsewhere, so that no hash of the row covers it.
+TORCH_BRINGS: Final = frozenset({"classes", "from_file", "hub", "library", "load", "ops", "package"})
 OWN_DUNDERS: Final = frozenset({"__name__", "__file__"})
 PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means what is read here, so it is bound once
 # What gives the compiler other options than CONFIG and the program do.

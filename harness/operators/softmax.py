@@ -5,22 +5,22 @@ from typing import Any, Final
 
 from harness.judge.facts.operator import Input, Operator, Output
 
-LEVELS: Final = 128  # of largest values, of either sign: exponentials of such overflow or vanish
-BELOW: Final = 200.0  # an exponential vanishes beside that of a value this much larger
+LEVELS: Final = 128  # the largest values lie from -LEVELS to LEVELS: their exponentials overflow or vanish
+BELOW: Final = 200.0  # beside a value larger by this, an exponential vanishes
 
 
 def fill_exact(inputs: Sequence[Any], dice: Any) -> None:
     """Give each row two equal largest values at random, or one: both outputs are a half, or one is 1, others are 0.
 
-    The largest is one of LEVELS, so a kernel that does not subtract it shows.
+    A kernel that does not subtract the largest value shows.
     """
     import torch
 
     (x,) = inputs
-    largest = torch.randint(-LEVELS, LEVELS + 1, (x.shape[0], 1), device=x.device, generator=dice).to(x.dtype)
-    x.copy_((largest - BELOW).expand_as(x))
-    columns = torch.randint(x.shape[-1], (x.shape[0], 2), device=x.device, generator=dice)
-    x.scatter_(1, columns, largest.expand(-1, 2))
+    rows, width = x.shape
+    largest = torch.randint(-LEVELS, LEVELS + 1, (rows, 1), device=x.device, generator=dice).float()
+    columns = torch.randint(width, (rows, 2), device=x.device, generator=dice)
+    x.copy_((largest - BELOW).repeat(1, width).scatter_(1, columns, largest.expand(-1, 2)))
 
 
 OPERATOR = Operator(
