@@ -83,6 +83,9 @@ def parsing() -> Iterator[None]:
         assert error.argument is not None
         verb, what = " ".join(error.command_chain or ()), f"{error.argument.name}: {error.argument.parameter.help}"
         raise UsageError(f"{verb} needs {'a value for ' if error.keyword else ''}{what.rstrip('.')}") from None
+    except cyclopts.UnusedCliTokensError as error:
+        verb, word = " ".join(error.command_chain or ()), (error.unused_tokens or [""])[0]
+        raise UsageError(f"{verb} takes no '{word}'; its options begin with --, such as --gpu h200") from None
     except cyclopts.CycloptsError as error:
         told, listed, _ = " ".join(str(error).split()).partition(" Available commands:")
         raise UsageError(f"{told} `tilebench --help` lists them" if listed else told) from None

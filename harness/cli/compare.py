@@ -97,7 +97,7 @@ def reproduce(
     ] = "here",
     json: Json = False,
 ) -> Reply[Reproduction]:
-    """Measure a recorded iteration again with its own code, and say whether both figures agree."""
+    """Measure a recorded iteration again with its own code; the exit code is 1 unless both figures agree."""
     if budget is not None:
         check_duration("budget", budget)
     tree = Tree.here()

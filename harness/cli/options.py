@@ -40,7 +40,7 @@ Parent = Annotated[
 
 
 @Parameter(name="*")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SelectionOptions:
     """What to work on."""
 
@@ -162,7 +162,7 @@ class RunOptions(MeasureOptions):
 
 
 @Parameter(name="*")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FleetOptions:
     """On how many GPUs."""
 

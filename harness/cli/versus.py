@@ -247,7 +247,7 @@ def _row_selected(row: str, gpu: str) -> SelectionOptions:
     if len(parts) not in (1, 3) or not all(parts):
         raise UsageError(f"--row '{row}' is neither a shape key nor SHAPE/MODEL/ITERATION")
     shape, model, iteration = (*parts, None, None)[:3]
-    chosen = SelectionOptions(gpu, shape, model, ordinal_in(iteration) if iteration else None)
+    chosen = SelectionOptions(gpu=gpu, shape=shape, model=model, iter=ordinal_in(iteration) if iteration else None)
     chosen.one_problem("bisect")
     return chosen
 

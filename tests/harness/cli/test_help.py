@@ -63,6 +63,7 @@ def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[
         ),
         (("publish",), "publish needs --gpu: GPU key, such as h200"),
         (("publish", "--gpu"), "publish needs a value for --gpu: GPU key, such as h200"),
+        (("bench", "h200"), "bench takes no 'h200'; its options begin with --, such as --gpu h200"),
         (("leaderboard", "--gpu", "h20"), "; did you mean h200?"),
         (
             ("leaderboard", *H200, "--shape", "matmul_bf16fp32_4096x4096x4069"),

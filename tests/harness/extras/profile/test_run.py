@@ -247,7 +247,7 @@ def test_another_run_on_the_tree_is_not_disturbed(benched: Checkout, counting: l
 def test_nothing_measured_has_no_leader(checkout: Checkout) -> None:
     checkout.ladder()
     with pytest.raises(UsageError, match="run bench first, or name one by --iter"):
-        chosen_iterations(checkout.tree, SelectionOptions("cpu"))
+        chosen_iterations(checkout.tree, SelectionOptions(gpu="cpu"))
 
 
 @pytest.mark.parametrize(
