@@ -51,6 +51,7 @@ TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 TORCH_NAMES: Final = frozenset({"torch", "F"})
 # What torch takes from elsewhere, so that no hash of the row covers it.
 TORCH_BRINGS: Final = frozenset({"classes", "from_file", "hub", "library", "load", "ops", "package"})
+SEEN_ON_THE_DEVICE: Final = "torch.cuda."  # the judge reads what a call launches there
 OWN_DUNDERS: Final = frozenset({"__name__", "__file__"})
 PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means what is read here, so it is bound once
 # What gives the compiler other options than CONFIG and the program do.
@@ -175,7 +176,8 @@ def _attribute(node: ast.Attribute, of_torch: bool, own: set[str]) -> None:
     said, root = ast.unparse(node), root_name(node)
     if (node.attr in LIBRARY_METHODS - own) or (node.attr in LIBRARY_CALLS and of_torch):
         raise Breach(node.lineno, f"'{said}' calls the library; that belongs to iter000")
-    if node.attr.startswith("_") and root != "self" and node.attr not in FORBIDDEN_NAMES:
+    open_to_use = root == "self" or said.startswith(SEEN_ON_THE_DEVICE) or node.attr in FORBIDDEN_NAMES
+    if node.attr.startswith("_") and not open_to_use:
         raise Breach(node.lineno, f"'{said}' is internal to {root or 'its object'}; use what is documented")
     _name(node.lineno, node.attr)
     if of_torch and node.attr in TORCH_BRINGS:

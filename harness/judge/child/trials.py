@@ -83,10 +83,12 @@ def _outlier(rows: torch.Tensor, large: float, dice: torch.Generator) -> torch.T
 
 def _strided(rows: torch.Tensor) -> torch.Tensor:
     """Each row's largest values lie a power of two apart, from row to row another: one thread of many may hold all."""
-    columns = torch.arange(rows.shape[1], device=rows.device)
-    powers = torch.arange(len(rows), device=rows.device) % max(1, rows.shape[1].bit_length() - 2)
-    places = (columns % (2 << powers)[:, None]).argsort(dim=1, stable=True)
-    return rows.scatter(1, places, rows.sort(dim=1).values)
+    count, width = rows.shape
+    columns = torch.arange(width, device=rows.device)
+    strides = (2 << torch.arange(count, device=rows.device) % max(1, width.bit_length() - 2))[:, None]
+    lane = columns % strides
+    rank = lane * (width // strides) + lane.minimum(width % strides) + columns // strides  # of columns, lane by lane
+    return rows.sort(dim=1).values.gather(1, rank)
 
 
 # Each makes its rows from random ones, given their scale, the power of two, and dice.

@@ -169,6 +169,12 @@ def test_a_rule_broken_once_is_named(folder: Path, old: str, new: str, says: str
     assert "\n" not in str(breach.value)
 
 
+def test_what_the_device_shows_may_be_internal_to_torch(folder: Path) -> None:
+    check(folder, GOOD.replace("WIDTH = 4", "import torch\n\nsleep = torch.cuda._sleep"))
+    with pytest.raises(Breach, match="'__closure__' is not allowed"):
+        check(folder, GOOD.replace("WIDTH = 4", "import torch\n\ncell = torch.cuda._sleep.__closure__"))
+
+
 def test_a_keyword_with_two_values_is_pinned_by_neither() -> None:
     module = ast.parse("family(block_M=1, threads=3)\ndef never():\n    family(block_M=2, threads=3)\n")
     assert contract.literals(module) == {("threads", "3")}
