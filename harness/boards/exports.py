@@ -4,7 +4,7 @@ import csv
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -171,16 +171,15 @@ def columns() -> dict[str, _Column]:
     return COLUMNS | {name: column for name, column in _dimensions().items() if name not in COLUMNS}
 
 
-def known(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
+def known(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     """The records of problems that this repository knows, and a line for each other problem."""
-    found, unknown = list[Record](), dict[str, str]()
-    for record in records:
+    unknown = dict[str, str]()
+    for key in dict.fromkeys(each.shape_key for each in records):
         try:
-            parse_shape_key(record.shape_key)
-            found.append(record)
+            parse_shape_key(key)
         except UsageError as error:
-            unknown[record.shape_key] = f"records of {record.shape_key} are left out: {error}"
-    return found, list(unknown.values())
+            unknown[key] = f"records of {key} are left out: {error}"
+    return [each for each in records if each.shape_key not in unknown], list(unknown.values())
 
 
 def rows(records: Iterable[Record], boards: Iterable[Board] = ()) -> list[dict[str, _Value]]:

@@ -176,10 +176,9 @@ def _attribute(node: ast.Attribute, of_torch: bool, own: set[str]) -> None:
     said, root = ast.unparse(node), root_name(node)
     if (node.attr in LIBRARY_METHODS - own) or (node.attr in LIBRARY_CALLS and of_torch):
         raise Breach(node.lineno, f"'{said}' calls the library; that belongs to iter000")
-    open_to_use = root == "self" or said.startswith(SEEN_ON_THE_DEVICE) or node.attr in FORBIDDEN_NAMES
-    if node.attr.startswith("_") and not open_to_use:
-        raise Breach(node.lineno, f"'{said}' is internal to {root or 'its object'}; use what is documented")
     _name(node.lineno, node.attr)
+    if node.attr.startswith("_") and root != "self" and not said.startswith(SEEN_ON_THE_DEVICE):
+        raise Breach(node.lineno, f"'{said}' is internal to {root or 'its object'}; use what is documented")
     if of_torch and node.attr in TORCH_BRINGS:
         raise Breach(node.lineno, f"'{said}' brings in what no hash of the row covers")
 

@@ -19,7 +19,7 @@ from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.messages import Seated, Trouble, send
 from harness.judge.processes import UNLIMITED_BYTES, Ended, Worker
 from harness.machine.repository import OWN
-from harness.operators import OPERATORS, Operator
+from harness.operators import OPERATORS
 
 if TYPE_CHECKING:
     import torch
@@ -132,25 +132,17 @@ def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
         made = call.alone(*call.prepared(*(each.clone() for each in inputs), *outputs))
     except Exception as error:
         return f"{located(baseline, error)}: in {problem}, {described(error)}"
+    where = f"{baseline}:{_line(getattr(call.call, 'func', call.call)) or 1}"  # a partial where it has keywords
     if call.returns:
         found = [made] if isinstance(made, torch.Tensor) else list(made or ())
         told, wanted = ([_described(each) for each in tensors] for tensors in (found, outputs))
         if told != wanted:
-            says = f"in {problem} the baseline returns {told}, and the outputs are {wanted}"
-            return f"{_placed(baseline, operator)}: {says}"
+            return f"{where}: in {problem} the baseline returns {told}, and the outputs are {wanted}"
         outputs = found
     compared = trials.judged("random", problem, inputs, outputs)
     if wrong := next(filter(None, map(wrong_in, compared)), None):
-        says = f"in {problem} the baseline is not what {path.name}'s reference gives: {wrong}; mend either"
-        return f"{_placed(baseline, operator)}: {says}"
+        return f"{where}: in {problem} the baseline is not what {path.name}'s reference gives: {wrong}; mend either"
     return None
-
-
-def _placed(baseline: Path, operator: Operator) -> str:
-    """A baseline's module, and the line where its function begins."""
-    lines = baseline.read_text(encoding="utf-8").splitlines()
-    begins = (number for number, line in enumerate(lines, start=1) if line.startswith(f"def {operator.name}("))
-    return f"{baseline}:{next(begins, 1)}"
 
 
 def _described(tensor: "torch.Tensor") -> str:
