@@ -33,6 +33,7 @@ from harness.judge.facts.hashes import baseline_module
 from harness.judge.facts.problem import Problem
 from harness.judge.interpreters import PRELOAD, Interpreter, own_imports, server_pids, using
 from harness.judge.messages import VERSION, Confined, Meet, Message, Trouble, Unanswered, receive, send
+from harness.judge.steady_addresses import steady
 from harness.machine import cores, memory
 from harness.machine.files import make_scratch, remove, sweep
 from harness.machine.nvml import Device
@@ -103,7 +104,8 @@ def _ensure_forkserver() -> None:
 
     Its socket executes what it is sent. The name goes, and Linux still finds the socket by a descriptor of its file.
     """
-    forkserver.ensure_running()
+    with steady():
+        forkserver.ensure_running()
     server: Any = forkserver._forkserver
     named = Path(server._forkserver_address)
     if not named.is_relative_to(_OWN_DESCRIPTORS):

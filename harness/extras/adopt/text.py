@@ -63,7 +63,7 @@ class Writer:
 
     def _call(self, call: TapedCall) -> Iterator[str]:
         if call.random:
-            yield f"torch.manual_seed(seed + {call.number})"
+            yield f"seed_random(seed + {call.number}, device)"
         named = {**call.keywords, **({"device": torch.device("cpu")} if "device" in call.keywords else {})}
         given = [*map(self.expression, call.arguments)]
         given += [f"{name}={self.expression(each)}" for name, each in named.items()]

@@ -4,7 +4,6 @@ Runs under either interpreter as ``python -m harness.extras.versus.worker REPOSI
 of any release from 0.1.8 on. Each order is built in a forked child.
 """
 
-import ctypes
 import hashlib
 import importlib.util
 import os
@@ -13,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import suppress
 from itertools import accumulate, groupby, pairwise
@@ -25,12 +23,10 @@ from harness.errors import compiler_complaint
 from harness.extras.forked import serve
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.facts.program import Program
+from harness.judge.steady_addresses import SEED, hold_addresses, in_memory_of_its_own
 from harness.operators import adopt
 
 HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
-ADDR_NO_RANDOMIZE: Final = 0x0040000  # personality(2)
-QUERY: Final = 0xFFFFFFFF  # changes nothing
-STACK_BYTES: Final = 256 << 20
 PLACED: Final = re.compile(
     r"^ *void\* (?P<name>\w+) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n", re.MULTILINE
 )
@@ -83,7 +79,7 @@ class HeardCompiler(subprocess.Popen):  # type: ignore[type-arg]
 
 
 def main() -> None:
-    steady()
+    start_with_steady_addresses()
     import tilelang
     from tilelang.contrib import nvcc
 
@@ -96,16 +92,11 @@ def main() -> None:
     serve(_carry_out)
 
 
-def steady() -> None:
-    """Start anew with addresses that are the same each time, where the system allows it.
-
-    TileLang orders buffers by their addresses, so one kernel has several codes.
-    """
-    persona = ctypes.CDLL(None).personality
-    now = persona(QUERY)
-    if not now & ADDR_NO_RANDOMIZE and persona(now | ADDR_NO_RANDOMIZE) != -1:
+def start_with_steady_addresses() -> None:
+    """Start anew if the addresses of this process are random."""
+    if hold_addresses() is not None:
         words = [sys.executable, "-m", "harness.extras.versus.worker", *sys.argv[1:]]
-        os.execve(sys.executable, words, {**os.environ, "PYTHONHASHSEED": "0"})
+        os.execve(sys.executable, words, {**os.environ, SEED: "0"})
 
 
 def placed_by_use(source: str) -> str:
@@ -149,23 +140,18 @@ def headers_sha256(package: Path) -> str:
 
 
 def _carry_out(order: dict[str, Any]) -> dict[str, Any]:
-    threading.stack_size(STACK_BYTES)
-    answer: dict[str, Any] = {}
-    thread = threading.Thread(target=_answer, args=(order, answer))  # has addresses of its own, whatever was imported
-    thread.start()
-    thread.join()
-    return answer
+    return in_memory_of_its_own(lambda: _answer(order))
 
 
-def _answer(order: dict[str, Any], answer: dict[str, Any]) -> None:
+def _answer(order: dict[str, Any]) -> dict[str, Any]:
     """Build. A later sample finds some memory taken, so that its addresses are others."""
     began, taken = time.monotonic(), [bytearray(600 + 16 * each) for each in range(7 * (order["sample"] - 1))]
     try:
-        answer.update(_built(order))
+        answer = _built(order)
     except BaseException as error:
-        answer["reason"] = complaint(error)
+        answer = {"reason": complaint(error)}
     del taken
-    answer["seconds"] = round(time.monotonic() - began, 3)
+    return {**answer, "seconds": round(time.monotonic() - began, 3)}
 
 
 def complaint(error: BaseException) -> str:

@@ -24,13 +24,14 @@ from harness.judge.child.serve import serve
 from harness.judge.child.setup import set_up_contestant
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Built, send
+from harness.judge.steady_addresses import in_memory_of_its_own
 from harness.records.base import Cause
 
 
 def contestant(brief: Brief, parent: Connection, referee: Connection) -> None:
     """Body of the process, until the referee hangs up."""
     with child_body(brief, parent, set_up=set_up_contestant):
-        kernel = _build(brief, parent)
+        kernel = in_memory_of_its_own(lambda: _build(brief, parent))
         if kernel is not None:
             serve(brief, kernel, referee)
 
