@@ -62,8 +62,8 @@ OPERATOR = Operator(
     },
     # A kernel rounds what a token adds, the state between chunks, the weights within one, and the output.
     outputs={
-        "o": Output("B, S, H, V", terms="K", roundings=4),
-        "state": Output("B, H, K, V", terms="K", roundings=4),
+        "o": Output("B, S, H, V", terms="K", roundings=4, uneven=True),
+        "state": Output("B, H, K, V", terms="K", roundings=4, uneven=True),
     },
     # Seven products of a token's row and the state, or of rows with the half of a chunk of 64.
     flops="2 * B * S * H * (4 * K * V + 64 * (K + V))",

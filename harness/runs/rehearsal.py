@@ -93,14 +93,18 @@ def _halved(problem: Problem) -> Iterator[Problem]:
 
 
 def _body(brief: Brief, parent: Connection) -> None:
-    """Of the child: a complaint counts where the problem itself gives it too."""
+    """Of the child: a complaint counts where the problem itself gives it too, and on the GPU, if one is here."""
+    import torch
+
     with child_body(brief, parent, lambda error: Trouble(described(error))):
         wrong = complaint(brief.root, brief.gpu, smaller(brief.problem))
         wrong = wrong and complaint(brief.root, brief.gpu, brief.problem)
+        if wrong and not brief.gpu.is_cpu and torch.cuda.is_available():
+            wrong = complaint(brief.root, brief.gpu, brief.problem, "cuda")
         send(parent, Trouble(wrong) if wrong else Seated(""))
 
 
-def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
+def complaint(root: Path, gpu: Gpu, problem: Problem, device: str = "cpu") -> str | None:
     """What is wrong with an operator's fills, its reference, or on a CPU its baseline; None if they fit."""
     import torch
 
@@ -112,7 +116,7 @@ def complaint(root: Path, gpu: Gpu, problem: Problem) -> str | None:
     baseline, *more = baseline_modules(root, problem.operator) or (None,)
     if more:
         return f"{more[0]}: {baseline} has a function '{operator.name}' too; keep one of the two"
-    dice, inputs = torch.Generator().manual_seed(0), list[torch.Tensor]()
+    dice, inputs = torch.Generator(device).manual_seed(0), list[torch.Tensor]()
     for position, (name, shape) in enumerate(zip(operator.inputs, problem.inputs, strict=True)):
         try:
             inputs.append(trials.random_pool(problem, position, math.prod(shape), dice).view(shape))

@@ -14,8 +14,13 @@ from harness.judge.limits import limits
 from harness.operators import OPERATORS, Operator
 
 FAR: Final = 8  # deviations; no normal value of an output lies so far out
+WIDE: Final = 32  # elements of a row; the size of a shorter one varies by chance
+UNEVEN: Final = 1.5  # times the deviation; a row of equal values is seldom as large
 CLOSE: Final = 0.75  # of a limit; another draw may err beyond it
 MARGIN: Final = 3.0  # a limit by the script's own precision, over the error of one draw
+
+
+SAID: Final = ("roundings", "scale", "skewed", "uneven")  # of an output's size, as ``Output`` names it
 
 
 class OutputSize(NamedTuple):
@@ -23,6 +28,7 @@ class OutputSize(NamedTuple):
 
     scale: float = 1.0
     skewed: bool = False
+    uneven: bool = False
     roundings: int = 1
     own: bool = False
 
@@ -51,7 +57,7 @@ def _size(
 
     def tell(size: OutputSize) -> None:
         name = problem.output_names[number]
-        told = replace(operator.outputs[name], scale=size.scale, skewed=size.skewed, roundings=size.roundings)
+        told = replace(operator.outputs[name], **{each: getattr(size, each) for each in SAID})
         OPERATORS[problem.operator] = replace(operator, outputs={**operator.outputs, name: told})
 
     tell(size)
@@ -68,15 +74,16 @@ def _size(
     return size
 
 
-def _deviation(found: torch.Tensor) -> tuple[float, bool]:
-    """The standard deviation of right values, to two digits, and whether a few lie far beyond it."""
+def _deviation(found: torch.Tensor) -> tuple[float, bool, bool]:
+    """The standard deviation of right values, to two digits; whether a few lie far beyond it; whether whole rows do."""
     values = found.double()
     scale = float(values.square().mean().sqrt()) if values.numel() else 0.0
     if not math.isfinite(scale):
         raise NotAdopted("its reference gives values that are not finite")
     if scale == 0:
-        return 1.0, False
-    return _two_digits(scale), bool(values.abs().max() > FAR * scale)
+        return 1.0, False, False
+    rows = values.square().mean(dim=-1).sqrt() if values.ndim > 1 and values.shape[-1] >= WIDE else values.new_zeros(1)
+    return _two_digits(scale), bool(values.abs().max() > FAR * scale), bool(rows.max() > UNEVEN * scale)
 
 
 def _two_digits(value: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import tilelang
 
 from harness.catalog.names import TAG
-from harness.extras.adopt.exactness import MARGIN, OutputSize
+from harness.extras.adopt.exactness import MARGIN, SAID, OutputSize
 from harness.extras.adopt.example import Compared, Example
 from harness.extras.adopt.launch import TapedLaunch
 from harness.extras.adopt.tape import HELD, NotAdopted, TensorPlace, held_dtype, places_in
@@ -133,7 +133,8 @@ class ExampleFiles:
             where = f'"{self._shape(each.output)}", "{held_dtype(each.output)}"'
             if place is not None:
                 where = f'inplace="x{place}"'
-            rest = f"terms={example.terms}, roundings={size.roundings}, scale={size.scale!r}, skewed={size.skewed}"
+            said = {name: getattr(size, name) for name in SAID}
+            rest = ", ".join(f"{name}={value!r}" for name, value in {"terms": example.terms, **said}.items())
             yield f'"y{number}": Output({where}, {rest}),'
 
     def _shape(self, place: TensorPlace) -> str:

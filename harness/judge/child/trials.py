@@ -248,10 +248,16 @@ def compare(name: str, problem: Problem, output: torch.Tensor, expected: torch.T
 def _levelled(
     error: torch.Tensor, problem: Problem, position: int, expected: torch.Tensor, scale: torch.Tensor | float
 ) -> torch.Tensor:
-    """Errors; of a skewed output that of a value far beyond its scale is made as small as if it were FAR scales."""
-    if not problem.is_skewed(position):
-        return error
-    return error / (expected.abs() / (FAR * scale)).clamp_min(1.0)
+    """Errors; of a skewed output that of a value far beyond its scale is made as small as if it were FAR scales.
+
+    Of an uneven output that of a row beyond its scale is made as small as if the row were not.
+    """
+    if problem.is_skewed(position):
+        error = error / (expected.abs() / (FAR * scale)).clamp_min(1.0)
+    if problem.is_uneven(position):
+        size = torch.linalg.vector_norm(expected, dim=-1, keepdim=True) / math.sqrt(expected.shape[-1])
+        error = error / (size / scale).clamp_min(1.0)
+    return error
 
 
 def compare_exact(name: str, problem: Problem, output: torch.Tensor, expected: torch.Tensor) -> Trial:

@@ -30,9 +30,9 @@ class Output:
 
     ``terms`` counts the products that one element sums. ``roundings`` counts the values of 16 bits or less between
     inputs and output, the output included. ``scale`` is the deviation of right values, which the absolute limit
-    follows. A ``skewed`` output has a few values far beyond it, and their limit follows the value. An integer has no
-    limits: it must be right. ``inplace`` names the input that this output overwrites, and takes its shape and dtype
-    from.
+    follows. A ``skewed`` output has a few values far beyond it, and their limit follows the value. In an ``uneven``
+    one some rows are larger, and their limit follows the row. An integer has no limits: it must be right. ``inplace``
+    names the input that this output overwrites, and takes its shape and dtype from.
     """
 
     shape: str = ""
@@ -41,6 +41,7 @@ class Output:
     roundings: int = 1
     scale: Size = OUTPUT_SCALE
     skewed: bool = False
+    uneven: bool = False
     inplace: str = ""
 
 

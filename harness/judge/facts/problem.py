@@ -146,6 +146,9 @@ class Problem:
     def is_skewed(self, output: int) -> bool:
         return self._outputs[output].skewed
 
+    def is_uneven(self, output: int) -> bool:
+        return self._outputs[output].uneven
+
     def scale_of(self, output: int) -> float:
         return self._value(self._outputs[output].scale)
 

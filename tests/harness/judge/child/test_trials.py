@@ -268,3 +268,19 @@ def test_a_skipped_integer_says_that_it_may_not_be_written() -> None:
     indices[2, 3] = trials.poison_of(indices)
     _, wrong = trials.judged("random", problem, [x], [values, indices])
     assert "(or was not written), not 60, and 1 of 128 elements are off" in wrong.worst
+
+
+@pytest.mark.parametrize(("operator", "right"), [("attention", True), ("causalattention", False)])
+def test_the_limit_of_an_uneven_output_follows_the_row(operator: str, right: bool) -> None:
+    """A long query weighs few keys, so its row is larger, and so are its errors."""
+    problem = parse_shape_key(f"{operator}_fp16fp32_1x1x1x256x64x64")
+    expected = 0.25 * torch.randn(problem.output_shape, generator=torch.Generator().manual_seed(0))
+    expected[0, 0, 5] *= 4
+
+    def off_in(row: int) -> str | None:
+        output = expected.clone()
+        output[0, 0, row, 3] += 2e-3
+        return complaint(trials.compare("timed", problem, output, expected))
+
+    assert (off_in(5) is None) is right
+    assert "max_abs_err=0.00" in (off_in(6) or "")
