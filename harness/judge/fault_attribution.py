@@ -16,9 +16,8 @@ from harness.records.base import Cause
 DOUBTFUL: Final = frozenset(
     {Cause.LOAD, Cause.COMPILE, Cause.RUNTIME, Cause.CRASH, Cause.TIMEOUT, Cause.OUT_OF_DISK, Cause.REFEREE}
 )
-# On a GPU one process may resume late after SIGCONT, and the referee may be held up while it looks at the outputs. Of
-# a baseline of many short kernels one measurement in some thousands is 3% longer without a reason.
-RETRIED_ON_A_GPU: Final = (Cause.CLOCK, Cause.OVERLAP, Cause.SABOTAGE)
+# On a GPU one process may resume late after SIGCONT, and the referee may be held up while it looks at the outputs.
+RETRIED_ON_A_GPU: Final = (Cause.CLOCK, Cause.OVERLAP)
 MIN_FREE_BYTES: Final = 16 << 20
 CONTINUES: Final = "the same command measures it again"
 

@@ -20,8 +20,8 @@ from harness.judge.facts.compilation import other_threads
 from harness.judge.facts.launchability import does_not_fit
 from harness.judge.facts.signature import mismatch
 from harness.judge.interpreters import Interpreter
-from harness.judge.measuring import measurements
-from harness.judge.messages import Alone, BaselineAlone, Broken, Built, Verified, Verify
+from harness.judge.measuring import measurements, with_baseline_alone
+from harness.judge.messages import Broken, Built, Verified, Verify
 from harness.judge.places import NAMED, UserCode, parsed, stacked
 from harness.judge.processes import (
     BaselineProcess,
@@ -39,7 +39,6 @@ from harness.records.base import Cause, Stage
 from harness.records.builds import Build, BuildRecord
 from harness.records.results import Measurement
 
-ALONE_ROUNDS: Final = 6
 # The causes that a contestant may give for a failed build; it cannot blame the referee.
 BUILD_FAILURES: Final = (Cause.LOAD, Cause.COMPILE, Cause.OUT_OF_MEMORY)
 # The causes that no line of the iteration is to blame for, or none more than another.
@@ -244,10 +243,8 @@ def bench(candidate: Candidate) -> Candidate:
     _reject(Cause.CLOCK, late)
     if not candidate.gpu.is_cpu:  # a CPU's noise would hide it
         candidate.contestant.end()
-        alone = ask(candidate, candidate.referees.seat(problem), Alone(ALONE_ROUNDS), BaselineAlone)
-        alone_ms = measurement.baseline_ms * alone.share
-        candidate.measurement = measurement = msgspec.structs.replace(measurement, baseline_alone_ms=alone_ms)
-        _reject(Cause.SABOTAGE, plausibility.baseline(measurement))
+        candidate.measurement = with_baseline_alone(candidate, measurement)
+        _reject(Cause.SABOTAGE, plausibility.baseline(candidate.measurement))
     if candidate.hashes_now() != (candidate.source_sha256, candidate.families_sha256, candidate.judge_sha256):
         raise Rejection(Cause.SOURCE_CHANGED, "its source, its family or the judge changed while it was measured")
     return candidate

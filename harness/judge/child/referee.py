@@ -322,9 +322,11 @@ class _Bench:
     def _alone(self, order: Alone) -> BaselineAlone:
         """The baseline's time after the contestant's process ended, at the same rhythm of copies and blocks.
 
-        It repeats rounds of the measurement, since a draw of lengths may take half as long again as another.
+        It repeats rounds of the measurement, since a draw of lengths may take half as long again as another. A second
+        order has another placement.
         """
-        self.sides.pop("contestant").channel.close()
+        if (contestant := self.sides.pop("contestant", None)) is not None:
+            contestant.channel.close()
         side = self.sides["baseline"]
         contents = self._draw()
         shares = []

@@ -120,7 +120,7 @@ def test_what_another_chip_measured_is_repeated_unless_any_chip_will_do(
 @pytest.mark.parametrize(
     ("gpu", "cause", "turns"), [("h200", Cause.CLOCK, 2), ("h200", Cause.SABOTAGE, 1), ("cpu", Cause.CLOCK, 1)]
 )
-def test_who_may_only_have_woken_late_is_measured_once_more(
+def test_what_may_only_have_woken_late_is_measured_once_more(
     gpu: str, cause: Cause, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped processes of a GPU differ in waking up; a CPU's are measured several times as it is."""
