@@ -6,8 +6,9 @@ becomes another kernel from one build to the next.
 
 import ctypes
 import os
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
@@ -43,15 +44,22 @@ def steady() -> Iterator[None]:
             os.environ[SEED] = seed
 
 
-def in_memory_of_its_own(work: Callable[[], T]) -> T:
+def in_memory_of_its_own(work: Callable[[], T], heard: Collection[signal.Signals] = ()) -> T:
     """The result of ``work`` on a thread: malloc gives one addresses that do not depend on what came before.
 
-    ``work`` may raise nothing.
+    ``work`` may raise nothing. It alone hears the signals ``heard``, such as one that asks where it is.
     """
     found: list[T] = []
+
+    def heeding() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
+        found.append(work())
+
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     before = threading.stack_size(STACK_BYTES)
-    thread = threading.Thread(target=lambda: found.append(work()))
+    thread = threading.Thread(target=heeding)
     thread.start()
     threading.stack_size(before)
     thread.join()
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return found[0]

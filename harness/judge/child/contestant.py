@@ -14,7 +14,7 @@ import torch
 
 from harness.catalog.opponents import Opponent, described_in
 from harness.judge.child.body import child_body
-from harness.judge.child.brief import Brief
+from harness.judge.child.brief import STACK_SIGNAL, Brief
 from harness.judge.child.failure import failed
 from harness.judge.child.inputs import tensors
 from harness.judge.child.kernel import Kernel, build_kernel
@@ -31,7 +31,7 @@ from harness.records.base import Cause
 def contestant(brief: Brief, parent: Connection, referee: Connection) -> None:
     """Body of the process, until the referee hangs up."""
     with child_body(brief, parent, set_up=set_up_contestant):
-        kernel = in_memory_of_its_own(lambda: _build(brief, parent))
+        kernel = in_memory_of_its_own(lambda: _build(brief, parent), {STACK_SIGNAL})
         if kernel is not None:
             serve(brief, kernel, referee)
 

@@ -1,6 +1,8 @@
 """Programs that start with steady addresses and hashes, and work in memory of its own."""
 
+import faulthandler
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +39,18 @@ def test_the_seed_of_hashes_is_what_it_was(before: str | None, monkeypatch: pyte
 
 def test_work_in_memory_of_its_own_gives_its_result() -> None:
     assert in_memory_of_its_own(lambda: 42) == 42
+
+
+def test_such_work_alone_hears_a_signal(capfd: pytest.CaptureFixture[str]) -> None:
+    """``faulthandler`` writes the stack of the thread that hears it."""
+
+    def asked() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    faulthandler.register(signal.SIGUSR1, 2, all_threads=False)
+    try:
+        in_memory_of_its_own(asked, {signal.SIGUSR1})
+    finally:
+        faulthandler.unregister(signal.SIGUSR1)
+    assert "in asked" in capfd.readouterr().err
+    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
