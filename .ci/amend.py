@@ -1,8 +1,9 @@
-"""Write harness/judge/amended.json: `amend.py COMMIT WHY [OPERATOR …]`, from the root of a checkout.
+"""Write harness/judge/amended.json: `amend.py COMMIT WHY [OPERATOR[+] …]`, from the root of a checkout.
 
 It says that the judge as it is would pass what the judge of COMMIT passed, with the same figures: rows of that judge
 stay fresh. Nothing checks that claim but a reviewer of the difference. A later change of the judge voids it. An
-operator's own trials are part of its judge. Those that have changed are named, so that no change goes unseen.
+operator's own trials are part of its judge. Those that have changed are named, so that no change goes unseen. A `+`
+says that an operator's limits are wider now, so a kernel that was found wrong may be right.
 """
 
 import json
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment
+from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment, amendment
+from harness.records.base import now as recorded_at
 
 UNCHANGED = (OPERATORS, BASELINES, f":!{BASELINES}/opponents", "harness/catalog/gpus.toml")  # what a hash covers too
 HASHES = """
@@ -31,7 +33,7 @@ print(json.dumps({f"{key} {name}": hashed(Path(), name, gpus.find(key)) for key 
 def main() -> None:
     commit, why, *operators = sys.argv[1:]
     full = told("git", "rev-parse", "--verify", f"{commit}^{{commit}}").strip()
-    named = (f":!{OPERATORS}/{operator}.py" for operator in operators)
+    named = (f":!{OPERATORS}/{operator.rstrip('+')}.py" for operator in operators)
     if changed := told("git", "diff", "--name-only", full, "--", *UNCHANGED, *named).split():
         sys.exit(f"amend.py: {changed[0]} has changed since {commit}, which is more than an amendment of the judge")
     keys = sorted(path.name for path in Path("tuning").iterdir() if path.is_dir())
@@ -42,8 +44,10 @@ def main() -> None:
         ).stdout
         subprocess.run(["tar", "-C", folder, "-xf", "-"], input=parts, check=True)
         before = hashes(Path(folder), "judge_sha256", keys)
-    amendment = Amendment(full, why, {own: before[name] for name, own in now.items()})
-    written = msgspec.json.encode(amendment, order="deterministic")
+    known = amendment(Path()).widened
+    widened = {each.rstrip("+"): known.get(each.rstrip("+"), recorded_at()) for each in operators if each.endswith("+")}
+    made = Amendment(full, why, {own: before[name] for name, own in now.items()}, widened)
+    written = msgspec.json.encode(made, order="deterministic")
     Path(AMENDED).write_bytes(msgspec.json.format(written, indent=1) + b"\n")
 
 

@@ -57,3 +57,15 @@ def test_a_changed_operator_is_amended_where_it_is_named(clone: Path) -> None:
     assert amended.read_bytes() == before
     assert (done := amend(clone, "add")).returncode == 0, done.stderr
     assert amended.read_bytes() != before
+
+
+def test_wider_limits_keep_the_time_at_which_they_came(clone: Path) -> None:
+    def widened(*operators: str) -> dict[str, str]:
+        assert (done := amend(clone, *operators)).returncode == 0, done.stderr
+        found: dict[str, str] = json.loads((clone / "harness" / "judge" / "amended.json").read_text())["widened"]
+        return found
+
+    first = widened("add+")
+    assert list(first) == ["add"]
+    assert widened("add+", "copy+")["add"] == first["add"]
+    assert widened("add") == {}

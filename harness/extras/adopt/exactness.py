@@ -17,7 +17,9 @@ FAR: Final = 8  # deviations; no normal value of an output lies so far out
 WIDE: Final = 32  # elements of a row; the size of a shorter one varies by chance
 UNEVEN: Final = 1.5  # times the deviation; a row of equal values is seldom as large
 CLOSE: Final = 0.75  # of a limit; another draw may err beyond it
-MARGIN: Final = 3.0  # a limit by the script's own precision, over the error of one draw
+# A limit by the script's own precision, over the error of one draw. A kernel rounds elsewhere, and hundreds of its
+# launches are compared: TileLang's split decoding reached 3.1 times that error on an H200.
+MARGIN: Final = 4.0
 
 
 SAID: Final = ("roundings", "scale", "skewed", "uneven")  # of an output's size, as ``Output`` names it

@@ -74,12 +74,14 @@ class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A change of the judge that leaves passed rows as they are: it would pass them too, with the same figures.
 
     For each operator and GPU, ``same`` leads from the hash of the judge as it is to that of the judge at ``commit``. A
-    later change has another hash, so the amendment does not speak for it.
+    later change has another hash, so the amendment does not speak for it. ``widened`` says of an operator since when
+    its limits are wider: what was wrong before may be right.
     """
 
     commit: str
     why: str
     same: dict[str, str]
+    widened: dict[str, str] = {}
 
 
 @cache
@@ -90,8 +92,14 @@ def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
     covers the baseline and how that is called. An amended judge keeps the hash that it had before.
     """
     own = judge_as_it_is(root, operator, gpu)
+    return amendment(root).same.get(own, own)
+
+
+@cache
+def amendment(root: Path) -> Amendment:
+    """The amendment of the judge, which may be an empty one."""
     file = repository.code(root) / AMENDED
-    return msgspec.json.decode(file.read_bytes(), type=Amendment).same.get(own, own) if file.is_file() else own
+    return msgspec.json.decode(file.read_bytes(), type=Amendment) if file.is_file() else Amendment("", "", {})
 
 
 def judge_as_it_is(root: Path, operator: str, gpu: Gpu) -> str:

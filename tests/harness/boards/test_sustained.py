@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from harness.boards import exports, tables
+from harness.boards import exports, rows, tables
 from harness.boards.pairs import expected
 from harness.boards.sustained import (
     BELOW_THE_LIMIT,
@@ -21,7 +21,7 @@ from harness.boards.sustained import (
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.candidate import Settings
-from harness.judge.facts.hashes import families_sha256, source_sha256
+from harness.judge.facts.hashes import Amendment, families_sha256, source_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.nvml import Device
 from harness.records.base import Cause, RowKind, Status
@@ -76,6 +76,22 @@ def test_what_another_run_of_the_same_code_found_wrong_is_rejected(ladder: Ladde
     assert "rejected: wrong in 2 other runs of the same code: random trial: off by 2" in said
     exported = exports.rows([first, second], [board])
     assert [(row["status"], row["verdict"]) for row in exported] == [("passed", "rejected"), ("passed", "passed")]
+
+
+@pytest.mark.parametrize(
+    ("widened", "status"), [("2026-01-01", "rejected"), ("2026-01-03", "passed"), ("2026-01-05", "rejected")]
+)
+def test_what_narrower_limits_found_wrong_does_not_count_once_it_passes(
+    widened: str, status: str, ladder: Ladder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "amendment", lambda root: Amendment("", "", {}, {"matmul": widened}))
+    passed = msgspec.structs.replace(ladder.measured(1, 1.055, 1.059), recorded_at="2026-01-04")
+    refused = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
+    path = ladder.tree.records("cpu", SHAPE, "me")
+    append(path, msgspec.structs.replace(passed, **refused, recorded_at="2026-01-02"))
+    append(path, passed)
+    (board,) = ladder.boards()
+    assert [row.status for row in board.rows] == [status]
 
 
 def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:

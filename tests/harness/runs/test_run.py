@@ -10,15 +10,16 @@ import msgspec
 import pytest
 
 from harness.catalog import gpus
-from harness.catalog.tree import Selection, Tree
+from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence.toolchain import Toolchain
 from harness.iteration import Problem
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Settings
+from harness.judge.facts.hashes import Amendment
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.verdicts import status_of
 from harness.machine.progress import Quiet
-from harness.records.base import Cause, Stage
+from harness.records.base import Cause, Stage, Status
 from harness.records.results import Record
 from harness.records.store import append
 from harness.runs import run
@@ -89,6 +90,24 @@ def test_what_another_measurement_would_only_repeat(causes: list[Cause | None], 
     assert fault_attribution.standing(outcomes, gpus.find("cpu")) is on_cpu
 
 
+def step(tree: Tree) -> Iteration:
+    """The one iteration of a tree."""
+    folder = tree.sources("cpu", "matmul_f32fp32_16x8x8", "me")
+    folder.mkdir(parents=True)
+    (folder / "iter000_step.py").write_text('"""A step."""\n')
+    (iteration,) = tree.scan("cpu", Selection())[0]
+    return iteration
+
+
+def kept(tree: Tree, iteration: Iteration, **fields: object) -> Record:
+    """A record of an iteration as it is, kept in its file."""
+    named = {"shape_key": iteration.shape_key, "iteration": iteration.name, "number": 0, "model": "me"}
+    source, families = tree.hashes(iteration)
+    made = record(**named, source_sha256=source, families_sha256=families, **{"environment": ENVIRONMENT, **fields})
+    append(tree.records("cpu", iteration.shape_key, "me"), made)
+    return made
+
+
 @pytest.mark.parametrize(
     ("elsewhere", "repeats", "repeats_any"),
     [
@@ -102,19 +121,24 @@ def test_what_another_measurement_would_only_repeat(causes: list[Cause | None], 
 def test_what_another_chip_measured_is_repeated_unless_any_chip_will_do(
     elsewhere: dict[str, str], repeats: bool, repeats_any: bool, tree: Tree
 ) -> None:
-    folder = tree.sources("cpu", "matmul_f32fp32_16x8x8", "me")
-    folder.mkdir(parents=True)
-    (folder / "iter000_step.py").write_text('"""A step."""\n')
-    (iteration,) = tree.scan("cpu", Selection())[0]
-    named = {"shape_key": iteration.shape_key, "iteration": iteration.name, "number": 0, "model": "me"}
-    source, families = tree.hashes(iteration)
-    there = msgspec.structs.replace(ENVIRONMENT, **elsewhere)
-    made = record(**named, source_sha256=source, families_sha256=families, environment=there)
-    append(tree.records("cpu", iteration.shape_key, "me"), made)
+    iteration = step(tree)
+    made = kept(tree, iteration, environment=msgspec.structs.replace(ENVIRONMENT, **elsewhere))
     plan = run.Plan(tree, gpus.find("cpu"), None, (iteration,), Settings(3.0))
     for any_chip, known in ((False, repeats), (True, repeats_any)):
         found = run.reusable(replace(plan, any_chip=any_chip), iteration, lambda operator: ENVIRONMENT)
         assert found == (made if known else None)
+
+
+@pytest.mark.parametrize(("widened", "repeats"), [("2026-01-01", True), ("2026-01-03", False)])
+def test_what_narrower_limits_found_wrong_is_measured_again(
+    widened: str, repeats: bool, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "amendment", lambda root: Amendment("", "", {}, {"matmul": widened}))
+    iteration = step(tree)
+    refused = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
+    made = kept(tree, iteration, **refused, recorded_at="2026-01-02")
+    plan = run.Plan(tree, gpus.find("cpu"), None, (iteration,), Settings(3.0))
+    assert run.reusable(plan, iteration, lambda operator: ENVIRONMENT) == (made if repeats else None)
 
 
 @pytest.mark.parametrize(
