@@ -31,7 +31,10 @@ from harness.records.base import Cause
 def contestant(brief: Brief, parent: Connection, referee: Connection) -> None:
     """Body of the process, until the referee hangs up."""
     with child_body(brief, parent, set_up=set_up_contestant):
-        kernel = in_memory_of_its_own(lambda: _build(brief, parent), {STACK_SIGNAL})
+        if brief.opponent:  # its tuner may need the main thread, which alone can handle signals
+            kernel = _build(brief, parent)
+        else:
+            kernel = in_memory_of_its_own(lambda: _build(brief, parent), {STACK_SIGNAL})
         if kernel is not None:
             serve(brief, kernel, referee)
 
