@@ -101,7 +101,7 @@ SNIPPETS: Final = {
     "compiled_twice": (traced("C = A").replace(C, f"{C}  # here"), "redefinition"),
     "raises_at_launch": (launched('raise RuntimeError("not today")  # here'), "RuntimeError: not today"),
     "shape_at_launch": (launched("c.copy_(a[:3])  # here"), "RuntimeError: The size of tensor"),
-    "crashes_at_launch": (launched(f"{BEYOND}.to_dense()  # here"), "killed by SIGSEGV"),
+    "crashes_at_launch": (launched(f"{BEYOND}.to_dense()  # here"), "killed by SIG"),
     "hangs_at_launch": (launched("[None for _ in iter(int, 1)]  # here"), "no answer within 15 s"),
 }
 
