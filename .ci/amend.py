@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment, amendment
+from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment, widened_at
 from harness.records.base import now as recorded_at
 
 UNCHANGED = (OPERATORS, BASELINES, f":!{BASELINES}/opponents", "harness/catalog/gpus.toml")  # what a hash covers too
@@ -33,7 +33,8 @@ print(json.dumps({f"{key} {name}": hashed(Path(), name, gpus.find(key)) for key 
 def main() -> None:
     commit, why, *operators = sys.argv[1:]
     full = told("git", "rev-parse", "--verify", f"{commit}^{{commit}}").strip()
-    named = (f":!{OPERATORS}/{operator.rstrip('+')}.py" for operator in operators)
+    names = [each.rstrip("+") for each in operators]
+    named = (f":!{OPERATORS}/{name}.py" for name in names)
     if changed := told("git", "diff", "--name-only", full, "--", *UNCHANGED, *named).split():
         sys.exit(f"amend.py: {changed[0]} has changed since {commit}, which is more than an amendment of the judge")
     keys = sorted(path.name for path in Path("tuning").iterdir() if path.is_dir())
@@ -44,8 +45,8 @@ def main() -> None:
         ).stdout
         subprocess.run(["tar", "-C", folder, "-xf", "-"], input=parts, check=True)
         before = hashes(Path(folder), "judge_sha256", keys)
-    known = amendment(Path()).widened
-    widened = {each.rstrip("+"): known.get(each.rstrip("+"), recorded_at()) for each in operators if each.endswith("+")}
+    wider = (name for name, given in zip(names, operators, strict=True) if name != given)
+    widened = {name: widened_at(Path(), name) or recorded_at() for name in wider}
     made = Amendment(full, why, {own: before[name] for name, own in now.items()}, widened)
     written = msgspec.json.encode(made, order="deterministic")
     Path(AMENDED).write_bytes(msgspec.json.format(written, indent=1) + b"\n")

@@ -11,7 +11,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
 from harness.evidence.report import main_kernel
 from harness.judge import builds
-from harness.judge.facts.hashes import amendment, judge_sha256, source_sha256
+from harness.judge.facts.hashes import judge_sha256, source_sha256, widened_at
 from harness.machine.table import counted
 from harness.records.base import RowKind, Status
 from harness.records.results import Measurement, Record, worst_error
@@ -72,9 +72,11 @@ def refuted(held: Held, row: BoardRow, record: Record) -> BoardRow:
 
     Where the limits became wider between the two, the later one counts.
     """
-    widened = amendment(held.tree.root).widened.get(held.problem.operator, "")
-    wrong = [each for each in held.wrong if not each.recorded_at < widened <= record.recorded_at]
-    said = [each.reason for each in wrong if held.same_code(row, each)] if row.status == Status.PASSED else []
+    if row.status != Status.PASSED:
+        return row
+    widened = widened_at(held.tree.root, held.problem.operator)
+    wrong = (each for each in held.wrong if not each.recorded_at < widened <= record.recorded_at)
+    said = [each.reason for each in wrong if held.same_code(row, each)]
     if not said:
         return row
     reason = f"wrong in {counted(len(said), 'other run')} of the same code: {said[-1]}"

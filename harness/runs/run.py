@@ -17,7 +17,7 @@ from harness.evidence import toolchain
 from harness.judge import builds, fault_attribution
 from harness.judge.candidate import Candidate, Referees, Rejection, Settings
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import amendment, reading
+from harness.judge.facts.hashes import reading, widened_at
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import advance
 from harness.judge.processes import end_forkserver, start_forkserver
@@ -164,8 +164,7 @@ def reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Envi
     if plan.again or not plan.uses_device:
         return None
     path, here = plan.tree.records(*iteration.ladder), environment(iteration.problem.operator)
-
-    widened = amendment(plan.tree.root).widened.get(iteration.problem.operator, "")
+    widened = widened_at(plan.tree.root, iteration.problem.operator)
 
     def answers(record: Record) -> bool:
         if record.cause is Cause.WRONG_RESULT and record.recorded_at < widened:

@@ -20,8 +20,6 @@ CLOSE: Final = 0.75  # of a limit; another draw may err beyond it
 # A limit by the script's own precision, over the error of one draw. A kernel rounds elsewhere, and hundreds of its
 # launches are compared: TileLang's split decoding reached 3.1 times that error on an H200.
 MARGIN: Final = 4.0
-
-
 SAID: Final = ("roundings", "scale", "skewed", "uneven")  # of an output's size, as ``Output`` names it
 
 

@@ -95,6 +95,11 @@ def judge_sha256(root: Path, operator: str, gpu: Gpu) -> str:
     return amendment(root).same.get(own, own)
 
 
+def widened_at(root: Path, operator: str) -> str:
+    """When an operator's limits became wider, as a record gives times; empty if they did not."""
+    return amendment(root).widened.get(operator, "")
+
+
 @cache
 def amendment(root: Path) -> Amendment:
     """The amendment of the judge, which may be an empty one."""

@@ -21,7 +21,7 @@ from harness.boards.sustained import (
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.judge.candidate import Settings
-from harness.judge.facts.hashes import Amendment, families_sha256, source_sha256
+from harness.judge.facts.hashes import families_sha256, source_sha256
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.nvml import Device
 from harness.records.base import Cause, RowKind, Status
@@ -84,7 +84,7 @@ def test_what_another_run_of_the_same_code_found_wrong_is_rejected(ladder: Ladde
 def test_what_narrower_limits_found_wrong_does_not_count_once_it_passes(
     widened: str, status: str, ladder: Ladder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "amendment", lambda root: Amendment("", "", {}, {"matmul": widened}))
+    monkeypatch.setattr(rows, "widened_at", lambda root, operator: {"matmul": widened}[operator])
     passed = msgspec.structs.replace(ladder.measured(1, 1.055, 1.059), recorded_at="2026-01-04")
     refused = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
     path = ladder.tree.records("cpu", SHAPE, "me")

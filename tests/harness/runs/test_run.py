@@ -15,7 +15,6 @@ from harness.evidence.toolchain import Toolchain
 from harness.iteration import Problem
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Settings
-from harness.judge.facts.hashes import Amendment
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.verdicts import status_of
 from harness.machine.progress import Quiet
@@ -133,7 +132,7 @@ def test_what_another_chip_measured_is_repeated_unless_any_chip_will_do(
 def test_what_narrower_limits_found_wrong_is_measured_again(
     widened: str, repeats: bool, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "amendment", lambda root: Amendment("", "", {}, {"matmul": widened}))
+    monkeypatch.setattr(run, "widened_at", lambda root, operator: {"matmul": widened}[operator])
     iteration = step(tree)
     refused = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
     made = kept(tree, iteration, **refused, recorded_at="2026-01-02")
