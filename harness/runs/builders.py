@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.judge.facts.gpu import Gpu
@@ -28,6 +28,10 @@ class Builders:
     window: int
     first: int
     in_batches: bool = False
+
+    def each_of(self, builds: int) -> "Builders":
+        """The same cores for items that are several builds each."""
+        return replace(self, jobs=max(1, self.jobs // builds), first=max(1, self.first // builds))
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """One measurement of an iteration in two environments: built by both, verified, and timed in paired blocks."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -15,10 +15,14 @@ from harness.judge.facts.gpu import Gpu
 from harness.judge.interpreters import Interpreter
 from harness.judge.messages import Built
 from harness.judge.pipeline import bench, rival, verify
-from harness.judge.processes import Side
+from harness.judge.processes import Side, end_forkserver
 from harness.records.base import Cause
 from harness.records.versus import MatchSide, VersusRecord
 from harness.runs.run import Plan, outcome
+from harness.runs.run_ahead import run_ahead
+
+SIDES: Final[tuple[Side, Side]] = "baseline", "contestant"
+BUILDS: Final = len(SIDES)  # at once, for one measurement
 
 
 @dataclass(frozen=True)
@@ -58,22 +62,26 @@ class Duel:
     failures: dict[Contender, Rejection] = field(default_factory=dict)
 
     def build(self) -> None:
-        """Build on both sides, and stop the processes until ``finished``. Needs no device."""
-        candidate, built = self.candidate, dict[Side, Built]()
-        places: list[tuple[Side, Contender]] = [("baseline", self.places[0]), ("contestant", self.places[1])]
-        for side, contender in random.sample(places, 2):
-            try:
-                built[side] = rival(candidate, contender.interpreter, side)
-            except Rejection as rejection:
-                self.failures[contender] = rejection
-        if not self.failures:
-            same = identical(built["baseline"], built["contestant"], self.match.plan.gpu)
-            self.same = same and not self.match.identical_too
+        """Build on both sides at once, and stop the processes until ``finished``. Needs no device."""
+        candidate, places = self.candidate, zip(SIDES, self.places, strict=True)
+        with run_ahead(self._built, places, BUILDS, window=BUILDS, abort=end_forkserver) as found:
+            one, other = found
+        if one is not None and other is not None:
+            self.same = identical(one, other, self.match.plan.gpu) and not self.match.identical_too
         if self.failures or self.same:
             candidate.leave()
         for process in (candidate.baseline, candidate.contestant):
             if process is not None:
                 process.pause()
+
+    def _built(self, place: tuple[Side, Contender]) -> Built | None:
+        """What one side's environment made of the iteration; None where it failed."""
+        side, contender = place
+        try:
+            return rival(self.candidate, contender.interpreter, side)
+        except Rejection as rejection:
+            self.failures[contender] = rejection
+            return None
 
     @property
     def places(self) -> tuple[Contender, Contender]:

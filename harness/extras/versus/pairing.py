@@ -10,7 +10,7 @@ import msgspec
 
 from harness.authoring import scaffold
 from harness.catalog.tree import Iteration
-from harness.extras.versus.duel import Duel, Match
+from harness.extras.versus.duel import BUILDS, Duel, Match
 from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, quotient, shift
 from harness.judge.candidate import Referees
 from harness.judge.processes import end_forkserver, start_interpreter
@@ -177,14 +177,14 @@ def _built_ahead(match: Match, waiting: Sequence[Iteration], *, swapped: bool) -
 
     def build(iteration: Iteration) -> Duel:
         candidate = plan.enter(iteration, referees)
-        candidate.builders = 2 * by.jobs
+        candidate.builders = by.jobs
         begun.append(duel := Duel(match, swapped, candidate))
         duel.build()
         return duel
 
     with builders(plan.gpu, measures=True) as by:
         try:
-            with run_ahead(build, waiting, abort=end_forkserver, **asdict(by)) as duels:
+            with run_ahead(build, waiting, abort=end_forkserver, **asdict(by.each_of(BUILDS))) as duels:
                 yield duels
         finally:
             referees.leave()
