@@ -12,7 +12,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Tree
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem
-from harness.records.base import Cause
+from harness.records.base import Cause, Status
 from harness.records.pairs import PairRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord, newest
@@ -62,6 +62,12 @@ class Held:
             return False
         ours, theirs = ((each.rank_key, each.judge_sha256) for each in (row.environment, record.environment))
         return ours == theirs and same_code(self.tree, row, record, record.environment.tilelang)
+
+    def passed_since(self, row: BoardRow, recorded_at: str) -> bool:
+        """Whether the code of a row has passed at that time or later, on any chip."""
+        records = (record for iteration, own in self.tried if iteration.key == row.key for record in own)
+        passed = (each for each in records if each.status is Status.PASSED and each.recorded_at >= recorded_at)
+        return any(self.same_code(row, each) for each in passed)
 
     def _add(self, ladder: list[Iteration]) -> None:
         place = self.gpu.key, self.problem.shape_key, ladder[0].model

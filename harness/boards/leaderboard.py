@@ -75,7 +75,7 @@ def _of_problem(held: Held) -> list[Board]:
 
 def _of_group(held: Held, group: Group) -> list[Board]:
     """One board per timer, the newest first, which has the failures at its end."""
-    rows = decided((each.number, refuted(held, row_of(held, each, record), record)) for each, record in group)
+    rows = decided((each.number, refuted(held, row_of(held, each, record))) for each, record in group)
     newest_first = comparable.newest_first(group)
     measured: dict[str | None, Record] = {}
     for record in newest_first:

@@ -67,16 +67,16 @@ def decided(rows: Iterable[tuple[int, BoardRow]]) -> list[BoardRow]:
     return found
 
 
-def refuted(held: Held, row: BoardRow, record: Record) -> BoardRow:
+def refuted(held: Held, row: BoardRow) -> BoardRow:
     """The row, rejected where another run of the same code found its result wrong, by this judge.
 
-    Where the limits became wider between the two, the later one counts.
+    Once a run passes by limits that became wider, runs by the narrower ones do not count.
     """
     if row.status != Status.PASSED:
         return row
     widened = widened_at(held.tree.root, held.problem.operator)
-    wrong = (each for each in held.wrong if not each.recorded_at < widened <= record.recorded_at)
-    said = [each.reason for each in wrong if held.same_code(row, each)]
+    counted_from = widened if held.passed_since(row, widened) else ""
+    said = [each.reason for each in held.wrong if each.recorded_at >= counted_from and held.same_code(row, each)]
     if not said:
         return row
     reason = f"wrong in {counted(len(said), 'other run')} of the same code: {said[-1]}"

@@ -94,6 +94,22 @@ def test_what_narrower_limits_found_wrong_does_not_count_once_it_passes(
     assert [row.status for row in board.rows] == [status]
 
 
+def test_a_later_pass_on_another_chip_counts_for_the_row(ladder: Ladder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "widened_at", lambda root, operator: "2026-01-03")
+    ladder.measured(2, 1.050, 1.052)
+    shown = msgspec.structs.replace(ladder.measured(1, 1.055, 1.059), recorded_at="2026-01-01")
+    path = ladder.tree.records("cpu", SHAPE, "me")
+    refused = {"status": Status.REJECTED, "cause": Cause.WRONG_RESULT, "measurement": None}
+    append(path, msgspec.structs.replace(shown, **refused, recorded_at="2026-01-02"))
+    append(path, shown)
+    other_chip = msgspec.structs.replace(shown.environment, device_uuid="another")
+    for status, recorded_at in (Status.REJECTED, "2026-01-02"), (Status.PASSED, "2026-01-04"):
+        append(path, msgspec.structs.replace(shown, environment=other_chip, recorded_at=recorded_at))
+        (board,) = ladder.boards()
+        row = next(each for each in board.rows if each.iteration == shown.iteration)
+        assert (row.status, row.environment) == (status, shown.environment)
+
+
 def test_where_the_intervals_meet_the_leader_stays(ladder: Ladder) -> None:
     keep(ladder, ladder.measured(1, 1.055, 1.059), 1.040)
     keep(ladder, ladder.measured(2, 1.039, 1.043), 1.042)
