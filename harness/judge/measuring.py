@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from harness.judge import plausibility
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.device_rules import rules_of
 from harness.judge.limits import worst
@@ -113,20 +112,10 @@ def _measurement(
 
 
 def with_baseline_alone(candidate: Candidate, measurement: Measurement) -> Measurement:
-    """With the baseline's time alone; of two where the first says sabotage, the longer.
-
-    A baseline of many short kernels differs by up to 3% from one placement to the next.
-    """
-
-    def once() -> Measurement:
-        referee = candidate.referees.seat(candidate.iteration.problem)
-        share = ask(candidate, referee, Alone(ALONE_ROUNDS), BaselineAlone).share
-        return msgspec.structs.replace(measurement, baseline_alone_ms=measurement.baseline_ms * share)
-
-    found = once()
-    if plausibility.baseline(found) is None:
-        return found
-    return max(found, once(), key=lambda each: each.baseline_alone_ms or 0.0)
+    """With the baseline's time alone; the contestant's process has ended."""
+    referee = candidate.referees.seat(candidate.iteration.problem)
+    share = ask(candidate, referee, Alone(ALONE_ROUNDS), BaselineAlone).share
+    return msgspec.structs.replace(measurement, baseline_alone_ms=measurement.baseline_ms * share)
 
 
 def with_lateness(measured: Measurement, late_ms: list[tuple[float, float]]) -> Measurement:

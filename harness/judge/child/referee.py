@@ -322,8 +322,8 @@ class _Bench:
     def _alone(self, order: Alone) -> BaselineAlone:
         """The baseline's time after the contestant's process ended, at the same rhythm of copies and blocks.
 
-        It repeats rounds of the measurement, since a draw of lengths may take half as long again as another. A second
-        order has another placement.
+        It repeats rounds of the measurement, since a draw of lengths may take half as long again as another. Its
+        outputs are watched as they were in those: the copies may slow down a graph of many short kernels.
         """
         if (contestant := self.sides.pop("contestant", None)) is not None:
             contestant.channel.close()
@@ -331,8 +331,8 @@ class _Bench:
         contents = self._draw()
         shares = []
         for seed, before_ms in self.dice.choices(self.baseline_rounds, k=2 * order.rounds):
-            self._refresh(side, contents, seed)
-            shares.append(self._run(side) / side.launches / before_ms)
+            elapsed_ms, _ = self._block(side, contents, seed)
+            shares.append(elapsed_ms / side.launches / before_ms)
             contents.look(side.launches, None)
         return BaselineAlone(median(shares))
 
@@ -348,9 +348,7 @@ class _Bench:
         late_ms: dict[str, tuple[float, float]] = {}
         seed = self._seed()
         for side in self.dice.sample(list(self.sides.values()), 2):
-            self._refresh(side, contents, seed)
-            completion = None if self.gpu.is_cpu else contents.completion(side.launches, side.launch_ms)
-            elapsed_ms = self._run(side, completion=completion)
+            elapsed_ms, completion = self._block(side, contents, seed)
             looks[side.name] = contents.look(side.launches, None if checked is None else min(checked, side.launches))
             taken_ms[side.name] = elapsed_ms / side.launches
             if completion is not None:
@@ -361,6 +359,12 @@ class _Bench:
         found = [] if checked is None else self._compare("timed", look)
         block = BlockPair(placement, taken_ms["baseline"], taken_ms["contestant"])
         return _Round(block, seed, *in_turns(late_ms["baseline"], late_ms["contestant"]), found)
+
+    def _block(self, side: ServedSide, contents: Contents, seed: int) -> tuple[float, Completion | None]:
+        """One block of new inputs: its ms, and the watch over its outputs, which a CPU has not."""
+        self._refresh(side, contents, seed)
+        completion = None if self.gpu.is_cpu else contents.completion(side.launches, side.launch_ms)
+        return self._run(side, completion=completion), completion
 
     def _seed(self) -> int:
         return self.dice.getrandbits(SEED_BITS)

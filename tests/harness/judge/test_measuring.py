@@ -13,8 +13,8 @@ from harness.catalog import gpus
 from harness.judge import measuring, plausibility
 from harness.judge.candidate import Rejection, Settings
 from harness.judge.facts.problem import parse_shape_key
-from harness.judge.measuring import with_baseline_alone, with_lateness
-from harness.judge.messages import BaselineAlone, Measured, Paced
+from harness.judge.measuring import with_lateness
+from harness.judge.messages import Measured, Paced
 from harness.judge.statistics import estimate
 from harness.records.base import Cause
 from harness.records.results import BlockPair, Measurement, Trial
@@ -123,14 +123,3 @@ def test_a_wide_interval_is_not_stable(measured: Callable[..., tuple[Measurement
     found, _ = measured(*(placement(number, 1 + 0.1 * (number % 2)) for number in range(40)))
     assert not found.stable and found.ratio_low < 1.05 < found.ratio_high
     assert found.seconds == BUDGET_S
-
-
-@pytest.mark.parametrize(("shares", "alone_ms"), [([0.99], 0.99), ([0.97, 0.995], 0.995), ([0.97, 0.96], 0.97)])
-def test_a_baseline_that_seems_slowed_is_timed_alone_in_another_placement(
-    shares: list[float], alone_ms: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left = iter(shares)
-    monkeypatch.setattr(measuring, "ask", lambda *_: BaselineAlone(next(left)))
-    candidate: Any = SimpleNamespace(referees=SimpleNamespace(seat=str), iteration=SimpleNamespace(problem=""))
-    found = with_baseline_alone(candidate, measurement(1, 1, baseline_ms=1.0, baseline_launches=5))
-    assert (found.baseline_alone_ms, list(left)) == (alone_ms, [])
