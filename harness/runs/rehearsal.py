@@ -76,11 +76,15 @@ def _wrong_sizes(problem: Problem, path: Path) -> str | None:
 
 def smaller(problem: Problem) -> Problem:
     """The same with halved dimensions, the largest first, as far as the operator takes them."""
-    while sum(math.prod(shape) for shape, _ in problem.tensors) > SMALL:
+    while _elements(problem) > SMALL:
         if (halved := next(_halved(problem), None)) is None:
             break
         problem = halved
     return problem
+
+
+def _elements(problem: Problem) -> int:
+    return sum(math.prod(shape) for shape, _ in problem.tensors)
 
 
 def _halved(problem: Problem) -> Iterator[Problem]:
@@ -93,15 +97,24 @@ def _halved(problem: Problem) -> Iterator[Problem]:
 
 
 def _body(brief: Brief, parent: Connection) -> None:
-    """Of the child: a complaint counts where the problem itself gives it too, and on the GPU, if one is here."""
+    """Of the child: a complaint counts where every try gives one."""
     import torch
 
     with child_body(brief, parent, lambda error: Trouble(described(error))):
-        wrong = complaint(brief.root, brief.gpu, smaller(brief.problem))
-        wrong = wrong and complaint(brief.root, brief.gpu, brief.problem)
-        if wrong and not brief.gpu.is_cpu and torch.cuda.is_available():
-            wrong = complaint(brief.root, brief.gpu, brief.problem, "cuda")
+        device = "cuda" if not brief.gpu.is_cpu and torch.cuda.is_available() else "cpu"
+        for tried in tries(brief.problem, device):
+            wrong = complaint(brief.root, brief.gpu, *tried)
+            if wrong is None:
+                break
         send(parent, Trouble(wrong) if wrong else Seated(""))
+
+
+def tries(problem: Problem, device: str) -> Iterator[tuple[Problem, str]]:
+    """The problem in small on the CPU, then as it is on the device; a GPU takes what cannot be small at once."""
+    small = smaller(problem)
+    if device == "cpu" or _elements(small) <= SMALL:
+        yield small, "cpu"
+    yield problem, device
 
 
 def complaint(root: Path, gpu: Gpu, problem: Problem, device: str = "cpu") -> str | None:
@@ -130,16 +143,18 @@ def complaint(root: Path, gpu: Gpu, problem: Problem, device: str = "cpu") -> st
         return None
     if baseline is None:
         return _no_baseline(root / BASELINES, problem.operator)
-    outputs = [torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in problem.tensors[len(inputs) :]]
+    own = (torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in problem.tensors[len(inputs) :])
+    tensors = [*(each.clone() for each in inputs), *own]
+    outputs = [tensors[place] for place in problem.places]
     try:
         call = library(problem)
-        made = call.alone(*call.prepared(*(each.clone() for each in inputs), *outputs))
+        made = call.alone(*call.prepared(*tensors))
     except Exception as error:
         return f"{located(baseline, error)}: in {problem}, {described(error)}"
     where = f"{baseline}:{_line(getattr(call.call, 'func', call.call)) or 1}"  # a partial where it has keywords
     if call.returns:
         found = [made] if isinstance(made, torch.Tensor) else list(made or ())
-        told, wanted = ([_described(each) for each in tensors] for tensors in (found, outputs))
+        told, wanted = ([_described(each) for each in those] for those in (found, outputs))
         if told != wanted:
             return f"{where}: in {problem} the baseline returns {told}, and the outputs are {wanted}"
         outputs = found

@@ -103,8 +103,12 @@ class Contents:
         return Completion([self._outputs(one) for one in self.sets[: launches + 1]], launch_ms, self._dice)
 
     def unwritten(self, launches: int) -> torch.Tensor:
-        """NaN for an output of a launch that is not written yet; asked at once, it finds an answer that came early."""
-        return torch.cat([each.unwritten(launches, self._generator) for each in self._probed])
+        """NaN for an output of a launch that is not written yet; asked at once, it finds an answer that came early.
+
+        It says nothing of what is written in place, since a right value may be that of before.
+        """
+        none = torch.zeros(1, device=self._whole.device)
+        return torch.cat([none, *(each.unwritten(launches, self._generator) for each in self._probed)])
 
     def look(self, launches: int, checked: int | None, inputs: list[torch.Tensor] | None = None) -> "Look":
         """What a block left: sketches of some outputs, and copies of the set to be checked and of its inputs.

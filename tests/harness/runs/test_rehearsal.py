@@ -13,7 +13,7 @@ from harness.catalog.tree import Tree
 from harness.errors import UsageError
 from harness.judge.facts.problem import parse_shape_key
 from harness.operators import adopt
-from harness.runs.rehearsal import complaint, rehearse, smaller
+from harness.runs.rehearsal import complaint, rehearse, smaller, tries
 from tests.harness.checkout import ROOT, Checkout, one_line
 
 CPU = gpus.find("cpu")
@@ -106,6 +106,31 @@ def test_a_wrong_baseline_is_named_where_it_can_run(operator: Path, old: str, ne
     assert complaint(root, gpus.find("h200"), parse_shape_key(KEY)) is None
 
 
+RIGHT = "torch.nn.functional.rms_norm({0}, {0}.shape[-1:], weight, eps)"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "body", "says"),
+    [
+        ("x", f"return {RIGHT}", None),
+        ("x", f"return 1.01 * {RIGHT}", "is not what ownnorm.py's reference gives: random trial"),
+        ("x", f"return {RIGHT}[0]", r"returns \['float32\[256\]'\], and the outputs are \['float32\[64, 256\]'\]"),
+        ("y", f"y[:] = {RIGHT}", None),
+        ("y", f"y[:] = 1.01 * {RIGHT}", "is not what ownnorm.py's reference gives: random trial"),
+    ],
+)
+def test_a_baseline_returns_what_is_written_in_place_or_writes_it(
+    operator: Path, parameter: str, body: str, says: str | None
+) -> None:
+    root = operator.parents[1]
+    baseline = root / "baselines" / "torch_ownnorm.py"
+    changed(operator, 'Output("M, N"', 'Output(inplace="x"')
+    baseline.write_text(f"import torch\n\ndef ownnorm({parameter}, weight, *, eps):\n    {body.format(parameter)}\n")
+    adopt(root)
+    said = complaint(root, CPU, parse_shape_key(KEY))
+    assert said is None if says is None else said and re.search(f"^{re.escape(str(baseline))}:3: .*{says}", said), said
+
+
 def test_two_baselines_of_an_operator_are_named(operator: Path) -> None:
     root = operator.parents[1]
     own = root / "baselines" / "torch_ownnorm.py"
@@ -130,6 +155,17 @@ def test_a_shipped_operator_is_not_rehearsed(tmp_path: Path) -> None:
 )
 def test_a_large_problem_is_rehearsed_in_small(key: str, found: str) -> None:
     assert smaller(parse_shape_key(key)).shape_key == found
+
+
+def test_what_cannot_be_small_is_rehearsed_on_the_gpu_at_once(operator: Path) -> None:
+    key, size = f"ownnorm_f32fp32_64x{2**20}", "    outputs={"
+    changed(operator, size, f'    requires=("M == 64",),\n{size}')
+    large = parse_shape_key(key)
+    assert list(tries(large, "cuda")) == [(smaller(large), "cpu"), (large, "cuda")]
+    changed(operator, '"M == 64"', f'"M == 64", "N == {2**20}"')
+    fixed = parse_shape_key(key)
+    assert list(tries(fixed, "cuda")) == [(fixed, "cuda")]
+    assert list(tries(fixed, "cpu")) == [(fixed, "cpu"), (fixed, "cpu")]
 
 
 def told(checkout: Checkout, operator: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -77,6 +77,15 @@ MADE = (
         reference=_mixed,
         rows=("x", "words", "mask", "chosen"),
     ),
+    Operator(
+        name="halved",
+        dims=("M", "N"),
+        inputs={"x": Input("M, N")},
+        outputs={"y": Output(inplace="x", scale=0.5)},
+        flops="M * N",
+        reference=lambda x: x / 2,
+        rows=("x",),
+    ),
 )
 
 
@@ -100,6 +109,7 @@ def _honest_mixed(x: Any, words: Any, mask: Any, chosen: Any, y: Any, kept: Any,
 
 DECODE = "decode_f32fp32_3x8x4x4x16"
 MIXED = "mixed_f32fp32_48x16"
+HALVED = "halved_f32fp32_48x16"
 
 
 def _after(honest: Launch, change: Callable[[Tensors], object]) -> Launch:
@@ -124,7 +134,11 @@ def _last_page_skipped(q: Any, pages: Any, table: Any, lengths: Any, o: Any) -> 
     _honest_decode(q, pages, table, lengths.clamp(max=12), o)
 
 
-@pytest.mark.parametrize(("key", "launch"), [(DECODE, _honest_decode), (MIXED, _honest_mixed)])
+def _halved(x: Any) -> None:
+    x.div_(2)
+
+
+@pytest.mark.parametrize(("key", "launch"), [(DECODE, _honest_decode), (MIXED, _honest_mixed), (HALVED, _halved)])
 def test_an_honest_launch_is_right(key: str, launch: Launch) -> None:
     found, share, held = tried(key, launch)
     assert found == []
@@ -137,6 +151,14 @@ def test_a_launch_that_looks_beyond_a_length_or_not_so_far_is_wrong(launch: Laun
     found, share, _ = tried(DECODE, launch)
     assert found
     assert share is None or share > 1
+
+
+@pytest.mark.parametrize("launch", [lambda x: None, lambda x: x[6:].div_(2), lambda x: x.div_(4)])
+def test_what_is_all_written_in_place_must_be_right_too(launch: Launch) -> None:
+    found, share, held = tried(HALVED, launch)
+    assert len(found) == 1 and found[0].startswith("random trial: max_abs_err")
+    assert share is None or share > 1
+    assert held
 
 
 @pytest.mark.parametrize(
