@@ -2,9 +2,8 @@
 
 It says that the judge as it is would pass what the judge of COMMIT passed, with the same figures: rows of that judge
 stay fresh. Nothing checks that claim but a reviewer of the difference. A later change of the judge voids it. An
-operator's own trials are part of its judge, and so is the `interface` of baselines. What has changed of them is named,
-so that no change goes unseen. A `+` says that an operator's limits are wider now, so a kernel that was found wrong may
-be right.
+operator's own trials are part of its judge. Those that have changed are named, so that no change goes unseen. A `+`
+says that an operator's limits are wider now, so a kernel that was found wrong may be right.
 """
 
 import json
@@ -35,7 +34,7 @@ def main() -> None:
     commit, why, *operators = sys.argv[1:]
     full = told("git", "rev-parse", "--verify", f"{commit}^{{commit}}").strip()
     names = [each.rstrip("+") for each in operators]
-    named = (f":!{folder}/{name}.py" for folder in (OPERATORS, BASELINES) for name in names)
+    named = (f":!{OPERATORS}/{name}.py" for name in names)
     if changed := told("git", "diff", "--name-only", full, "--", *UNCHANGED, *named).split():
         sys.exit(f"amend.py: {changed[0]} has changed since {commit}, which is more than an amendment of the judge")
     keys = sorted(path.name for path in Path("tuning").iterdir() if path.is_dir())

@@ -19,17 +19,15 @@ from harness.machine.repository import ADOPTED
 class Baseline:
     """A library call that takes the problem's inputs and writes its outputs: ``baseline(a, b, out)``.
 
-    ``returns`` marks a call that can only return its outputs. The baseline is then timed without a copy, while iter000
-    copies the results, and so is slower by the time of a copy. ``places`` says where a launch's tensors have the
-    outputs, from the end: the last ``own`` have memory of their own, and others are written into an input's.
+    ``returns`` marks a call that can only return its outputs, the last ``outputs`` tensors of a launch. The baseline is
+    then timed without a copy, while iter000 copies the results, and so is slower by the time of a copy.
     ``prepare`` gives what takes the inputs' places in the call. The judge leaves its time out, iter000 does not.
     """
 
     name: str
     call: Callable[..., Any]
     returns: bool = False
-    own: int = 1
-    places: tuple[int, ...] = (-1,)
+    outputs: int = 1
     prepare: Callable[..., Sequence[torch.Tensor]] | None = None
 
     def __call__(self, *tensors: torch.Tensor) -> None:
@@ -38,7 +36,7 @@ class Baseline:
     def prepared(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
         if self.prepare is None:
             return tensors
-        inputs = len(tensors) - self.own
+        inputs = len(tensors) - self.outputs
         return *self.prepare(*tensors[:inputs]), *tensors[inputs:]
 
     def writing(self, *tensors: torch.Tensor) -> None:
@@ -46,12 +44,12 @@ class Baseline:
         made = self.alone(*tensors)
         if self.returns:
             results = [made] if isinstance(made, torch.Tensor) else made
-            for place, result in zip(self.places, results, strict=True):
-                tensors[place].copy_(result)
+            for output, result in zip(tensors[len(tensors) - self.outputs :], results, strict=True):
+                output.copy_(result)
 
     def alone(self, *tensors: torch.Tensor) -> Any:
         """The call as a user makes it on prepared inputs, without copies of its outputs."""
-        return self.call(*(tensors[: len(tensors) - self.own] if self.returns else tensors))
+        return self.call(*(tensors[: len(tensors) - self.outputs] if self.returns else tensors))
 
 
 def library(problem: Problem) -> Baseline:
@@ -68,9 +66,8 @@ def library(problem: Problem) -> Baseline:
     loaded = import_module(f"baselines.{module.stem}")
     call: Callable[..., Any] = getattr(loaded, problem.operator)
     returns = {"out", *problem.output_names}.isdisjoint(signature(call).parameters)
-    count = len(problem.tensors)
-    own, places = count - len(problem.inputs), tuple(place - count for place in problem.places)
+    outputs = len(problem.tensors) - len(problem.inputs)
     asked = problem.asked_by(call)
     prepare = getattr(loaded, f"prepare_{problem.operator}", None)
     named = getattr(loaded, f"name_{problem.operator}", lambda: baseline_name(module))
-    return Baseline(named(), partial(call, **asked) if asked else call, returns, own, places, prepare)
+    return Baseline(named(), partial(call, **asked) if asked else call, returns, outputs, prepare)

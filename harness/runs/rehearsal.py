@@ -153,6 +153,9 @@ def complaint(root: Path, gpu: Gpu, problem: Problem, device: str = "cpu") -> st
         return f"{located(baseline, error)}: in {problem}, {described(error)}"
     where = f"{baseline}:{_line(getattr(call.call, 'func', call.call)) or 1}"  # a partial where it has keywords
     if call.returns:
+        if named := next((name for name, each in operator.outputs.items() if each.inplace), None):
+            place = operator.outputs[named].inplace
+            return f"{where}: '{named}' is written in place of '{place}'; name the baseline's parameter '{named}'"
         found = [made] if isinstance(made, torch.Tensor) else list(made or ())
         told, wanted = ([_described(each) for each in those] for those in (found, outputs))
         if told != wanted:

@@ -217,12 +217,22 @@ class ExampleFiles:
 
     def baseline(self) -> str:
         """The reference as the script has it, at its own precision."""
-        names = ", ".join(self.names)
+        outputs = [f"y{number}" for number in range(len(self.example.outputs))]
+        written = dict(zip(self.example.overwritten, outputs, strict=True))
+        names = [written.get(position, name) for position, name in enumerate(self.names)]
+        parameters, call = ", ".join(names), f"computed({', '.join(names)})"
+        if written.keys() == {None}:
+            says, result = "The outputs of ``{}`` in their order.", "tuple[torch.Tensor, ...]"
+            body = f"return {call}"
+        else:
+            parameters = ", ".join([*names, *(each for each in outputs if each not in names)])
+            says, result = "Write the outputs of ``{}``; those in an input's place begin as that input.", "None"
+            body = f"for y, made in zip(({', '.join(outputs)},), {call}, strict=True):\n        y.copy_(made)"
         return (
             f'"""The reference of {self.source}, at its own precision."""\n\nimport torch\n\n'
             f"from harness.operators.{self.name} import computed\n\n\n"
-            f"def {self.name}({names}) -> tuple[torch.Tensor, ...]:\n"
-            f'    """The outputs of ``{self.name}`` in their order."""\n    return computed({names})\n'
+            f"def {self.name}({parameters}) -> {result}:\n"
+            f'    """{says.format(self.name)}"""\n    {body}\n'
         )
 
     # The kernel

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import baselines
 from harness.catalog import gpus
 from harness.extras.adopt.adoption import AdoptedExample, AdoptPlan, adopt_examples, name_of
 from harness.extras.adopt.replay import data, fixed
@@ -111,6 +112,23 @@ def product(M):
 x = torch.randn(128, 128, dtype=torch.float16, device="cuda")
 torch.testing.assert_close(product(128)(x), (x @ x).float(), rtol=0.1, atol=0.1)
 """,
+    "added/example_added.py": """
+@tilelang.jit
+def added(N):
+    @T.prim_func
+    def main(X: T.Tensor((N,), "float32"), Y: T.Tensor((N,), "float32"), Z: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=128) as row:
+            for i in T.Parallel(N):
+                Y[i] += X[i]
+                Z[i] = X[i] * 2
+    return main
+
+x, y = torch.randn(128, device="cuda"), torch.randn(128, device="cuda")
+z, before = torch.empty_like(x), y.clone()
+added(128)(x, y, z)
+torch.testing.assert_close(y, before + x)
+torch.testing.assert_close(z, x * 2)
+""",
     "infinite/example_infinite.py": """
 x = torch.randn(64, 128, dtype=torch.float16, device="cuda") * 10000
 w = torch.ones(128, dtype=torch.int32, device="cuda")
@@ -210,6 +228,14 @@ def test_draws_are_the_scripts_own_distribution(adopted: dict[str, AdoptedExampl
     dice = torch.Generator().manual_seed(1)
     one, other = (problem.fills[1].draw((128,), "int32", problem.sizes, dice) for _ in range(2))
     assert set(one.tolist()) == {1, 2, 3} and not torch.equal(one, other)
+
+
+def test_what_a_kernel_adds_to_is_written_in_place(adopted: dict[str, AdoptedExample]) -> None:
+    problem = parse_shape_key(adopted["added"].shape_key or "")
+    assert problem.places == (1, 2) and len(problem.tensors) == 3
+    x, y, z = torch.ones(128), torch.full((128,), 3.0), torch.zeros(128)
+    baselines.library(problem)(x, y, z)
+    assert (y == 4).all() and (z == 2).all()
 
 
 def test_several_launches_are_judged_together(adopted: dict[str, AdoptedExample]) -> None:
