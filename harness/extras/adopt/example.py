@@ -77,7 +77,10 @@ class Example:
 
     @cached_property
     def fixed(self) -> frozenset[int]:
-        """The inputs with the script's own numbers alone: the reference, Python or other indices go by them."""
+        """The inputs with the script's own numbers alone: the reference, Python or other indices go by them.
+
+        An input that the reference does not read must agree with those that share its random numbers.
+        """
         tape, after = self.tape, self.tape.following(self.tape.launches)
         random = [{each.number for each in self.made(place) if each.random} for place in self.inputs]
         read = {each.number for each in (*self.reference, *tape.slice(tape.shaping - after)) if each.random}
@@ -88,7 +91,19 @@ class Example:
             exact = not place.dtype.is_floating_point
             if random[position] & read or (exact and random[position] & (others | seen)):
                 found.add(position)
+            if position not in self.read and random[position] & others:
+                found |= {number for number, each in enumerate(random) if each & random[position]}
         return frozenset(found)
+
+    @cached_property
+    def needed(self) -> set[Value]:
+        """The values that the reference reads or is compared with."""
+        return {each for call in self.reference for each in call.reads} | {each.expected.value for each in self.outputs}
+
+    @property
+    def read(self) -> set[int]:
+        """The inputs that the reference reads, as they are or as what they are a copy of."""
+        return {position for value, (position, _) in self.known.items() if value in self.needed}
 
     def made(self, place: TensorPlace) -> list[TapedCall]:
         """The calls that an input follows from."""

@@ -180,10 +180,8 @@ class ExampleFiles:
     def _known(self, writer: Writer) -> Iterator[str]:
         """The tensors that inputs tell, as their bases have them."""
         example = self.example
-        needed = {value for call in example.reference for value in call.reads}
-        needed |= {each.expected.value for each in example.outputs}
         for value, (position, copies) in example.known.items():
-            if value not in needed:
+            if value not in example.needed:
                 continue
             made = example.inputs[position]
             text = _freed(f"x{position}", made, example.tape.bases[made.value.storage])

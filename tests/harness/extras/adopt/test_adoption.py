@@ -129,6 +129,21 @@ added(128)(x, y, z)
 torch.testing.assert_close(y, before + x)
 torch.testing.assert_close(z, x * 2)
 """,
+    "derived/example_derived.py": """
+@tilelang.jit(out_idx=[-1])
+def normed(N):
+    @T.prim_func
+    def main(X: T.Tensor((N,), "float32"), S: T.Tensor((1,), "float32"), W: T.Tensor((N,), "float32"),
+             Y: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=128) as row:
+            for i in T.Parallel(N):
+                Y[i] = X[i] / S[0] * W[i]
+    return main
+
+x, w = torch.randn(128, device="cuda"), torch.randn(128, device="cuda")
+y = normed(128)(x, x.square().sum(0, keepdim=True), w)
+torch.testing.assert_close(y, x / x.square().sum() * w)
+""",
     "infinite/example_infinite.py": """
 x = torch.randn(64, 128, dtype=torch.float16, device="cuda") * 10000
 w = torch.ones(128, dtype=torch.int32, device="cuda")
@@ -253,6 +268,14 @@ def test_what_the_kernel_does_not_get_fixes_the_inputs(adopted: dict[str, Adopte
     x, w = (each.draw(shape, dtype, {}, torch.Generator()) for each, (shape, dtype) in zip(
         problem.fills, problem.tensors, strict=False))  # fmt: skip
     torch.testing.assert_close(OPERATORS[problem.operator].reference(x.float(), w)[0], x.float() * w)
+
+
+def test_an_input_that_the_reference_does_not_read_fixes_what_it_follows_from(
+    adopted: dict[str, AdoptedExample],
+) -> None:
+    """The kernel takes a sum of x, which the reference computes by itself; w has no part in it."""
+    assert adopted["derived"].shape_key == "derived_f32fp32_128"
+    assert "of its own numbers alone: x0, x1.\n" in (import_module("harness.operators.derived").__doc__ or "")
 
 
 def test_sizes_that_a_launch_tells_are_bound_by_the_inputs(adopted: dict[str, AdoptedExample]) -> None:
