@@ -60,7 +60,7 @@ def launched(body: str) -> str:
     return f"{BUILD}\n    def launch(a, b, c):\n        {body}\n\n    return launch\n"
 
 
-BEYOND: Final = "torch.sparse_coo_tensor([[1 << 60]], [1.0], (2,), check_invariants=False)"
+CRASH: Final = "    C[i, j] = T.call_extern('float32', 'raise', 11)"
 C: Final = 'C: T.Tensor((M, N), "float32"),'
 EACH: Final = "for i, j in T.grid(M, N):"
 # Name -> source below the head, and what the reason says before the place.
@@ -101,7 +101,11 @@ SNIPPETS: Final = {
     "compiled_twice": (traced("C = A").replace(C, f"{C}  # here"), "redefinition"),
     "raises_at_launch": (launched('raise RuntimeError("not today")  # here'), "RuntimeError: not today"),
     "shape_at_launch": (launched("c.copy_(a[:3])  # here"), "RuntimeError: The size of tensor"),
-    "crashes_at_launch": (launched(f"{BEYOND}.to_dense()  # here"), "killed by SIGSEGV"),
+    "crashes_at_launch": (
+        traced(EACH, CRASH).replace("return kernel", "run = tilelang.compile(kernel, target='c')\n")
+        + launched("run(a, b, c)  # here").removeprefix(BUILD),
+        "killed by SIGSEGV",
+    ),
     "hangs_at_launch": (launched("[None for _ in iter(int, 1)]  # here"), "no answer within 15 s"),
 }
 
