@@ -155,7 +155,7 @@ def grouped(
     - ``skip_idle``: a consumer group without rows of the expert multiplies nothing.
     - ``epilogue``: "tma" stores full tiles by TMA and others through shared memory; "direct" stores from registers.
 
-    Limits: sm_90a; bf16 and fp16; row pitches in multiples of 16 bytes. Not measured yet.
+    Limits: sm_90a; bf16 and fp16; row pitches in multiples of 16 bytes.
     """
     require(epilogue in ("tma", "direct"), f"epilogue='{epilogue}' is not 'tma' or 'direct'")
     require(epilogue == "direct" or epilogue_buffers >= 1, "epilogue 'tma' needs at least one of epilogue_buffers")
