@@ -118,12 +118,10 @@ def tries(problem: Problem, device: str) -> Iterator[tuple[Problem, str]]:
 
 
 def complaint(root: Path, gpu: Gpu, problem: Problem, device: str = "cpu") -> str | None:
-    """What is wrong with an operator's fills, its reference, or on a CPU its baseline; None if they fit."""
+    """What is wrong with an operator's fills, reference or baseline; None if they fit."""
     import torch
 
-    from baselines import library
     from harness.judge.child import trials
-    from harness.judge.limits import complaint as wrong_in
 
     path, operator = operator_file(root, problem), OPERATORS[problem.operator]
     baseline, *more = baseline_modules(root, problem.operator) or (None,)
@@ -139,23 +137,38 @@ def complaint(root: Path, gpu: Gpu, problem: Problem, device: str = "cpu") -> st
         trials.references(problem, inputs)
     except Exception as error:
         return f"{located(path, error, _line(operator.reference))}: in {problem}, {described(error)}"
+    if baseline is None:
+        return _no_baseline(root / BASELINES, problem.operator) if gpu.is_cpu else None
+    return _unfit_baseline(baseline, gpu, problem, inputs)
+
+
+def _unfit_baseline(baseline: Path, gpu: Gpu, problem: Problem, inputs: list["torch.Tensor"]) -> str | None:
+    """What is wrong with an operator's baseline: for a GPU what shows without a call."""
+    import torch
+
+    from baselines import library
+    from harness.judge.child import trials
+    from harness.judge.limits import complaint as wrong_in
+
+    operator = OPERATORS[problem.operator]
+    try:
+        call = library(problem)
+    except Exception as error:  # a GPU's library may be missing here
+        return f"{located(baseline, error)}: in {problem}, {described(error)}" if gpu.is_cpu else None
+    where = f"{baseline}:{_line(getattr(call.call, 'func', call.call)) or 1}"  # a partial where it has keywords
+    if call.returns and (named := next((name for name, each in operator.outputs.items() if each.inplace), None)):
+        place = operator.outputs[named].inplace
+        return f"{where}: '{named}' is written in place of '{place}'; name the baseline's parameter '{named}'"
     if not gpu.is_cpu:
         return None
-    if baseline is None:
-        return _no_baseline(root / BASELINES, problem.operator)
     own = (torch.empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in problem.tensors[len(inputs) :])
     tensors = [*(each.clone() for each in inputs), *own]
     outputs = [tensors[place] for place in problem.places]
     try:
-        call = library(problem)
         made = call.alone(*call.prepared(*tensors))
     except Exception as error:
         return f"{located(baseline, error)}: in {problem}, {described(error)}"
-    where = f"{baseline}:{_line(getattr(call.call, 'func', call.call)) or 1}"  # a partial where it has keywords
     if call.returns:
-        if named := next((name for name, each in operator.outputs.items() if each.inplace), None):
-            place = operator.outputs[named].inplace
-            return f"{where}: '{named}' is written in place of '{place}'; name the baseline's parameter '{named}'"
         found = [made] if isinstance(made, torch.Tensor) else list(made or ())
         told, wanted = ([_described(each) for each in those] for those in (found, outputs))
         if told != wanted:
@@ -163,7 +176,8 @@ def complaint(root: Path, gpu: Gpu, problem: Problem, device: str = "cpu") -> st
         outputs = found
     compared = trials.judged("random", problem, inputs, outputs)
     if wrong := next(filter(None, map(wrong_in, compared)), None):
-        return f"{where}: in {problem} the baseline is not what {path.name}'s reference gives: {wrong}; mend either"
+        reference = f"{operator.name}.py's reference"
+        return f"{where}: in {problem} the baseline is not what {reference} gives: {wrong}; mend either"
     return None
 
 

@@ -123,6 +123,8 @@ def test_a_baseline_writes_an_output_in_place(operator: Path, parameter: str, bo
     adopt(root)
     said = complaint(root, CPU, parse_shape_key(KEY))
     assert said is None if says is None else said and re.search(f"^{re.escape(str(baseline))}:3: .*{says}", said), said
+    on_gpu = complaint(root, gpus.find("h200"), parse_shape_key(KEY))
+    assert on_gpu == (said if parameter == "x" else None)  # what shows without a call
 
 
 def test_two_baselines_of_an_operator_are_named(operator: Path) -> None:
