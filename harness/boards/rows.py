@@ -75,11 +75,12 @@ def refuted(held: Held, row: BoardRow) -> BoardRow:
     if row.status != Status.PASSED:
         return row
     widened = widened_at(held.tree.root, held.problem.operator)
-    counted_from = widened if held.passed_since(row, widened) else ""
-    said = [each.reason for each in held.wrong if each.recorded_at >= counted_from and held.same_code(row, each)]
-    if not said:
+    wrong = [each for each in held.wrong if held.same_code(row, each)]
+    if wrong and held.passed_since(row, widened):
+        wrong = [each for each in wrong if each.recorded_at >= widened]
+    if not wrong:
         return row
-    reason = f"wrong in {counted(len(said), 'other run')} of the same code: {said[-1]}"
+    reason = f"wrong in {counted(len(wrong), 'other run')} of the same code: {wrong[-1].reason}"
     return msgspec.structs.replace(row, status=Status.REJECTED.value, reason=reason)
 
 

@@ -85,13 +85,14 @@ class Example:
         random = [{each.number for each in self.made(place) if each.random} for place in self.inputs]
         read = {each.number for each in (*self.reference, *tape.slice(tape.shaping - after)) if each.random}
         seen = {each.number for each in tape.slice(tape.observed - after) if each.random}
+        used = {position for value, (position, _) in self.known.items() if value in self.needed}
         found = set()
         for position, place in enumerate(self.inputs):
             others = set().union(*(each for number, each in enumerate(random) if number != position))
             exact = not place.dtype.is_floating_point
             if random[position] & read or (exact and random[position] & (others | seen)):
                 found.add(position)
-            if position not in self.read and random[position] & others:
+            if position not in used and random[position] & others:
                 found |= {number for number, each in enumerate(random) if each & random[position]}
         return frozenset(found)
 
@@ -99,11 +100,6 @@ class Example:
     def needed(self) -> set[Value]:
         """The values that the reference reads or is compared with."""
         return {each for call in self.reference for each in call.reads} | {each.expected.value for each in self.outputs}
-
-    @property
-    def read(self) -> set[int]:
-        """The inputs that the reference reads, as they are or as what they are a copy of."""
-        return {position for value, (position, _) in self.known.items() if value in self.needed}
 
     def made(self, place: TensorPlace) -> list[TapedCall]:
         """The calls that an input follows from."""

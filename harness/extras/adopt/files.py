@@ -223,7 +223,7 @@ class ExampleFiles:
             says, result = "The outputs of ``{}`` in their order.", "tuple[torch.Tensor, ...]"
             body = f"return {call}"
         else:
-            parameters = ", ".join([*names, *(each for each in outputs if each not in names)])
+            parameters = ", ".join(dict.fromkeys((*names, *outputs)))
             says, result = "Write the outputs of ``{}``; those in an input's place begin as that input.", "None"
             body = f"for y, made in zip(({', '.join(outputs)},), {call}, strict=True):\n        y.copy_(made)"
         return (
