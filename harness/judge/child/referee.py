@@ -322,13 +322,15 @@ class _Bench:
     def _alone(self, order: Alone) -> BaselineAlone:
         """The baseline's time after the contestant's process ended, at the same rhythm of copies and blocks.
 
-        It repeats rounds of the measurement, since a draw of lengths may take half as long again as another. Its
-        outputs are watched as they were in those: the copies may slow down a graph of many short kernels.
+        It repeats rounds of the measurement, since a draw of lengths may take half as long again as another. All is as
+        in those but the contestant. The watch over outputs slows down a graph of many short kernels. A placement of
+        fewer sets may stay in the L2 cache, from one's refilling to its block.
         """
+        sets = self._sets()
         if (contestant := self.sides.pop("contestant", None)) is not None:
             contestant.channel.close()
         side = self.sides["baseline"]
-        contents = self._draw()
+        contents = self._draw(sets)
         shares = []
         for seed, before_ms in self.dice.choices(self.baseline_rounds, k=2 * order.rounds):
             elapsed_ms, _ = self._block(side, contents, seed)
@@ -400,10 +402,13 @@ class _Bench:
     def _launches(self, launch_ms: float, block_ms: float = BLOCK_MS) -> int:
         return max(1, min(self.capacity, round(block_ms / launch_ms)))
 
-    def _draw(self) -> Contents:
-        """A new placement, with both sides bound to it."""
-        sets = max(side.launches for side in self.sides.values()) + 1
-        contents = self._place(sets)
+    def _sets(self) -> int:
+        """One for each launch of a block, and one for its lead-in."""
+        return max(side.launches for side in self.sides.values()) + 1
+
+    def _draw(self, sets: int = 0) -> Contents:
+        """A new placement of as many sets, or as both sides need, with both bound to it."""
+        contents = self._place(sets or self._sets())
         contents.refresh()
         self._synchronize()
         for side in self.sides.values():
