@@ -10,6 +10,7 @@ import torch
 from harness.extras.adopt.launch import READ, WRITE, TapedLaunch
 from harness.extras.adopt.recording import Recording
 from harness.extras.adopt.tape import NotAdopted, Tape, TapedCall, TensorPlace, Value, held_dtype, places_in
+from harness.judge.child.launches import PLAIN_OPERATORS
 from harness.judge.facts.dtypes import DTYPE_BYTES, NARROW_FLOATS
 
 COPYING: Final = ("aten.clone.default", "aten._to_copy.default")
@@ -105,6 +106,12 @@ class Example:
         """The calls that an input follows from."""
         return self.tape.slice([place.value])
 
+    @cached_property
+    def computing(self) -> list[str]:
+        """The calls of torch among its launches that compute, which the judge lets no iteration make."""
+        names = (_name(each) for each in self.calls if not isinstance(each.function, TapedLaunch))
+        return sorted({*names} - PLAIN_OPERATORS)
+
     @property
     def flops(self) -> int:
         return max(sum(each.flops for each in self.reference), sum(each.output.elements for each in self.outputs))
@@ -126,7 +133,7 @@ class Example:
 
 
 def found_in(recording: Recording) -> Example:
-    """The first kernel that a script compares with something else; raises NotAdopted."""
+    """The first kernel that a script compares with something else, as it made it; raises NotAdopted."""
     tape, launches = recording.tape, recording.tape.launches
     if not launches:
         raise NotAdopted(recording.failed or "it launches no kernel of TileLang")
@@ -137,9 +144,10 @@ def found_in(recording: Recording) -> Example:
         if any(each.value in after for pair in pairs for each in pair):
             raise NotAdopted("it compares no whole output of a kernel with what none has made")
         raise NotAdopted(recording.failed or "it compares what its kernel makes with nothing")
-    maker = tape.makers[compared[0].output.value]
-    group = list({each.output.value: each for each in compared if tape.makers[each.output.value] is maker}.values())
-    example = _example(tape, group, after)
+    makers = dict.fromkeys(tape.makers[each.output.value] for each in compared)
+    groups = ([each for each in compared if tape.makers[each.output.value] is maker] for maker in makers)
+    examples = [_example(tape, group, after) for group in groups]
+    example = next((each for each in examples if not each.computing), examples[0])
     _require(example)
     return example
 
@@ -221,12 +229,19 @@ def _require(example: Example) -> None:
             raise NotAdopted("its reference takes what a kernel has made")
     if not example.inputs:
         raise NotAdopted("its kernel takes no tensor")
+    if example.computing:
+        names = ", ".join(example.computing[:4])
+        raise NotAdopted(f"torch computes a part of what it compares ({names}), and a kernel is judged by its own work")
     if len(example.reference) > MOST_CALLS:
         raise NotAdopted(f"its reference is {len(example.reference)} calls of torch, over {MOST_CALLS}")
 
 
 def _is_copy(call: TapedCall) -> bool:
     return str(call.function) in COPYING
+
+
+def _name(call: TapedCall) -> str:
+    return str(call.function).split(".")[1]
 
 
 def _keeps_kind(call: TapedCall) -> bool:
@@ -243,7 +258,7 @@ def _is_dense(place: TensorPlace) -> bool:
 
 def _terms(call: TapedCall) -> int:
     places = list(places_in(call.arguments))
-    name = str(call.function).split(".")[1] if not isinstance(call.function, TapedLaunch) else ""
+    name = _name(call) if not isinstance(call.function, TapedLaunch) else ""
     if name in ("mm", "bmm", "addmm", "baddbmm", "mv", "addmv"):
         return int(places[-2].size[-1])
     if name.strip("_") in SUMMING and call.made and call.made[0] is not None and places:

@@ -32,7 +32,7 @@ _OPERATOR: Final = '''\
 """
 
 from harness.judge.facts.operator import Input, Operator, Output
-from harness.operators.replay import part, laid_out, whole, data, fixed, Replayed, as_it_is, at_least, seed_random
+from harness.operators.replay import part, laid_out, whole, data, fixed, Replayed, as_it_is, at_least, drawn
 
 
 {functions}

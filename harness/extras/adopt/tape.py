@@ -7,6 +7,7 @@ views need no record, and a slice of the tape is all that a value follows from.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy
@@ -15,6 +16,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
+
+from harness.extras.adopt.replay import drawn
 
 HEAVY_FLOPS: Final = 1e10  # a call of more work is not computed: it gives zeros
 LARGE: Final = 1 << 24  # elements; nor is one that reads or makes a larger tensor
@@ -115,15 +118,15 @@ class Tape(TorchDispatchMode):
             masks = (torch.bool, torch.uint8)
             shaping = (each for each in places_in(places) if func not in _INDEXING or each.dtype in masks)
             self.shaping.update(each.value for each in shaping)
-        flops = _flops(func, args, keywords)
+        flops, compute = _flops(func, args, keywords), func
         if torch.Tag.nondeterministic_seeded in func.tags:
             for given in (keywords, named):
                 given.update({each: None for each in given if each == "generator"})
-            torch.manual_seed(len(self.calls))
+            compute = partial(drawn, func, len(self.calls), torch.device("cpu"))
         writes = list(self._mutated(func, args, keywords))
         large = any(each.elements > LARGE for each in places_in([places, named]))
         skipped = flops > HEAVY_FLOPS or large
-        made = _zeros(func, args, keywords, writes) if skipped else func(*args, **keywords)
+        made = _zeros(func, args, keywords, writes) if skipped else compute(*args, **keywords)
         self.add(func, places, named, reads, made, writes, flops)
         return made
 

@@ -62,13 +62,14 @@ class Writer:
             yield f"{self._named(value.storage)} = {kept}.to({self.dtype(held.dtype)})"
 
     def _call(self, call: TapedCall) -> Iterator[str]:
-        if call.random:
-            yield f"seed_random(seed + {call.number}, device)"
         named = {**call.keywords, **({"device": torch.device("cpu")} if "device" in call.keywords else {})}
         given = [*map(self.expression, call.arguments)]
         given += [f"{name}={self.expression(each)}" for name, each in named.items()]
         results = ", ".join(self._named(each.value.storage) if each is not None else "_" for each in call.made)
-        yield f"{f'{results} = ' if any(call.made) else ''}torch.ops.{call.function}({', '.join(given)})"
+        function = f"torch.ops.{call.function}"
+        if call.random:
+            function, given = "drawn", [function, f"seed + {call.number}", "device", *given]
+        yield f"{f'{results} = ' if any(call.made) else ''}{function}({', '.join(given)})"
 
     def _launch(self, call: TapedCall) -> Iterator[str]:
         for each in filter(None, call.made):

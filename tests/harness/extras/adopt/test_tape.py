@@ -1,5 +1,8 @@
 """The tape: what is written of a script's calls computes the same again, views, writes and random numbers included."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import torch
 from harness.extras.adopt import replay
 from harness.extras.adopt.tape import NotAdopted, Tape, TensorPlace
 from harness.extras.adopt.text import Writer, function
+from tests.harness.checkout import ROOT
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -52,6 +56,35 @@ def test_another_seed_gives_other_numbers() -> None:
     tape, made, places = recorded(views)
     other = replayed(tape, places[0], seed=7)
     assert other.shape == made[0].shape and not torch.equal(other, made[0])
+
+
+DRAW = """
+import torch
+from harness.extras.adopt.replay import drawn
+device, found = torch.device("cpu"), torch.empty(4096, dtype=torch.bfloat16)
+drawn(torch.ops.aten.normal_.default, 5, device, found, 1.0, 2.0)
+plain = drawn(torch.ops.aten.randn.generator, 5, device, [4096], generator=None, dtype=torch.float16)
+like = drawn(torch.ops.aten.randn_like.default, 5, device, plain)
+assert plain.dtype == like.dtype == torch.float16 and torch.equal(plain, like)
+print(*(float(each.double().square().sum()) for each in (found, plain)))
+"""
+
+
+@pytest.mark.slow
+def test_normal_numbers_do_not_depend_on_the_processor() -> None:
+    """Python may have seen them: the sizes of a mixture's experts follow from them."""
+    ran = (
+        subprocess.run(
+            [sys.executable, "-c", DRAW],
+            env={**os.environ, "ATEN_CPU_CAPABILITY": each},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        for each in ("default", "avx2")
+    )
+    assert len({each.stdout for each in ran}) == 1
 
 
 def test_a_generator_of_the_script_is_replaced() -> None:
