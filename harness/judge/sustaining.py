@@ -26,7 +26,7 @@ class SustainedSettings:
     """Pairs of phases until the interval is narrow, or until another pair would exceed the budget.
 
     A short pair warms the chip first. Of a phase ``settle_s`` is not counted. A GPU's power controller swings with a
-    period of 1.0 s after each pause, by up to 4% of the clock. So what counts is one whole period. On an H100 the
+    period of 1.0 s after each pause, by 4 to 5% of the clock. So what counts is one whole period. On an H100 the
     deviation of a pair's ratio was 0.34% then; with 0.4 s uncounted and 0.6 s counted it was 1.05%.
     """
 

@@ -1,11 +1,11 @@
 """The race: successive halving that drops a candidate only when its interval is apart from the leader's.
 
-Each rung measures the remaining candidates for about as many blocks as all rungs before it together. So the time of a
-rung hardly grows while the field shrinks (sequential halving: Karnin, Koren and Somekh, "Almost Optimal Exploration in
-Multi-Armed Bandits", ICML 2013; with growing budgets: Jamieson and Talwalkar, "Non-stochastic Best Arm Identification
-and Hyperparameter Optimization", AISTATS 2016). Halving by rank would drop a candidate that only looks slower. Here a
-candidate leaves when its interval lies below the leader's, as in a Hoeffding race (Maron and Moore, NIPS 1994), with
-the judge's intervals. Candidates that remain after the last rung tie.
+The first rung measures each candidate for a few rounds, and the last one the remaining ones as fully as the judge. So
+the time of a rung hardly grows while the field shrinks (sequential halving: Karnin, Koren and Somekh, "Almost Optimal
+Exploration in Multi-Armed Bandits", ICML 2013; with growing budgets: Jamieson and Talwalkar, "Non-stochastic Best Arm
+Identification and Hyperparameter Optimization", AISTATS 2016). Halving by rank would drop a candidate that only looks
+slower. Here a candidate leaves when its interval lies below the leader's, as in a Hoeffding race (Maron and Moore,
+NIPS 1994), with the judge's intervals. Candidates that remain after the last rung tie.
 
 After a screen, the race begins with the fastest candidates of the screen. Further waves take all candidates that could
 still lead, given the largest disagreement between screen and race so far.
