@@ -10,7 +10,7 @@ REGIME = "sustained"
 VERDICT = "clock roofline foreign_kernel"
 PARENT = "iter000_torch_matmul"
 CONFIG = dict(block_M=16)
-PAUSE_S = 0.0002  # between the blocks of one side the other has its turn
+PAUSE_S = 0.002  # between the blocks of one side the other has its turn, of 5 ms
 
 
 def build(problem):
