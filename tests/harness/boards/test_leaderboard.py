@@ -14,7 +14,15 @@ from harness.boards.tables import leaderboard as table
 from harness.catalog import gpus
 from harness.catalog.opponents import FOLDER
 from harness.catalog.tree import Selection, Tree
-from harness.judge.facts.hashes import families_sha256, judge_sha256, source_sha256
+from harness.judge.facts.hashes import (
+    AMENDED,
+    Amendment,
+    amendment,
+    families_sha256,
+    judge_as_it_is,
+    judge_sha256,
+    source_sha256,
+)
 from harness.records.base import Cause, Environment, Regime, RowKind, Stage, Status, identity
 from harness.records.pairs import PairRecord
 from harness.records.results import Record
@@ -245,6 +253,18 @@ def test_a_change_of_the_family_that_left_the_code_as_it_was_makes_nothing_stale
     (ladder.tree.root / "kernels/family.py").write_text("CHANGED = True\n")
     ladder.keeps_code(measured, **changes)
     assert ladder.rows()[0].stale == stale
+
+
+def test_an_amendment_makes_no_row_stale_that_its_judge_made_before_it(ladder: Ladder) -> None:
+    root, before = ladder.tree.root, "0" * 64
+    own = judge_as_it_is(root, "matmul", gpus.find("cpu"))
+    (root / AMENDED).write_bytes(msgspec.json.encode(Amendment("1234", "wider limits", {own: before})))
+    for each in (amendment, judge_sha256):
+        each.cache_clear()
+    ladder.measured(1, 1.0, 1.1, environment=ladder.elsewhere(judge_sha256=own))
+    ladder.measured(2, 1.2, 1.3, environment=ladder.elsewhere(judge_sha256=before))
+    assert ranks(ladder.rows()) == [("iter002", 1), ("iter001", 2)]
+    assert [row.stale for row in ladder.rows()] == [(), ()]
 
 
 def test_rows_of_an_earlier_judge_follow_those_of_a_later_one(ladder: Ladder) -> None:
