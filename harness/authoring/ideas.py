@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from harness.catalog.names import ordinal
+from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
 from harness.judge import contract
@@ -36,9 +36,11 @@ def suggested(tree: Tree, parent: Iteration | None, number: int | None) -> Idea 
     ideas = known.ideas if known else ()
     if number is None:
         return next(iter(untried(tree, parent, ideas)), None) if parent is not None else None
+    if parent is None:
+        raise UsageError(f"--idea {number}: the ladder is empty; leave --idea out")
     if known is None:
-        name = parent.name if parent else ordinal(0)
-        raise UsageError(f"--idea {number}: {name} is not profiled; run tilebench profile")
+        remedy = "a CPU has no profile; leave --idea out" if gpus.find(parent.gpu).is_cpu else "run tilebench profile"
+        raise UsageError(f"--idea {number}: {parent.name} is not profiled; {remedy}")
     if not 0 < number <= len(ideas):
         raise UsageError(f"--idea {number}: the profile of {known.iteration} has {len(ideas)} ideas")
     return ideas[number - 1]

@@ -1,6 +1,6 @@
 """The state of a ladder: what leads, what was tried, what to try next, and what it has cost."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -106,7 +106,10 @@ def state(tree: Tree, gpu: str, shape: str, model: str, attempts: int) -> tuple[
     built, more = read(tree.builds(gpu, shape, model), BuildRecord)
     records, _ = read(tree.records(gpu, shape, model), Record)
     steps = tuple(
-        _step(each, rows[each.name], attempts - len(builds.failed_sources(built, each.number))) for each in iterations
+        _step(
+            each, rows[each.name], _newest(tree, each, built), attempts - len(builds.failed_sources(built, each.number))
+        )
+        for each in iterations
     )
     best, parent = _leaders(steps)
     start = next((each for each in iterations if each.name == parent), None)
@@ -133,10 +136,19 @@ def _power(rows: Mapping[str, BoardRow], best: LadderStep | None) -> PowerBound 
     return next(filter(None, map(PowerBound.of, first)), None)
 
 
-def _step(iteration: Iteration, row: BoardRow, attempts_left: int) -> LadderStep:
-    """An iteration as the board has it; where it has no record yet, as its source says."""
+def _newest(tree: Tree, iteration: Iteration, built: Sequence[BuildRecord]) -> BuildRecord | None:
+    """The newest build of an iteration as it is."""
+    own = (each for each in reversed(built) if each.iteration == iteration.name)
+    return next((each for each in own if (each.source_sha256, each.families_sha256) == tree.hashes(iteration)), None)
+
+
+def _step(iteration: Iteration, row: BoardRow, build: BuildRecord | None, attempts_left: int) -> LadderStep:
+    """An iteration as the board has it; where it has no record yet, as its build or its source says."""
     idea, config, parent, reason = row.idea, row.config, row.parent, row.reason
+    found = {name: getattr(row, name) for name in _OF_ROW}
     if row.status == NOT_MEASURED:
+        if build is not None and build.cause is not None:
+            found["status"], reason = build.status, build.reason
         try:
             terms = contract.check(iteration)
             idea, config, parent = terms.idea, terms.config, terms.parent
@@ -147,7 +159,7 @@ def _step(iteration: Iteration, row: BoardRow, attempts_left: int) -> LadderStep
         number=iteration.number,
         tag=iteration.tag,
         decision=row.decision if row.ratio is not None or row.status != Status.PASSED else None,
-        **{name: getattr(row, name) for name in _OF_ROW},
+        **found,
         parent=parent,
         idea=idea,
         config=config,

@@ -104,6 +104,8 @@ def find_record(tree: Tree, named: str) -> Judged:
         if not records:
             raise UsageError(f"{path} holds no record of a measurement")
         return records[-1]
+    if path.suffix == ".jsonl":
+        raise UsageError(f"there is no file {path}")
     names_of = revisions.FILES.values()
     files = sorted(file for name in names_of for file in (tree.root / "tuning").glob(f"*/tilelang/logs/*/*/{name}"))
     found = {each.id: each for file in files for each in _read(file) if each.id.startswith(named)}
@@ -111,7 +113,8 @@ def find_record(tree: Tree, named: str) -> Judged:
         raise UsageError(f"no record's id begins with '{named}'; the leaderboard's --json and export show them")
     if len(found) > 1:
         names = ", ".join(f"{each.id} ({each.iteration})" for each in list(found.values())[:4])
-        raise UsageError(f"'{named}' begins several ids: {names}")
+        more = f", and {len(found) - 4} more" if len(found) > 4 else ""
+        raise UsageError(f"'{named}' begins several ids: {names}{more}; give more of it")
     (record,) = found.values()
     if record.model == OPPONENTS_MODEL:
         raise UsageError(f"record {record.id} is of opponent {record.iteration}, and reproduce measures iterations")

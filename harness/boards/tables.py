@@ -122,7 +122,7 @@ def comparisons(found: list[Comparison], table_format: str = PLAIN) -> str:
         "iteration": lambda each: each.iteration,
         "verdict": lambda each: each.verdict.value,
         "change": lambda each: "" if each.quotient is None else f"{100 * (each.quotient - 1):+.2f}%",
-        "95% interval of B / A": lambda each: interval(each.low, each.high),
+        "95% interval": lambda each: interval(each.low, each.high),
         "ratio A": lambda each: figure(each.ratio_a, ".4f"),
         "ratio B": lambda each: figure(each.ratio_b, ".4f"),
     }
@@ -133,8 +133,9 @@ def comparisons(found: list[Comparison], table_format: str = PLAIN) -> str:
         columns,
         table_format,
         right=("change", "ratio A", "ratio B"),
-        optional=("ratio A", "ratio B", "model", "95% interval of B / A"),
-        cut={"iteration": 24, "model": 12},
+        optional=("ratio A", "ratio B"),
+        cut={"iteration": 12, "model": 8},
+        wrap={"problem": 16},
     )
     below = footnotes((f"{each.problem} {each.iteration}", filter(None, [_why(each)])) for each in ordered)
     counts = Counter(each.verdict.value for each in between)
@@ -169,7 +170,7 @@ def narrowing(selection: Selection) -> str:
 def no_iteration(tree: Tree, key: str, selection: Selection, name: str = "iteration") -> str:
     """The complaint that a selection is empty, with what may have been meant, or with how to begin."""
     words = narrowing(selection)
-    rest = f"matches {words}" if words else f"yet; `tilebench new --gpu {key}` begins a ladder"
+    rest = f"matches {words}" if words else f"yet; `tilebench new --gpu {key} --shape KEY --model NAME` begins a ladder"
     return f"no {name} under tuning/{key}/ {rest}{near(tree, key, selection)}"
 
 
@@ -177,12 +178,13 @@ def near(tree: Tree, key: str, selection: Selection) -> str:
     """What an empty selection may have meant: the nearest shape and model, or the last iteration of the ladder."""
     present, _ = tree.scan(key, Selection())
     ladder = [each for each in present if selection.takes_problem(each.shape_key)]
+    own = [each for each in ladder if selection.model in (None, each.model)]
     hints = [
         tree.like(key, selection.shape),
         meant(selection.model, sorted({each.model for each in ladder})),
     ]
-    if selection.shape and selection.iteration and ladder and not any(hints):
-        hints = [f"; the last is {max(ladder, key=lambda each: each.number).name}"]
+    if selection.shape and selection.iteration and own and not any(hints):
+        hints = [f"; the last is {max(own, key=lambda each: each.number).name}"]
     return "".join(hints)
 
 

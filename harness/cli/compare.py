@@ -16,7 +16,6 @@ from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.cli import many
 from harness.cli.options import (
-    EXAMPLE,
     FleetOptions,
     Json,
     MeasureOptions,
@@ -29,6 +28,7 @@ from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.sustaining import SustainedSettings
+from harness.machine.files import require_writable
 from harness.machine.progress import console, reporting
 from harness.machine.table import bounded, paragraph
 from harness.records.base import Regime
@@ -105,6 +105,7 @@ def reproduce(
     if on == "any":
         return _elsewhere(tree, original, {"in_image": in_image or None, "budget": budget})
     gpus.resolve(original.gpu)  # before anything is checked out
+    require_writable(reproduction.path_of(tree, original).parent)
     measured = original.measurement
     assert measured is not None
     name = f"{original.shape_key} {original.model} {original.iteration}"
@@ -146,7 +147,7 @@ def play(
 ) -> Reply[PlayOff]:
     """Measure the leaders of a problem in turns; the leaderboard then shows their order."""
     if chosen.shape is None:
-        raise UsageError(f"play-off needs --shape, e.g. --shape {EXAMPLE}")
+        raise UsageError(f"play-off needs --shape, e.g. --shape {chosen.example}")
     chosen.one_problem("play-off")
     for name, number in (("rounds", rounds), ("top", top)):
         if number is not None:
@@ -236,6 +237,8 @@ def export(
 def _of_key(tree: Tree, key: str, named: str, kind: type[R]) -> tuple[list[R], tuple[str, ...]]:
     """The records of a GPU key that a name stands for, and what could not be read."""
     found, problems = revisions.records(tree, key, named, kind)
+    if problems and not found:
+        raise UsageError(f"{named} holds no record of {key}: {problems[0]}")
     return [record for record in found if record.gpu == key], reported(problems)
 
 

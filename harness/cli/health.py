@@ -148,8 +148,12 @@ def _reply(
 def examine(chosen: SelectionOptions = SelectionOptions()) -> Reply[list[doctor.HealthFinding]]:
     """Say what this machine has, what is missing, and what to do about it."""
     if SelectionOptions(gpu=chosen.gpu, json=chosen.json) != chosen:
-        raise UsageError("doctor looks at the machine, not at iterations; leave --shape, --model, --iter, --share out")
-    findings = doctor.examine()
+        raise UsageError(
+            "doctor looks at the machine, not at iterations; leave --shape, --model, --iter, --share, --set out"
+        )
+    if chosen.gpu != gpus.AUTO:
+        gpus.find(chosen.gpu)
+    findings = doctor.examine(chosen.gpu)
     healthy = all(each.ok for each in findings if each.needed)
     return Reply(findings, lambda: doctor.table(findings), ExitCode.PASSED if healthy else ExitCode.INFRASTRUCTURE)
 

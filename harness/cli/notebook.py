@@ -190,7 +190,7 @@ def publish(
     if not check and not current:
         files.put(path, wanted)
         current = True
-    text = f"{name}: {len(made.winners)} winners, {len(made.library)} problems for the library"
+    text = f"{name}: {counted(len(made.winners), 'winner')}, {counted(len(made.library), 'problem')} for the library"
     if made.sustained:
         text += f"\n{len(made.sustained)} other leads at the power limit: {', '.join(made.sustained)}"
     if not current:
@@ -229,5 +229,6 @@ def report(
     size_bytes = page.write(gathered, path)
     drawn = tuple(map(str, draw(gathered, pictures) if pictures else ()))
     data = ReportData(str(path), size_bytes, len(gathered.best_first), len(gathered.newest), drawn)
-    head = f"{tree.short(path)}, {size_bytes / 1e6:.1f} MB: {data.problems} problems, {data.iterations} iterations"
+    counts = f"{counted(data.problems, 'problem')}, {counted(data.iterations, 'iteration')}"
+    head = f"{tree.short(path)}, {size_bytes / 1e6:.1f} MB: {counts}"
     return Reply(data, lambda: "\n".join((head, *drawn)), problems=reported(gathered.complaints))

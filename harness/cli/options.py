@@ -14,11 +14,12 @@ from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
 from harness.judge.candidate import Settings
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
-from harness.judge.facts.gpu import Gpu
+from harness.judge.facts.gpu import CPU, Gpu
 from harness.machine.table import check_format
 
 _DEFAULTS: Final = Settings(budget_s=0.0)  # the budget depends on the device
 EXAMPLE: Final = "matmul_bf16fp32_4096x4096x4096"
+CPU_EXAMPLE: Final = "matmul_f32fp32_1024x1024x1024"
 GpuKey = Annotated[str, Parameter(help="GPU key; auto takes this machine's GPU, or cpu where it has none.")]
 Json = Annotated[bool, Parameter(negative="", help="Print one JSON document on stdout, all else on stderr.")]
 Traceback = Annotated[bool, Parameter(negative="", help="Show all that Python and the compilers said of a failure.")]
@@ -89,7 +90,7 @@ class SelectionOptions:
         self.one_problem(verb)
         model = self.model or (self._only_model() if reads else None)
         if self.shape is None or model is None:
-            example = f"--shape {self.shape or EXAMPLE} --model me"
+            example = f"--shape {self.shape or self.example} --model me"
             raise UsageError(f"{verb} needs --shape and --model, e.g. {example}")
         if self.iter is not None:
             raise UsageError(f"{verb} {why_no_iter}; leave --iter out")
@@ -102,10 +103,17 @@ class SelectionOptions:
         """Whether the shape is an operator's name: that has no underscore."""
         return self.shape is not None and "_" not in self.shape
 
-    def one_problem(self, verb: str) -> None:
+    def one_problem(self, verb: str, option: str = "--shape") -> None:
         """Raise UsageError where the shape is an operator's name."""
         if self.names_operator:
-            raise UsageError(f"{verb} works on one problem; --shape {self.shape} is no shape key, such as {EXAMPLE}")
+            raise UsageError(
+                f"{verb} works on one problem; {option} {self.shape} is no shape key, such as {self.example}"
+            )
+
+    @property
+    def example(self) -> str:
+        """A shape key that the GPU key may have."""
+        return CPU_EXAMPLE if self.key == CPU else EXAMPLE
 
     def _only_model(self) -> str | None:
         """The model of the shape's iterations, where it is one."""

@@ -11,6 +11,7 @@ from harness.catalog.tree import Tree
 from harness.cli.options import Json
 from harness.cli.reply import Reply
 from harness.errors import UsageError
+from harness.machine.table import paragraph
 
 
 class InitData(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ def init(
         raise UsageError(f"{root} is a file; name a folder")
     written = tuple(str(path.relative_to(root)) for path in repository.init(root))
     told = f"{root} is ready; written: {', '.join(written) or 'nothing, all was there'}"
-    return Reply(InitData(str(root), written), lambda: told)
+    return Reply(InitData(str(root), written), lambda: paragraph(told, "  "))
 
 
 class NewOperatorData(msgspec.Struct, frozen=True):
@@ -50,4 +51,4 @@ def new_operator(
     tree = Tree.here()
     paths = operator, baseline = repository.new_operator(tree.root, name)
     told = f"{' and '.join(map(tree.short, paths))}: edit both; then, tilebench new --shape {name}_f32fp32_64x256 …"
-    return Reply(NewOperatorData(str(operator), str(baseline)), lambda: told)
+    return Reply(NewOperatorData(str(operator), str(baseline)), lambda: paragraph(told, "  "))

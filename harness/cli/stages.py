@@ -19,7 +19,6 @@ from harness.catalog.tree import Tree
 from harness.cli import many
 from harness.cli.notebook import leaderboards
 from harness.cli.options import (
-    EXAMPLE,
     BuildOptions,
     FleetOptions,
     GpuKey,
@@ -237,7 +236,7 @@ def watch(
     """Bench a draft each time that it is saved, without a new start, until Ctrl-C: --iter, or the newest iteration."""
     found = _plan(chosen, Stage.BENCH, how, needs_device=True)
     if len({(each.shape_key, each.model) for each in found.iterations}) != 1:
-        raise UsageError(f"watch needs --shape and --model, e.g. --shape {EXAMPLE} --model me")
+        raise UsageError(f"watch needs --shape and --model, e.g. --shape {chosen.example} --model me")
     draft = found.iterations[-1]
     records: list[Record] = []
     with reporting(0) as reporter, suppress(KeyboardInterrupt):

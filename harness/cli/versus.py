@@ -147,7 +147,9 @@ def hold(
 def _named(side: str, environment: str | None, image: str | None, otherwise: str | None = None) -> str:
     """An environment or an image, as one word. Raises UsageError for both and for neither."""
     found = environment or (f"{IMAGE}{image}" if image else otherwise)
-    if found is None or (environment and image):
+    if environment and image:
+        raise UsageError(f"name the {side} environment by one of --{side} and --{side}-image, not by both")
+    if found is None:
         raise UsageError(f"name the {side} environment by --{side} or by --{side}-image")
     return found
 
@@ -248,7 +250,7 @@ def _row_selected(row: str, gpu: str) -> SelectionOptions:
         raise UsageError(f"--row '{row}' is neither a shape key nor SHAPE/MODEL/ITERATION")
     shape, model, iteration = (*parts, None, None)[:3]
     chosen = SelectionOptions(gpu=gpu, shape=shape, model=model, iter=ordinal_in(iteration) if iteration else None)
-    chosen.one_problem("bisect")
+    chosen.one_problem("bisect", "--row")
     return chosen
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from harness.catalog import gpus
 from harness.doctor import gpu, isolation, packages, resources, tools
 from harness.doctor.finding import Check, HealthFinding
 from harness.machine.hints import pip_install_here
@@ -37,9 +39,9 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
 )
 
 
-def examine() -> list[HealthFinding]:
-    """Run all checks, in under a second; a check that fails is a finding too."""
-    checks = dict(CHECKS)
+def examine(wanted: str = gpus.AUTO) -> list[HealthFinding]:
+    """Run all checks, in under a second; a check that fails is a finding too. ``wanted`` is a GPU key."""
+    checks = dict(CHECKS) | {"GPU": partial(gpu.gpu, wanted=wanted)}
     try:
         present = devices()
     except Exception as error:  # NVML can fail in many ways, and the CPU still works

@@ -56,3 +56,10 @@ def sweep(*places: str) -> None:
         owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
             remove(folder)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise InfrastructureError if no file can be written there, before what would be written takes minutes."""
+    present = next(each for each in (folder, *folder.parents) if each.exists())
+    if not os.access(present, os.W_OK):
+        raise InfrastructureError(f"{folder} cannot be written: mount it writable, or mind its permissions")

@@ -1,7 +1,7 @@
 """Notebooks gathered into this one: the iterations and records of other machines, each once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import msgspec
 from harness.catalog import gpus, names
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, explained, printable
+from harness.judge.facts.problem import parse_shape_key
 from harness.machine import files
 from harness.records.base import SCHEMA, content_id, without_none
 from harness.records.results import Record
@@ -79,6 +80,8 @@ def gather(tree: Tree, folders: Sequence[Path]) -> tuple[list[Gathered], list[st
     for notebook in (each for folder in folders for each in notebooks(folder)):
         found[gpus.find(notebook.name, auto=False).key].append(notebook)
     mergers = {key: _merger(tree.root / "tuning" / key, others, complaints) for key, others in found.items()}
+    for merger in mergers.values():
+        _require_known(merger.sources)
     gathered = [merger.carry_out() for merger in mergers.values()]
     for key, merger in mergers.items():
         write_companions(tree, key, merger.lines)
@@ -129,6 +132,17 @@ def _new_sources(own: Path, notes: Iterable[Path]) -> dict[Path, Path]:
         elif other.name != path.name or _bytes(other) != _bytes(path):
             raise UsageError(f"{other} and {path} are different iterations of one number; give one the next number")
     return new
+
+
+def _require_known(sources: Mapping[Path, Path]) -> None:
+    """Raise UsageError where new iterations are of an operator that only the other repository has."""
+    for source in sources.values():
+        try:
+            parse_shape_key(source.parts[-3])
+        except UsageError as error:
+            raise UsageError(
+                f"{source.parents[1]}: {error}; copy the operator's files into this repository first"
+            ) from None
 
 
 def _place(path: Path, notebook: Path) -> tuple[Path, str]:

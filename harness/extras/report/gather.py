@@ -282,12 +282,24 @@ class Report:
         return [(by_key[key], number) for key, number in Counter(each.rank_key for each in found).most_common()]
 
 
+def _boards_of(tree: Tree, gpu: str, beside: str) -> tuple[list[Board], list[str]]:
+    """The boards to stand beside those of a GPU key. Raises UsageError without any."""
+    key = gpus.find(beside, auto=False).key
+    boards, complaints = leaderboard.boards(tree, key, Selection())
+    if key == gpu:
+        raise UsageError(f"--beside {key} is the page's own GPU; name another")
+    if not boards:
+        raise UsageError(f"no iteration under tuning/{key}/ to show beside {gpu}")
+    return boards, complaints
+
+
 def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None) -> Report:
     """All that the selection takes under ``tuning/<gpu>``. Raises UsageError if that is nothing."""
     boards, complaints = leaderboard.boards(tree, gpu, selection)
-    others, more = leaderboard.boards(tree, gpus.find(beside, auto=False).key, Selection()) if beside else ([], [])
+    others, more = _boards_of(tree, gpu, beside) if beside else ([], [])
     if not boards:
-        raise UsageError(f"no iteration under tuning/{gpu}/ to report on; `tilebench new --gpu {gpu}` begins a ladder")
+        begin = f"`tilebench new --gpu {gpu} --shape KEY --model NAME` begins a ladder"
+        raise UsageError(f"no iteration under tuning/{gpu}/ to report on; {begin}")
     by_problem: dict[str, list[Board]] = {}
     for board in boards:
         by_problem.setdefault(board.problem, []).append(board)

@@ -53,6 +53,31 @@ def outcome(tree: Tree) -> Outcome:
     return append_outcome
 
 
+def failed_build(iteration: str, source: str, families: str, attempt: str | None = None) -> BuildRecord:
+    return BuildRecord(
+        schema=SCHEMA,
+        recorded_at="2026-01-01T00:00:00.000+00:00",
+        gpu="cpu",
+        shape_key=SHAPE,
+        model="me",
+        iteration=iteration,
+        number=int(iteration[4:7]),
+        status=Status.FAILED,
+        source_sha256=source,
+        families_sha256=families,
+        arch="c",
+        nvcc="",
+        disassembler="",
+        tilelang="0.1.15",
+        analysis=1,
+        judge_sha256="",
+        cause=Cause.COMPILE,
+        reason="no such lever",
+        attempt=attempt,
+        build=Build(0.5),
+    )
+
+
 def test_a_ladder_that_has_not_begun(tree: Tree) -> None:
     found = state(tree)
     assert (found.best, found.parent, found.bound, found.ideas, found.iterations) == (None, None, None, (), ())
@@ -73,6 +98,17 @@ def test_what_was_refused_is_no_parent(tree: Tree, outcome: Outcome) -> None:
     assert state(tree).parent == "iter001_slow"
     outcome(1, 1.0, **refused)
     assert state(tree).parent == "iter000_torch_matmul"
+
+
+def test_what_does_not_compile_is_no_parent_and_says_why(tree: Tree, outcome: Outcome) -> None:
+    """A build alone has no row on the board."""
+    fast = next(each for each in tree.scan("cpu", Selection())[0] if each.number == 2)
+    append(tree.builds(*PLACE), failed_build(fast.name, *tree.hashes(fast)))
+    found = state(tree)
+    assert (found.iterations[2].status, found.iterations[2].reason) == ("failed", "no such lever")
+    assert found.parent == "iter001_slow"
+    fast.path.write_text(fast.path.read_text() + "# mended\n")
+    assert state(tree).parent == "iter002_fast", "the mended source has not failed"
 
 
 def test_the_library_is_best_and_the_fastest_kernel_is_the_parent(tree: Tree, outcome: Outcome) -> None:
@@ -101,30 +137,7 @@ def test_a_kernel_that_is_kept_is_best_and_parent(tree: Tree, outcome: Outcome) 
 def test_a_failure_says_why_and_what_is_left(tree: Tree, outcome: Outcome) -> None:
     outcome(1, 0.0, status=Status.FAILED, cause=Cause.COMPILE, reason="no such lever", measurement=None)
     for number, source in enumerate(("a", "b", "b")):
-        append(
-            tree.builds(*PLACE),
-            BuildRecord(
-                schema=SCHEMA,
-                recorded_at="2026-01-01T00:00:00.000+00:00",
-                gpu="cpu",
-                shape_key=SHAPE,
-                model="me",
-                iteration="iter001_slow",
-                number=1,
-                status=Status.FAILED,
-                source_sha256=source,
-                families_sha256="",
-                arch="c",
-                nvcc="",
-                disassembler="",
-                tilelang="0.1.15",
-                analysis=1,
-                judge_sha256="",
-                cause=Cause.COMPILE,
-                attempt=f"attempt{number:04d}",
-                build=Build(0.5),
-            ),
-        )
+        append(tree.builds(*PLACE), failed_build("iter001_slow", source, "", attempt=f"attempt{number:04d}"))
     found = state(tree)
     assert (found.iterations[1].status, found.iterations[1].reason) == ("failed", "no such lever")
     assert [each.attempts_left for each in found.iterations] == [5, 3, 5]

@@ -83,6 +83,13 @@ def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[
             ("leaderboard", *H200, "--shape", "matmul_bf16fp32_1024x1024x1024", "--iter", "99"),
             "; the last is iter010_dependent_launch",
         ),
+        (
+            (
+                *("leaderboard", *H200, "--shape", "matmul_bf16fp32_1024x1024x1024"),
+                *("--model", "tuner", "--iter", "99"),
+            ),
+            "; the last is iter002_tuned_warp_specialized",
+        ),
     ],
 )
 def test_a_typo_has_a_suggestion(refused: Callable[..., str], words: tuple[str, ...], suggestion: str) -> None:

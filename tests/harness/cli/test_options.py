@@ -1,6 +1,9 @@
 """What means nothing to a verb, or is no number for it, is refused in one line before anything is done."""
 
+import os
 from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -9,7 +12,10 @@ from harness import doctor
 from harness.authoring import scaffold
 from harness.catalog import gpus
 from harness.cli.app import carry_out
-from harness.errors import ExitCode
+from harness.cli.options import CPU_EXAMPLE
+from harness.errors import ExitCode, InfrastructureError
+from harness.machine.files import require_writable
+from harness.machine.nvml import devices
 from tests.harness.checkout import SHAPE, one_line
 
 NEW = ("new", "--shape", SHAPE, "--model", "me")
@@ -149,3 +155,38 @@ def test_a_build_on_many_gpus_of_one_host(said: Callable[..., str]) -> None:
 )
 def test_a_tuning_on_many_gpus_needs_a_model_alone(said: Callable[..., str], words: tuple[str, ...]) -> None:
     assert "tune on many GPUs needs --model" in said("tune", "--gpus", "all", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("reproduce", "/no/such.jsonl"), "there is no file /no/such.jsonl"),
+        (("reproduce", "1"), "more; give more of it"),
+        (("compare", "README.md", "last", "--gpu", "h200"), "README.md holds no record of h200: README.md:1: not a"),
+        (("versus", "--old", ".", "--old-image", "x", "--build-only", "--gpu", "h200"), "--old-image, not by both"),
+        (
+            ("bisect", "--old", "0.1.9", "--new", "0.1.9", "--row", "nope", "--gpu", "h200"),
+            "--row nope is no shape key",
+        ),
+        (("leaderboard", "--gpu", "a100"), "`tilebench new --gpu a100 --shape KEY --model NAME` begins a ladder"),
+        (("new", "--gpu", "cpu", "--shape", SHAPE, "--model", "none", "--idea", "3"), "the ladder is empty"),
+        (("tune", "--gpu", "cpu"), f"e.g. --shape {CPU_EXAMPLE} --model me"),
+        (("doctor", "--gpu", "foo"), "unknown GPU key 'foo'"),
+        (("doctor", "--set", "llama3-8b-decode"), "leave --shape, --model, --iter, --share, --set out"),
+    ],
+)
+def test_what_a_user_gave_is_named(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str) -> None:
+    assert carry_out(words) is ExitCode.USAGE
+    assert says in one_line(" ".join(capsys.readouterr().err.split()))
+
+
+def test_doctor_misses_the_gpu_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = next(key for key in ("b200", "a100") if not any(gpus.key_of(each.name) == key for each in devices()))
+    assert carry_out(("doctor", "--gpu", wanted)) is ExitCode.INFRASTRUCTURE
+    assert f"missing  {wanted}" in capsys.readouterr().out
+
+
+def test_a_repository_where_nothing_can_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with nullcontext() if os.access(tmp_path, os.W_OK) else pytest.raises(InfrastructureError, match="mount it"):
+        require_writable(tmp_path / "logs" / "deep")  # root may write there

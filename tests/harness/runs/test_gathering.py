@@ -209,6 +209,17 @@ def test_two_iterations_of_one_number_are_an_error_that_names_both_files(
     assert recorded(tree) == RECORDS[:1]
 
 
+def test_an_operator_that_only_the_other_repository_has_is_refused_and_nothing_is_written(
+    trees: Callable[[str], Tree],
+) -> None:
+    own, other = trees("own"), trees("other")
+    place = written(other, RECORDS[0]) / "tilelang" / "srcs"
+    (place / SHAPE).rename(place / "rownorm_f32fp32_64x256")
+    with pytest.raises(UsageError, match=r"rownorm_f32fp32_64x256: .*unknown operator 'rownorm'.*copy the operator's"):
+        gather(own, [other.root])
+    assert not own.root.exists()
+
+
 def test_a_record_of_another_gpu_is_refused(trees: Callable[[str], Tree]) -> None:
     other = trees("other")
     written(other, RECORDS[0])

@@ -429,6 +429,8 @@ def test_the_verb_writes_the_file_and_says_where(
     [
         (("--gpu", "h100"), ExitCode.USAGE, "no iteration under tuning/h100/ to report on"),
         (("--gpu", "h300"), ExitCode.USAGE, "unknown GPU key 'h300'"),
+        (("--gpu", GPU, "--beside", "h100"), ExitCode.USAGE, "no iteration under tuning/h100/ to show beside"),
+        (("--gpu", GPU, "--beside", GPU), ExitCode.USAGE, "is the page's own GPU"),
         (("--gpu", GPU, "--output", "/proc/none/report.html"), ExitCode.INFRASTRUCTURE, "/proc/none"),
     ],
 )
