@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -41,7 +40,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
 
 def examine(wanted: str = gpus.AUTO) -> list[HealthFinding]:
     """Run all checks, in under a second; a check that fails is a finding too. ``wanted`` is a GPU key."""
-    checks = dict(CHECKS) | {"GPU": partial(gpu.gpu, wanted=wanted)}
+    checks = dict(CHECKS)
     try:
         present = devices()
     except Exception as error:  # NVML can fail in many ways, and the CPU still works
@@ -50,7 +49,7 @@ def examine(wanted: str = gpus.AUTO) -> list[HealthFinding]:
         checks["GPU"] = lambda _: [trouble]
     with ThreadPoolExecutor(len(checks)) as pool:
         examined = pool.map(lambda name: _careful(name, checks[name], present), checks)
-        return [finding for findings in examined for finding in findings]
+        return [*gpu.lacking(present, wanted), *(finding for findings in examined for finding in findings)]
 
 
 def table(findings: list[HealthFinding]) -> str:

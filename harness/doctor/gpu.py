@@ -14,10 +14,14 @@ from harness.machine.nvml import Device, compute_processes
 PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
 
 
-def gpu(present: list[Device], wanted: str = gpus.AUTO) -> Iterable[HealthFinding]:
-    """Each GPU, and a finding if the wanted key has none."""
-    if wanted not in (gpus.AUTO, CPU, *(gpus.key_of(each.name) for each in present)):
-        yield HealthFinding(wanted, False, True, "no such GPU here", "use a machine with one, or another key")
+def lacking(present: list[Device], wanted: str) -> list[HealthFinding]:
+    """The finding that no GPU here has the wanted key."""
+    if wanted in (gpus.AUTO, CPU, *(gpus.key_of(each.name) for each in present)):
+        return []
+    return [HealthFinding(wanted, False, True, "no such GPU here", "use a machine with one, or another key")]
+
+
+def gpu(present: list[Device]) -> Iterable[HealthFinding]:
     if not present and _on_the_bus():
         advice = "install the driver, or start the container with --gpus all; until then the key 'auto' means the CPU"
         yield HealthFinding("GPU", False, False, "an NVIDIA GPU on the bus, but no driver that answers", advice)
