@@ -120,9 +120,9 @@ def _refuse_unpinned(candidate: Candidate, built: Built) -> None:
 
 def _built(candidate: Candidate) -> Built:
     """The contestant's answer."""
-    problem = candidate.iteration.problem
-    contestant = Contestant(candidate.root, candidate.iteration.path, problem, candidate.gpu, candidate.builders)
-    candidate.contestant = contestant
+    path, problem = candidate.iteration.path, candidate.iteration.problem
+    given = candidate.root, path, problem, candidate.gpu, candidate.builders
+    candidate.contestant = contestant = Contestant(*given, launches=candidate.launches)
     return _answer(contestant, candidate.settings.build_deadline_s)
 
 

@@ -417,6 +417,8 @@ class Contestant(SideProcess):
         gpu: Gpu,
         builders: int = 1,
         interpreter: Interpreter | None = None,
+        *,
+        launches: bool = False,
     ) -> None:
         self.scratch = make_scratch("contestant")
         # The parent keeps these descriptors: the contestant may put a pipe or a link in a file's place.
@@ -425,7 +427,7 @@ class Contestant(SideProcess):
         self._descriptors = [self._output, self._stack]
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         self._core = measuring_core(gpu)
-        brief = Brief(root, problem, gpu, None, path, self.scratch, self.opponent)
+        brief = Brief(root, problem, gpu, None, path, self.scratch, self.opponent, launches)
         try:
             super().__init__(self.body, brief, memory_limit_bytes(builders), interpreter)
         except BaseException:  # the forkserver is gone, or the run is being stopped
@@ -506,7 +508,7 @@ class Rival(Contestant):
         self, root: Path, iteration: Iteration, gpu: Gpu, interpreter: Interpreter, side: Side, builders: int = 1
     ) -> None:
         self.side, self.stands_in = side, f"{iteration.name} in {interpreter.name}"
-        super().__init__(root, iteration.path, iteration.problem, gpu, builders, interpreter)
+        super().__init__(root, iteration.path, iteration.problem, gpu, builders, interpreter, launches=True)
 
 
 class Referee(Worker):

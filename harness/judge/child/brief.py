@@ -18,7 +18,7 @@ class Brief:
     """The instructions of a child. ``core`` is where a CPU measures; a contestant is pinned there once it is built.
 
     ``path`` is the file that a side runs; the referee has none. ``scratch`` is of a contestant or an opponent.
-    ``opponent`` is the name of an opponent in that file.
+    ``opponent`` is the name of an opponent in that file. ``launches`` says that launches will follow the build.
     """
 
     root: Path
@@ -28,3 +28,4 @@ class Brief:
     path: Path = Path()
     scratch: Path = Path()
     opponent: str = ""
+    launches: bool = False

@@ -59,13 +59,15 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
             _rehearse(kernel, brief.problem, device)
         else:
             levers.note_config(entered)
+        seconds = perf_counter() - started
+        if brief.launches:
+            kernel.link()
     except MemoryError as error:
         send(parent, failed(error, Cause.OUT_OF_MEMORY, brief, "out of host memory while building"))
         return None
     except BaseException as error:
         send(parent, failed(error, cause, brief))
         return None
-    seconds = perf_counter() - started
     said = levers.complaint(), kernel.dynamic, kernel.traced_sha256
     send(parent, Built(seconds, kernel.signature, kernel.compilation, *said))
     return kernel
