@@ -3,10 +3,12 @@
 It says that the judge as it is would pass what the judge of COMMIT passed, with the same figures: rows of that judge
 stay fresh. Nothing checks that claim but a reviewer of the difference. A later change of the judge voids it. An
 operator's own trials are part of its judge. Those that have changed are named, so that no change goes unseen. A `+`
-says that an operator's limits are wider now, so a kernel that was found wrong may be right.
+says that an operator's limits are wider now, so a kernel that was found wrong may be right. Records of judges that the
+last amendment spoke for stay fresh too.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment, widened_at
+from harness.judge.facts.hashes import AMENDED, BASELINES, OPERATORS, Amendment, amendment, widened_at
 from harness.records.base import now as recorded_at
 
 UNCHANGED = (OPERATORS, BASELINES, f":!{BASELINES}/opponents", "harness/catalog/gpus.toml")  # what a hash covers too
@@ -47,9 +49,18 @@ def main() -> None:
         before = hashes(Path(folder), "judge_sha256", keys)
     wider = (name for name, given in zip(names, operators, strict=True) if name != given)
     widened = {name: widened_at(Path(), name) or recorded_at() for name in wider}
-    made = Amendment(full, why, {own: before[name] for name, own in now.items()}, widened)
+    last = amendment(Path())
+    earlier = {each: last.kept(each) for each in judges() if last.kept(each) in before.values()}
+    same = {own: before[name] for name, own in now.items()}
+    made = Amendment(full, why, same, widened, {own: kept for own, kept in earlier.items() if own != kept})
     written = msgspec.json.encode(made, order="deterministic")
     Path(AMENDED).write_bytes(msgspec.json.format(written, indent=1) + b"\n")
+
+
+def judges() -> set[str]:
+    """The judges of all records."""
+    records = (path.read_text(errors="replace") for path in Path("tuning").rglob("*.jsonl"))
+    return {each for text in records for each in re.findall(r'"judge_sha256":"([0-9a-f]{64})"', text)}
 
 
 def hashes(root: Path, function: str, keys: list[str]) -> dict[str, str]:

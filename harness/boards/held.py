@@ -1,6 +1,6 @@
 """What the files of one problem hold, read once for its boards."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +11,7 @@ from harness.boards.board import BoardRow, same_code
 from harness.catalog import gpus
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Tree
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import amendment
+from harness.judge.facts.hashes import Amendment, amendment
 from harness.judge.facts.problem import Problem
 from harness.records.base import Cause, Status
 from harness.records.pairs import PairRecord
@@ -93,14 +93,13 @@ class Held:
     def _read(self, path: Path, kind: type[R]) -> list[R]:
         records, problems = read(path, kind)
         self.complaints += problems
-        same = amendment(self.tree.root).same
-        return [_by_the_judge(each, same) for each in records]
+        amended = amendment(self.tree.root)
+        return [_by_the_judge(each, amended) for each in records]
 
 
-def _by_the_judge(record: R, same: Mapping[str, str]) -> R:
-    """The record; one of the judge as it is, before that was amended, gets the hash that the amended judge keeps."""
+def _by_the_judge(record: R, amended: Amendment) -> R:
+    """The record; one that was made before its judge was amended gets the hash that the amended judge keeps."""
     environment = getattr(record, "environment", None)
-    if environment is None or environment.judge_sha256 not in same:
+    if environment is None or (kept := amended.kept(environment.judge_sha256)) == environment.judge_sha256:
         return record
-    kept = msgspec.structs.replace(environment, judge_sha256=same[environment.judge_sha256])
-    return msgspec.structs.replace(record, environment=kept)
+    return msgspec.structs.replace(record, environment=msgspec.structs.replace(environment, judge_sha256=kept))

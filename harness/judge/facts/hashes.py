@@ -74,14 +74,20 @@ class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A change of the judge that leaves passed rows as they are: it would pass them too, with the same figures.
 
     For each operator and GPU, ``same`` leads from the hash of the judge as it is to that of the judge at ``commit``. A
-    later change has another hash, so the amendment does not speak for it. ``widened`` says of an operator since when
-    its limits are wider: what was wrong before may be right.
+    later change has another hash, so the amendment does not speak for it. ``earlier`` does the same for judges between
+    the two that records have. ``widened`` says of an operator since when its limits are wider: what was wrong before
+    may be right.
     """
 
     commit: str
     why: str
     same: dict[str, str]
     widened: dict[str, str] = {}
+    earlier: dict[str, str] = {}
+
+    def kept(self, sha256: str) -> str:
+        """The hash that a record's judge keeps; its own where it was never amended."""
+        return self.same.get(sha256) or self.earlier.get(sha256, sha256)
 
 
 @cache

@@ -256,15 +256,18 @@ def test_a_change_of_the_family_that_left_the_code_as_it_was_makes_nothing_stale
 
 
 def test_an_amendment_makes_no_row_stale_that_its_judge_made_before_it(ladder: Ladder) -> None:
-    root, before = ladder.tree.root, "0" * 64
+    root, before, between = ladder.tree.root, "0" * 64, "1" * 64
     own = judge_as_it_is(root, "matmul", gpus.find("cpu"))
-    (root / AMENDED).write_bytes(msgspec.json.encode(Amendment("1234", "wider limits", {own: before})))
+    made = Amendment("1234", "wider limits", {own: before}, earlier={between: before})
+    (root / AMENDED).write_bytes(msgspec.json.encode(made))
     for each in (amendment, judge_sha256):
         each.cache_clear()
-    ladder.measured(1, 1.0, 1.1, environment=ladder.elsewhere(judge_sha256=own))
-    ladder.measured(2, 1.2, 1.3, environment=ladder.elsewhere(judge_sha256=before))
-    assert ranks(ladder.rows()) == [("iter002", 1), ("iter001", 2)]
-    assert [row.stale for row in ladder.rows()] == [(), ()]
+    for number, judge in enumerate((own, between, before), start=1):
+        ladder.measured(
+            number, 1.0 + 0.1 * number, 1.09 + 0.1 * number, environment=ladder.elsewhere(judge_sha256=judge)
+        )
+    assert ranks(ladder.rows()) == [("iter003", 1), ("iter002", 2), ("iter001", 3)]
+    assert [row.stale for row in ladder.rows()] == [(), (), ()]
 
 
 def test_rows_of_an_earlier_judge_follow_those_of_a_later_one(ladder: Ladder) -> None:
