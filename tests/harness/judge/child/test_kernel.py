@@ -1,4 +1,4 @@
-"""A kernel whose host code is compiled with it, and not at its first launch."""
+"""The host code of a kernel is compiled with it, and not at its first launch."""
 
 import subprocess
 import sys
