@@ -133,12 +133,11 @@ def _from_compiled(compiled: Any, program: Program, problem: Problem, device: to
 def _link(compiled: Any) -> None:
     """Compile the host code, which TileLang leaves to the first launch: beside an H200 that took 0.3 to 1.7 s.
 
-    Older TileLangs have other adapters, and then the first launch does it.
+    What comes from TileLang's cache is linked already. With an older adapter the first launch does it.
     """
     adapter = getattr(compiled, "adapter", None)
     found = getattr(adapter, "get_exportable_executable", lambda: getattr(adapter, "executable", None))()
-    if found is not None:
-        found.jit()
+    getattr(found, "jit", object)()
 
 
 def _returning(call: Callable[..., Any], count: int) -> LaunchCall:
