@@ -138,8 +138,10 @@ def _power(rows: Mapping[str, BoardRow], best: LadderStep | None) -> PowerBound 
 
 def _newest(tree: Tree, iteration: Iteration, built: Sequence[BuildRecord]) -> BuildRecord | None:
     """The newest build of an iteration as it is."""
-    own = (each for each in reversed(built) if each.iteration == iteration.name)
-    return next((each for each in own if (each.source_sha256, each.families_sha256) == tree.hashes(iteration)), None)
+    now = (iteration.name, *tree.hashes(iteration))
+    return next(
+        (each for each in reversed(built) if (each.iteration, each.source_sha256, each.families_sha256) == now), None
+    )
 
 
 def _step(iteration: Iteration, row: BoardRow, build: BuildRecord | None, attempts_left: int) -> LadderStep:

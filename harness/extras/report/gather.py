@@ -285,9 +285,9 @@ class Report:
 def _boards_of(tree: Tree, gpu: str, beside: str) -> tuple[list[Board], list[str]]:
     """The boards to stand beside those of a GPU key. Raises UsageError without any."""
     key = gpus.find(beside, auto=False).key
-    boards, complaints = leaderboard.boards(tree, key, Selection())
     if key == gpu:
         raise UsageError(f"--beside {key} is the page's own GPU; name another")
+    boards, complaints = leaderboard.boards(tree, key, Selection())
     if not boards:
         raise UsageError(f"no iteration under tuning/{key}/ to show beside {gpu}")
     return boards, complaints

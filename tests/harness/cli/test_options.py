@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn
 
@@ -186,7 +185,8 @@ def test_doctor_misses_the_gpu_that_is_asked_for(capsys: pytest.CaptureFixture[s
     assert f"missing  {wanted}" in capsys.readouterr().out
 
 
-def test_a_repository_where_nothing_can_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    tmp_path.chmod(0o555)
-    with nullcontext() if os.access(tmp_path, os.W_OK) else pytest.raises(InfrastructureError, match="mount it"):
-        require_writable(tmp_path / "logs" / "deep")  # root may write there
+def test_a_folder_in_which_nothing_can_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_writable(tmp_path / "logs" / "deep")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may write anywhere
+    with pytest.raises(InfrastructureError, match=r"logs/deep cannot be written: mount it writable"):
+        require_writable(tmp_path / "logs" / "deep")

@@ -285,7 +285,10 @@ def test_a_rejected_iteration_is_exit_code_1(copied: Checkout) -> None:
         (["bench", "--shape", "matmul_8x8x8"], "shape key 'matmul_8x8x8' does not have the form"),
         (["bench", "--shape", "matmul_f32fp32_9x9x9"], "no iteration under tuning/cpu/ matches --shape"),
         (["leaderboard", "--model", "nobody"], "no iteration under tuning/cpu/ matches --model nobody"),
-        (["leaderboard", "--gpu", "b200"], "no iteration under tuning/b200/ yet; `tilebench new --gpu b200 --shape KEY --model NAME` begins"),
+        (
+            ["leaderboard", "--gpu", "b200"],
+            "no iteration under tuning/b200/ yet; `tilebench new --gpu b200 --shape KEY --model NAME` begins",
+        ),
         (["verify", "--iter", "last"], "iteration 'last' is not a number"),
         (["bench", "--budget", "soon"], "budget"),
         (["bench", "--budget", "-1"], "budget"),
