@@ -7,7 +7,8 @@ lasts it knows another one. All of them run this harness, and speak its messages
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import forkserver, spawn
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any, Final
 
 from harness.judge.child.preloading import REASON_IN, Preloading
 
-PRELOAD: Final = ["harness.judge.child.parent_death_signal", "harness.judge.child.preloaded"]
+IMPORTS: Final = "harness.judge.child.preloaded"
+PRELOAD: Final = ["harness.judge.child.parent_death_signal", IMPORTS]
 CACHES: Final = ("TILELANG_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")
 CODE: Final = Path(__file__).resolve().parents[2]
 
@@ -39,6 +41,24 @@ def server_pids() -> list[int]:
     """The processes of all forkservers that were started."""
     pids = (server._forkserver_pid for server in _servers.values())
     return [pid for pid in pids if pid is not None]
+
+
+def write_bytecode(interpreters: Iterable[Interpreter]) -> None:
+    """Import once what their forkservers will import, which then find bytecode.
+
+    Without bytecode an import takes other memory, and TileLang's code depends on addresses: a new environment would
+    compile other kernels than an old one. Where nothing can be written, neither has any.
+    """
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    variables["PYTHONPATH"], unheard = str(CODE), subprocess.DEVNULL
+    begun = [
+        subprocess.Popen(
+            [each.python, "-c", f"import {IMPORTS}"], env=variables, stdin=unheard, stdout=unheard, stderr=unheard
+        )
+        for each in interpreters
+    ]
+    for each in begun:
+        each.wait()
 
 
 def retire(interpreter: Interpreter) -> None:

@@ -13,6 +13,7 @@ from harness.catalog.tree import Iteration
 from harness.extras.versus.duel import BUILDS, Duel, Match
 from harness.extras.versus.shift import Shift, error_of, of_measurement, pooled, quotient, shift
 from harness.judge.candidate import Referees
+from harness.judge.interpreters import write_bytecode
 from harness.judge.processes import end_forkserver, start_interpreter
 from harness.judge.statistics import Estimate
 from harness.machine.progress import Reporter
@@ -143,8 +144,10 @@ def _outcomes(
     if waiting:
         with alone(plan.tree, plan.gpu, plan.device):
             prepare(plan.gpu, plan.device, reporter)
-            for each in (match.old, match.new):
-                start_interpreter(each.interpreter)
+            both = match.old.interpreter, match.new.interpreter
+            write_bytecode(both)
+            for each in both:
+                start_interpreter(each)
             for iteration, record in _measured(match, waiting, reporter, swapped=swapped):
                 known[iteration] = record
                 reporter.finished(line(record), advance=not swapped)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from harness.judge import interpreters, processes
-from harness.judge.interpreters import CACHES, CODE, Interpreter, retire, server_pids, using
+from harness.judge.interpreters import CACHES, CODE, Interpreter, retire, server_pids, using, write_bytecode
 from harness.judge.messages import VERSION, Confined
 from harness.judge.processes import Contestant, Ended, Worker
 from harness.records.base import Cause, Confinement
@@ -86,3 +86,14 @@ def test_imports_that_fail_are_the_environments_fault(own: bool, cause: Cause | 
     ended = contestant._ended()
     assert ended.cause is (cause or Cause.CRASH)
     assert ("in tilelang==9: ImportError: no libtvm" in ended.reason) != own
+
+
+def test_what_an_interpreter_imports_has_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, an import takes other memory."""
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(tmp_path / "venv")
+    own = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")}))
+    (own / "late.py").touch()
+    monkeypatch.setattr(interpreters, "IMPORTS", "late")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    write_bytecode([Interpreter("another", tmp_path / "venv" / "bin" / "python", tmp_path / "caches")])
+    assert list((own / "__pycache__").glob("late.*.pyc"))
