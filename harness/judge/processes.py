@@ -427,7 +427,7 @@ class Contestant(SideProcess):
         self._descriptors = [self._output, self._stack]
         self._scratch_bytes = min(SCRATCH_BYTES, shutil.disk_usage(self.scratch).free // 2)
         self._core = measuring_core(gpu)
-        brief = Brief(root, problem, gpu, None, path, self.scratch, self.opponent, launches, interpreter is not None)
+        brief = Brief(root, problem, gpu, None, path, self.scratch, self.opponent, launches)
         try:
             super().__init__(self.body, brief, memory_limit_bytes(builders), interpreter)
         except BaseException:  # the forkserver is gone, or the run is being stopped

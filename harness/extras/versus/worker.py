@@ -14,19 +14,25 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 from harness.errors import compiler_complaint
 from harness.extras.forked import serve
-from harness.judge.child.shared_buffers import placed_by_use
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.facts.program import Program
 from harness.judge.steady_addresses import SEED, hold_addresses, in_memory_of_its_own
 from harness.operators import adopt
 
 HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
+PLACED: Final = re.compile(
+    r"^ *void\* (?P<name>\w+) = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (?P<place>\d+)\)\);\n", re.MULTILINE
+)
+KERNEL: Final = re.compile(r'^(?=extern "C" __global__)', re.MULTILINE)
+USED: Final = re.compile(r"(?<!void\* )\b[A-Za-z_]\w*")  # a name, but where it is placed
+ALIGNMENT: Final = 1024  # bytes, of a tile that TMA swizzles
 LAUNCH: Final = ("thread_extent", "cluster_dims", "dyn_shared_memory_buf")
 
 
@@ -92,6 +98,41 @@ def start_with_steady_addresses() -> None:
     if hold_addresses() is not None:
         words = [sys.executable, "-m", "harness.extras.versus.worker", *sys.argv[1:]]
         os.execve(sys.executable, words, {**os.environ, SEED: "0"})
+
+
+def placed_by_use(source: str) -> str:
+    """A generated source with each kernel's shared buffers of one name in the order of their use.
+
+    TileLang numbers and places them by their addresses, so one kernel has several texts.
+    """
+    return "".join(map(_kernel_placed_by_use, KERNEL.split(source)))
+
+
+def _kernel_placed_by_use(source: str) -> str:
+    places = {each["name"]: int(each["place"]) for each in PLACED.finditer(source)}
+    used, renamed, moved = dict.fromkeys(USED.findall(source)), dict[str, str](), dict[str, int]()
+    for _, group in groupby(sorted(places, key=_unnumbered), _unnumbered):
+        alike = sorted(group, key=places.__getitem__)
+        by_use = [name for name in used if name in alike]
+        renamed |= zip(by_use, alike, strict=False)
+        moved |= zip(alike, _places_by_use(places, alike, by_use), strict=False)
+    named = USED.sub(lambda word: renamed.get(word[0], word[0]), source)
+    return PLACED.sub(lambda each: each[0].replace(f"+ {each['place']})", f"+ {moved[each['name']]})"), named)
+
+
+def _places_by_use(places: dict[str, int], alike: list[str], by_use: list[str]) -> list[int]:
+    """Where buffers lie in another order: where they lay, unless all sizes are known and keep the alignment."""
+    ordered = sorted(places, key=places.__getitem__)
+    sizes = {name: places[after] - places[name] for name, after in pairwise(ordered)}  # but the last one's
+    first = ordered.index(alike[0])
+    together = ordered[first : first + len(alike)] == alike and len(by_use) == len(alike)
+    if not together or any(name not in sizes or sizes[name] % ALIGNMENT for name in alike):
+        return [places[name] for name in alike]
+    return list(accumulate((sizes[name] for name in by_use[:-1]), initial=places[alike[0]]))
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r"_\d+$", "", name)
 
 
 def headers_sha256(package: Path) -> str:

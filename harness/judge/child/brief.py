@@ -19,7 +19,6 @@ class Brief:
 
     ``path`` is the file that a side runs; the referee has none. ``scratch`` is of a contestant or an opponent.
     ``opponent`` is the name of an opponent in that file. ``launches`` says that launches will follow the build.
-    ``steady_buffers`` compiles a generated source with its shared buffers ``placed_by_use``.
     """
 
     root: Path
@@ -30,4 +29,3 @@ class Brief:
     scratch: Path = Path()
     opponent: str = ""
     launches: bool = False
-    steady_buffers: bool = False

@@ -5,7 +5,7 @@ what the compiler says; the wrapper asks for ptxas's figures too, which changes 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from traceback import walk_tb
@@ -41,8 +41,8 @@ Captured = list[_Made]
 
 
 @contextmanager
-def capturing(rewritten: Callable[[str], str] = str) -> Iterator[Captured]:
-    """All that nvcc makes inside the block, in order, of ``rewritten`` sources."""
+def capturing() -> Iterator[Captured]:
+    """All that nvcc makes inside the block, in order."""
     from tilelang.contrib import nvcc
 
     made: Captured = []
@@ -52,11 +52,12 @@ def capturing(rewritten: Callable[[str], str] = str) -> Iterator[Captured]:
         code: str, target_format: str = "ptx", arch: Any = None, options: Any = None, *rest: Any, **more: Any
     ) -> Any:
         more.pop("verbose", None)
-        words = [*_listed(options), PTXAS_VERBOSE]
         heard = _Listener()
         with heard.listening(getattr(nvcc, "logger", logging.getLogger("tilelang"))):  # TileLang 0.1.9 prints instead
             try:
-                binary = original(rewritten(code), target_format, arch, words, *rest[:1], verbose=True, **more)
+                binary = original(
+                    code, target_format, arch, [*_listed(options), PTXAS_VERBOSE], *rest[:1], verbose=True, **more
+                )
             except RuntimeError as error:
                 refused = CompilerError(compiler_complaint(heard.text) or str(error).splitlines()[-1])
                 refused.add_note(heard.text[-MOST_HEARD:])

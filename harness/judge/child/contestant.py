@@ -22,7 +22,6 @@ from harness.judge.child.levers import Levers, plain
 from harness.judge.child.preparation import Preparation
 from harness.judge.child.serve import serve
 from harness.judge.child.setup import set_up_contestant
-from harness.judge.child.shared_buffers import placed_by_use
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Built, send
 from harness.judge.steady_addresses import in_memory_of_its_own
@@ -54,9 +53,7 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
             levers.note_result(built)
             return plain(built)
 
-        rewritten = placed_by_use if brief.steady_buffers else str
-        kernel = build_kernel(noted, brief.problem, brief.gpu, device, rewritten)
-        kernel = replace(kernel, unpinned=levers.complaint)
+        kernel = replace(build_kernel(noted, brief.problem, brief.gpu, device), unpinned=levers.complaint)
         if brief.opponent:
             kernel = replace(kernel, prepare=entered.prepare)
             _rehearse(kernel, brief.problem, device)

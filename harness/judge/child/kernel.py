@@ -56,18 +56,12 @@ def target_of(gpu: Gpu) -> Any:
     return tvm.target.Target("c" if gpu.is_cpu else {"kind": "cuda", "arch": gpu.arch})
 
 
-def build_kernel(
-    build: Callable[[Problem], object],
-    problem: Problem,
-    gpu: Gpu,
-    device: torch.device,
-    rewritten: Callable[[str], str] = str,
-) -> Kernel:
+def build_kernel(build: Callable[[Problem], object], problem: Problem, gpu: Gpu, device: torch.device) -> Kernel:
     """Call an iteration's ``build``, compile the result, and keep what the compilers print.
 
-    A ``build`` that names no target means this one. nvcc is given the ``rewritten`` sources.
+    A ``build`` that names no target means this one.
     """
-    with capturing(rewritten) as made, target_of(gpu):
+    with capturing() as made, target_of(gpu):
         return compile_kernel(build(problem), problem, gpu, device, made)
 
 

@@ -1,4 +1,7 @@
-"""The machine code that two environments share: one compilation for one source, command and set of headers."""
+"""The machine code that two environments share: one compilation for one source, command and set of headers.
+
+Where a kernel's buffers lie by chance makes no second source of it.
+"""
 
 import subprocess
 from pathlib import Path
@@ -6,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.extras.versus.worker import HeardCompiler, headers_sha256, taken
+from harness.extras.versus.worker import HeardCompiler, headers_sha256, placed_by_use, taken
 from harness.judge.facts.problem import parse_shape_key
 from kernels.attention_backward import backward
 
@@ -15,6 +18,15 @@ while [ "$1" != -o ]; do shift; done
 echo run >> {runs}
 echo "ptxas info: 32 registers"
 cat $3 > $2
+"""
+
+GENERATED = """
+  extern __shared__ __align__(1024) uchar buf_dyn_shmem[];
+  void* buffer = ((void*)((char*)buf_dyn_shmem + 0));
+  void* buffer_1 = ((void*)((char*)buf_dyn_shmem + 8192));
+  void* keys = ((void*)((char*)buf_dyn_shmem + 16384));
+  store(buffer, 64);
+  store(buffer_1, 128);
 """
 
 
@@ -64,6 +76,43 @@ def test_what_does_not_compile_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
         old.compile(monkeypatch, "source")
     assert HeardCompiler.said == "error\n"
     assert not list(old.folder.iterdir())
+
+
+def test_where_buffers_lie_by_chance_is_no_difference() -> None:
+    swapped = (
+        GENERATED.replace("(buffer,", "(other,").replace("(buffer_1,", "(buffer,").replace("(other,", "(buffer_1,")
+    )
+    assert swapped != GENERATED
+    assert placed_by_use(swapped) == placed_by_use(GENERATED) == GENERATED
+    for other in (
+        GENERATED.replace("64", "128"),
+        GENERATED.replace("(buffer_1", "(buffer"),
+        GENERATED.replace("8192", "4096"),
+        GENERATED.replace("(buffer,", "(keys,"),
+    ):
+        assert placed_by_use(other) != GENERATED
+
+
+def test_buffers_of_another_kernel_lie_where_they_are() -> None:
+    kernel = 'extern "C" __global__ void {}() {{' + GENERATED + "}}\n"
+    first, second = kernel.format("one"), kernel.format("two").replace("+ 8192", "+ 4096")
+    assert placed_by_use(first + second) == first + second
+
+
+def test_buffers_of_several_sizes_lie_by_their_use() -> None:
+    text = GENERATED.replace("+ 8192", "+ 4096")
+    swapped = (
+        GENERATED.replace("+ 8192", "+ 12288")
+        .replace("(buffer, 64", "(buffer_1, 64")
+        .replace("(buffer_1, 128", "(buffer, 128")
+    )
+    assert placed_by_use(swapped) == placed_by_use(text) == text
+    for other in (
+        text.replace("+ 4096", "+ 4104"),  # moved, they would not be aligned
+        text.replace("void* keys", "void* buffer_2"),  # the size of the last is not known
+        text.replace("(buffer_1", "(buffer"),  # one is not used
+    ):
+        assert placed_by_use(other) == other
 
 
 def test_a_tensor_that_no_device_function_takes_makes_no_difference() -> None:
