@@ -105,7 +105,7 @@ def present(plan: Plan, problem: Problem) -> Board | None:
 def oppose_at_limit(plan: Plan, regime: SustainedSettings, reporter: Reporter) -> list[SustainedRecord]:
     """Measure the opponents of each problem at the power limit, and then its leader against the strongest of them.
 
-    The leader is the one at equal clocks. Problems without a power limit are left out.
+    Problems without a power limit are left out.
     """
     records: list[SustainedRecord] = []
     problems = [each for each in plan.problems if sustained.no_limit(plan.gpu, plan.device, each) is None]
@@ -139,9 +139,9 @@ def opponents_at_limit(plan: Plan, problem: Problem) -> Iterator[Opposed]:
 
 
 def pairs_at_limit(plan: Plan, problem: Problem) -> Iterator[Opposed]:
-    """The leader against the opponent that is strongest at the power limit."""
+    """What leads at the power limit against the opponent that is strongest there."""
     board = present(plan, problem)
-    leader, best = (board.leader, board.sustained_best_opponent) if board else (None, None)
+    leader, best = (board.first_at_limit, board.sustained_best_opponent) if board else (None, None)
     against = _entry(plan, problem, best)
     if leader is None or leader.is_baseline or leader.stale or best is None or against is None:
         return

@@ -11,11 +11,12 @@ class Rivalry:
     """The opponent's time over the leader's, with a 95% interval. Below 1 the opponent is faster.
 
     ``as_a_pair``: measured so. Else it is the quotient of their ratios to the library, with the widest interval that
-    both allow.
+    both allow. ``to_library`` is the leader's ratio to the library in the same regime.
     """
 
     leader: BoardRow
     opponent: BoardRow
+    to_library: float | None
     ratio: float
     low: float
     high: float
@@ -27,8 +28,8 @@ class Rivalry:
 
     @property
     def to_strongest(self) -> float:
-        """At equal clocks, the same against the strongest kernel, the library included."""
-        return min(self.ratio, self.leader.ratio or self.ratio)
+        """The same against the strongest kernel, the library included."""
+        return min(self.ratio, self.to_library or self.ratio)
 
     @property
     def figure(self) -> str:
@@ -45,14 +46,15 @@ def rivalry(board: Board, regime: Regime = Regime.PAIRED) -> Rivalry | None:
     )
     if leader is None or opponent is None:
         return None
+    both = leader, opponent, getattr(leader, f"{prefix}ratio")
     pair = _figures(leader, f"{prefix}vs_best")
     if pair is not None:
-        return Rivalry(leader, opponent, *pair, as_a_pair=True)
+        return Rivalry(*both, *pair, as_a_pair=True)
     ours, theirs = _figures(leader, f"{prefix}ratio"), _figures(opponent, f"{prefix}ratio")
     if ours is None or theirs is None:
         return None
     (ratio, low, high), (other, other_low, other_high) = ours, theirs
-    return Rivalry(leader, opponent, ratio / other, low / other_high, high / other_low, as_a_pair=False)
+    return Rivalry(*both, ratio / other, low / other_high, high / other_low, as_a_pair=False)
 
 
 def _figures(row: BoardRow, name: str) -> tuple[float, float, float] | None:

@@ -47,6 +47,7 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         "±": _of_leader(lambda row: figure(row.half_width, ".2%")),
         "sustained": _of_leader(lambda row: figure(row.sustained_ratio, ".4f")),
         "vs best": lambda board: against.figure if (against := rivalry(board)) else "",
+        "sustained vs best": lambda board: against.figure if (against := rivalry(board, Regime.SUSTAINED)) else "",
         "time_ms": _of_leader(lambda row: figure(row.time_ms)),
         "rate": lambda board: board.leader_rate or "",
         "notes": _remarks,
@@ -55,8 +56,8 @@ def leaders(boards: Sequence[Board], table_format: str = PLAIN) -> str:
         shown,
         columns,
         table_format,
-        right=("ratio", "±", "sustained", "vs best", "time_ms", "rate"),
-        optional=("rate", "time_ms", "notes", "model", "sustained", "±", "vs best"),
+        right=("ratio", "±", "sustained", "vs best", "sustained vs best", "time_ms", "rate"),
+        optional=("rate", "time_ms", "notes", "model", "sustained vs best", "sustained", "±", "vs best"),
         cut={"leader": SHORTEST, "model": SHORTEST},
     )
     measured = [board for board in shown if board.leader] or shown
@@ -198,10 +199,11 @@ def _remarks(board: Board) -> str:
     if leader is None:
         return ""
     level = sum(row.rank == 1 for row in board.rows) - 1
-    other, against = board.sustained_leader, rivalry(board)
+    other, against, there = board.sustained_leader, rivalry(board), rivalry(board, Regime.SUSTAINED)
     leads = f"{names.ordinal_in(other.iteration)} leads sustained" if other else ""
     said = (
         (f"{against.opponent.iteration} is faster" if against else "", against and against.opponent_leads),
+        (f"{there.opponent.iteration} is faster sustained" if there else "", there and there.opponent_leads),
         (leads, other),
         (f"{level} level", level),
         ("stale", leader.stale),
@@ -218,9 +220,12 @@ def _summary(boards: Sequence[Board], body: str) -> str:
         middle = statistics.median(row.ratio for row in led if row.ratio)
         said[0] += f", {sum(row.is_ahead for row in led)} certainly faster than the library; median {middle:.3f}"
         said += [f"{word}: {meaning}" for word, meaning in _MEANINGS.items() if word.removeprefix("N") in body]
-    rivals = sum(found.opponent_leads for found in map(rivalry, boards) if found)
+    rivals, there = (
+        sum(found.opponent_leads for board in boards if (found := rivalry(board, regime))) for regime in Regime
+    )
     others = sum(board.sustained_leader is not None for board in boards)
     said += [f"An opponent is certainly faster in {rivals}"] if rivals else []
+    said += [f"One is at the power limit in {there}"] if there else []
     said += [f"Another iteration leads at the power limit in {others}"] if others else []
     if stale := [row.stale for row in led if row.stale]:
         changed = " or the ".join(sorted({each for row in stale for each in row}))
@@ -236,7 +241,7 @@ def regimes(board: Board) -> str:
         return ""
     if other is None:
         unknown = not (board.at_limit or board.in_gbs or find(board.gpu).is_cpu)
-        return "nothing is measured at the power limit" if unknown else ""
+        return "no figure at the power limit" if unknown else ""
     reached = with_interval(other.sustained_ratio, other.sustained_ratio_low, other.sustained_ratio_high)
     there = f"at the power limit {other.iteration} does, with {reached}"
     without = f", where {leader.iteration} is not measured" if leader.sustained_ratio is None else ""

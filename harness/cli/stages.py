@@ -56,8 +56,8 @@ Regime = Literal["paired", "sustained", "both"]
 class RunData(msgspec.Struct, frozen=True):
     """One record per iteration; ``reused`` of them were recorded before.
 
-    ``sustained`` holds the records of the sustained regime, of the leaders alone. ``left`` counts the
-    iterations for which ``--within`` left no time.
+    ``sustained`` holds the records of the sustained regime: leaders, opponents, and leaders against opponents.
+    ``left`` counts the iterations for which ``--within`` left no time.
     """
 
     records: tuple[Record, ...]

@@ -8,8 +8,10 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from multiprocessing import forkserver, spawn
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +21,7 @@ from harness.judge.child.preloading import REASON_IN, Preloading
 IMPORTS: Final = "harness.judge.child.preloaded"
 PRELOAD: Final = ["harness.judge.child.parent_death_signal", IMPORTS]
 CACHES: Final = ("TILELANG_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")
+IMPORT_DEADLINE_S: Final = 120.0
 CODE: Final = Path(__file__).resolve().parents[2]
 
 
@@ -43,22 +46,29 @@ def server_pids() -> list[int]:
     return [pid for pid in pids if pid is not None]
 
 
-def write_bytecode(interpreters: Iterable[Interpreter]) -> None:
+@cache
+def write_bytecode(*interpreters: Interpreter) -> None:
     """Import once what their forkservers will import, which then find bytecode.
 
     Without bytecode an import takes other memory, and TileLang's code depends on addresses: a new environment would
-    compile other kernels than an old one. Where nothing can be written, neither has any.
+    compile other kernels than an old one. An import that fails or hangs shows in the forkserver.
     """
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    variables["PYTHONPATH"], unheard = str(CODE), subprocess.DEVNULL
-    begun = [
-        subprocess.Popen(
-            [each.python, "-c", f"import {IMPORTS}"], env=variables, stdin=unheard, stdout=unheard, stderr=unheard
-        )
-        for each in interpreters
-    ]
-    for each in begun:
-        each.wait()
+    begun = [subprocess.Popen([each.python, "-c", f"import {IMPORTS}"], **_unheard(each)) for each in interpreters]
+    until = time.monotonic() + IMPORT_DEADLINE_S
+    for process in begun:
+        try:
+            process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _unheard(interpreter: Interpreter) -> dict[str, Any]:
+    """Arguments of a process that may write bytecode, prints nowhere, and gives no reason to the parent."""
+    dropped = {"PYTHONDONTWRITEBYTECODE", REASON_IN}
+    variables = {name: value for name, value in os.environ.items() if name not in dropped}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    return {"env": variables | _places(interpreter), **streams}
 
 
 def retire(interpreter: Interpreter) -> None:
@@ -95,8 +105,8 @@ def using(interpreter: Interpreter | None, sockets: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _environment(interpreter: Interpreter) -> Iterator[None]:
     """The variables of a forkserver that starts now: this harness, no other path, and caches apart."""
-    kept = {name: os.environ.get(name) for name in (*CACHES, "PYTHONPATH", REASON_IN)}
-    os.environ.update(dict.fromkeys(CACHES, str(interpreter.caches)), PYTHONPATH=str(CODE))
+    kept = {name: os.environ.get(name) for name in (*_places(interpreter), REASON_IN)}
+    os.environ.update(_places(interpreter))
     try:
         yield
     finally:
@@ -104,6 +114,11 @@ def _environment(interpreter: Interpreter) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def _places(interpreter: Interpreter) -> dict[str, str]:
+    """Variables: where its compilers keep what they make, and where this harness is."""
+    return {**dict.fromkeys(CACHES, str(interpreter.caches)), "PYTHONPATH": str(CODE)}
 
 
 def _put(stack: contextlib.ExitStack, place: Any, name: str, value: object) -> None:

@@ -115,7 +115,7 @@ class PythonEnvironment:
 def pair(tree: Tree, old: str, new: str, reporter: Reporter = QUIET) -> tuple[PythonEnvironment, PythonEnvironment]:
     """Both environments, built where needed. Raises UsageError where they are one and the same."""
     first, second = environment(tree, old, reporter), environment(tree, new, reporter)
-    if first.place == second.place:
+    if (first.place, first.python_version) == (second.place, second.python_version):
         raise UsageError(f"--old {old} and --new {new} are the same environment, {first.place}; name two")
     return first, second
 

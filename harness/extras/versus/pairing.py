@@ -32,9 +32,10 @@ _CALL: Final = Path(__file__).with_name("library_call.py")
 class PairedRow(msgspec.Struct, frozen=True):
     """What the new environment did to one iteration.
 
-    ``ratio`` is the old environment's time over the new one's: above 1 the new one is faster. Its interval holds for
-    the whole table at once. ``reason`` says what broke, or why nothing is decided. Where the library's call was also
-    compared, ``to_library`` is the kernel's new ratio to the library over its old one.
+    ``ratio`` is the old environment's time over the new one's: above 1 the new one is faster. Its interval is as wide
+    as the verdicts of the whole table need, and at least that of 95%. ``reason`` says what broke, or why nothing is
+    decided. Where the library's call was also compared, ``to_library`` is the kernel's new ratio to the library over
+    its old one.
     """
 
     problem: str
@@ -145,7 +146,7 @@ def _outcomes(
         with alone(plan.tree, plan.gpu, plan.device):
             prepare(plan.gpu, plan.device, reporter)
             both = match.old.interpreter, match.new.interpreter
-            write_bytecode(both)
+            write_bytecode(*both)
             for each in both:
                 start_interpreter(each)
             for iteration, record in _measured(match, waiting, reporter, swapped=swapped):

@@ -106,7 +106,7 @@ def _figure(numbered: NumberedRow, name: str) -> str:
 
 
 def pairs(rows: Sequence[PairedRow], form: str = PLAIN) -> str:
-    """All rows that have a ratio or a fault, the most changed first, and why below."""
+    """All rows that have a ratio or a fault: those without a ratio first, then the slowest, and why below."""
     shown = sorted((row for row in rows if not row.identical), key=lambda row: (row.ratio is not None, row.ratio or 0))
     made = table(
         shown,

@@ -1,5 +1,6 @@
 """Children of another interpreter: its own packages and caches, and a parent that is as before."""
 
+import ast
 import os
 import sysconfig
 import venv
@@ -10,6 +11,7 @@ import psutil
 import pytest
 
 from harness.judge import interpreters, processes
+from harness.judge.child.preloading import REASON_IN
 from harness.judge.interpreters import CACHES, CODE, Interpreter, retire, server_pids, using, write_bytecode
 from harness.judge.messages import VERSION, Confined
 from harness.judge.processes import Contestant, Ended, Worker
@@ -88,12 +90,36 @@ def test_imports_that_fail_are_the_environments_fault(own: bool, cause: Cause | 
     assert ("in tilelang==9: ImportError: no libtvm" in ended.reason) != own
 
 
-def test_what_an_interpreter_imports_has_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it, an import takes other memory."""
+@pytest.fixture
+def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module of another interpreter's own, in the place of all that its forkserver would import."""
     venv.EnvBuilder(symlinks=True, with_pip=False).create(tmp_path / "venv")
-    own = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")}))
-    (own / "late.py").touch()
     monkeypatch.setattr(interpreters, "IMPORTS", "late")
+    return Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")})) / "late.py"
+
+
+def another(folder: Path) -> Interpreter:
+    return Interpreter("another", folder / "venv" / "bin" / "python", folder / "caches")
+
+
+def test_what_an_interpreter_imports_has_bytecode(tmp_path: Path, late: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, an import takes other memory. Where it fails, the forkserver gives the reason, and not this."""
+    told = tmp_path / "told"
+    late.write_text(f"import os, pathlib; pathlib.Path({str(told)!r}).write_text(repr(dict(os.environ)))")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    write_bytecode([Interpreter("another", tmp_path / "venv" / "bin" / "python", tmp_path / "caches")])
-    assert list((own / "__pycache__").glob("late.*.pyc"))
+    monkeypatch.setenv(REASON_IN, str(tmp_path / "reason"))
+    write_bytecode(another(tmp_path))
+    assert list((late.parent / "__pycache__").glob("late.*.pyc"))
+    variables = ast.literal_eval(told.read_text())
+    assert REASON_IN not in variables
+    assert {variables[name] for name in CACHES} == {str(tmp_path / "caches")}
+
+
+def test_an_import_that_hangs_is_not_waited_for(tmp_path: Path, late: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late.write_text(
+        f"import os, pathlib, time; pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(600)"
+    )
+    monkeypatch.setattr(interpreters, "IMPORT_DEADLINE_S", 2.0)
+    write_bytecode(another(tmp_path))
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
