@@ -581,3 +581,15 @@ def test_the_leaders_table_says_where_an_opponent_is_faster(ladder: Ladder) -> N
     assert "strong is faster" not in tables.leaders(ladder.boards(), "github")
     paired(ladder, "strong", 0.97, 0.99)
     assert "strong is faster" in tables.leaders(ladder.boards(), "github")
+
+
+def test_the_leaders_table_says_where_an_opponent_is_faster_at_the_power_limit(ladder: Ladder) -> None:
+    opposed(ladder, "strong", 0.9, 1.0)
+    (board,) = ladder.boards()
+    bounds = {"sustained_ratio_low": 1.01, "sustained_ratio_high": 1.03}
+    leader = msgspec.structs.replace(board.rows[0], sustained_ratio=1.02, sustained_rank=1, **bounds)
+    bounds = {"sustained_ratio_low": 1.07, "sustained_ratio_high": 1.09}
+    opponent = msgspec.structs.replace(board.opponents[0], sustained_ratio=1.08, **bounds)
+    told = tables.leaders([replace(board, rows=(leader,), opponents=(opponent,))], "github")
+    assert "strong is faster sustained" in told and f"~{1.02 / 1.08:.3f}" in told
+    assert "One is at the power limit in 1" in " ".join(told.split())

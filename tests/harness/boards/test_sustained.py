@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from harness.boards import exports, rows, tables
+from harness.boards import exports, pairs, rows, tables
 from harness.boards.pairs import expected
 from harness.boards.sustained import (
     BELOW_THE_LIMIT,
@@ -133,7 +133,7 @@ def test_a_leader_that_is_not_measured_there_is_said_to_be(ladder: Ladder) -> No
     assert "at the power limit iter002_idea does, with 1.0420" in said
     assert "where iter001_idea is not measured" in said
     large = replace(board, gpu="h200", problem="matmul_bf16fp32_8192x8192x8192", rows=board.rows[:1])
-    assert "nothing is measured at the power limit" in tables.regimes(large)
+    assert tables.regimes(large) == "no figure at the power limit"
     memory_bound = replace(large, problem="add_f32fp32_16777216")
     assert not tables.regimes(memory_bound) and not tables.regimes(replace(large, gpu="cpu"))
 
@@ -278,3 +278,15 @@ def test_a_pair_at_the_limit_is_what_both_ratios_say(ladder: Ladder) -> None:
     found = expected(made.measurement, msgspec.structs.replace(row, ratio=1.10, ratio_low=1.09))
     assert found.ratio == pytest.approx(1.055 / 1.10)
     assert found.ratio_high == pytest.approx(1.06 / 1.09)
+
+
+def test_the_pair_at_the_limit_is_of_what_leads_there(ladder: Ladder, monkeypatch: pytest.MonkeyPatch) -> None:
+    ladder.measured(1, 1.055, 1.059)
+    keep(ladder, ladder.measured(2, 1.039, 1.043), 1.042)
+    (board,) = ladder.boards()
+    opponent = msgspec.structs.replace(board.rows[1], iteration="strong", kind=RowKind.OPPONENT)
+    monkeypatch.setattr(pairs, "present", lambda plan, problem: replace(board, opponents=(opponent,)))
+    monkeypatch.setattr(pairs, "_entry", lambda plan, problem, row: row)
+    plan = Plan(ladder.tree, gpus.find("cpu"), None, (), Settings(1.0))
+    (opposed,) = pairs.pairs_at_limit(plan, parse_shape_key(board.problem))
+    assert opposed.contestant.name == "iter002_idea" and opposed.against is not None
