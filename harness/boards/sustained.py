@@ -31,6 +31,7 @@ from harness.runs.within import TIME_OVER
 
 ON_A_CPU: Final = "the sustained regime is about a GPU's power limit; a CPU has none here"
 SLICED: Final = "this GPU is sliced by MIG, and its power limit and energy are of all slices together"
+NO_LIMIT_TOLD: Final = "the driver tells no power limit of this GPU, so none can be seen to hold its clock"
 BELOW_THE_LIMIT: Final = "below the power limit, which the library reaches: not on the board"
 MEMORY_BOUND: Final = "memory-bound, so the power limit does not set its speed"
 
@@ -110,6 +111,8 @@ def no_limit(gpu: Gpu, device: Device | None, problem: Problem) -> str | None:
         return ON_A_CPU
     if device is not None and device.sliced:
         return SLICED
+    if device is not None and device.power_limit_w is None:
+        return NO_LIMIT_TOLD
     return MEMORY_BOUND if gpu.is_memory_bound(problem) else None
 
 

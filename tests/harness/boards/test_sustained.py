@@ -10,6 +10,7 @@ from harness.boards.pairs import expected
 from harness.boards.sustained import (
     BELOW_THE_LIMIT,
     MEMORY_BOUND,
+    NO_LIMIT_TOLD,
     ON_A_CPU,
     SLICED,
     chosen,
@@ -196,6 +197,7 @@ def test_the_leader_and_its_ties_take_part_and_a_cpu_or_memory_has_no_limit(ladd
     assert no_limit(h200, whole, large) is None
     assert no_limit(h200, whole, parse_shape_key("add_f32fp32_16777216")) == MEMORY_BOUND
     assert no_limit(h200, replace(whole, sliced=True), large) == SLICED
+    assert no_limit(h200, replace(whole, power_limit_w=None), large) == NO_LIMIT_TOLD
 
 
 def test_rows_at_a_locked_clock_do_not_take_part_where_none_is_locked(
