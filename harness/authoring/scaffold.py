@@ -70,10 +70,10 @@ def new(
 ) -> Path:
     """Write the next iteration of a ladder, a copy of its parent to edit, and return its path.
 
-    ``parent`` is ``3``, ``003``, ``iter003`` or ``iter003_tag``, by default the newest. An empty ladder gets iter000
-    first. A child of iter000 pins a family that fits the problem, or is a skeleton where none takes the operator.
-    ``idea`` is the number of an idea of the parent's profile, by default the first untried; 0 takes none. Raises
-    UsageError.
+    ``parent`` is ``3``, ``003``, ``iter003`` or ``iter003_tag``, by default the newest. The command names the best. An
+    empty ladder gets iter000 first. A child of iter000 pins a family that fits the problem, or is a skeleton where none
+    takes the operator. ``idea`` is the number of an idea of the parent's profile, by default the first untried; 0 takes
+    none. Raises UsageError.
     """
     gpu, problem = gpus.find(gpu_key), parse_shape_key(shape)
     require_fit([(shape, problem)], gpu, None)

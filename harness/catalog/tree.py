@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -236,10 +237,15 @@ class Tree:
         return found, misplaced
 
     def like(self, gpu: str, shape: str | None) -> str:
-        """A question for the nearest problem, of the same operator if there is one of that name, or operator."""
+        """A question for the nearest problem of the same operator, or of the one with the nearest name."""
+        shapes = self.shapes(gpu)
         operator, *rest = (shape or "").split("_")
-        near = [each for each in self.shapes(gpu) if operator not in OPERATORS or each.startswith(f"{operator}_")]
-        return meant(shape, near if rest else (each.partition("_")[0] for each in near))
+        operators = dict.fromkeys(each.partition("_")[0] for each in shapes)
+        if not rest:
+            return meant(operator, operators)
+        if operator not in OPERATORS:
+            operator = next(iter(get_close_matches(operator, operators, n=1)), operator)
+        return meant(shape, (each for each in shapes if each.startswith(f"{operator}_")))
 
     def shapes(self, gpu: str) -> list[str]:
         """The names of the problems' folders of a GPU key."""

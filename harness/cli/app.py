@@ -38,6 +38,7 @@ def main() -> NoReturn:
 
 def carry_out(words: Sequence[str]) -> ExitCode:
     """Run one command line. With ``--json`` an error is an envelope on stdout too."""
+    words = [*words[1:], "--help"] if words[:1] == ["help"] else words
     verb = next((word for word in words if not word.startswith("-")), "")
     as_json = not JSON.isdisjoint(words)
 

@@ -273,12 +273,12 @@ def _summary(tree: Tree, chosen: SelectionOptions, fresh: list[Record], reused: 
     """What a run changed: the outcomes, and what leads its problem since."""
     counts = Counter(each.status.value for each in fresh)
     told = [", ".join(f"{number} {status}" for status, number in counts.items())]
-    told += [f"{reused} recorded before"] if reused else []
     judged = {each.key for each in fresh if each.measurement}
     boards, _ = leaderboard.boards(tree, fresh[0].gpu, chosen.selection)
     rows = (row for board in boards for row in board.rows if row.rank == 1)
     lead = [f"{row.iteration} of {row.problem}" for row in rows if row.key in judged]
     told += [f"{len(lead)} of them lead: {', '.join(lead[:3])}{', …' if len(lead) > 3 else ''}"] if lead else []
+    told += [f"{reused} recorded before"] if reused else []
     return "; ".join(told)
 
 

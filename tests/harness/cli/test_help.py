@@ -46,6 +46,15 @@ def test_every_verb_is_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.index("│ leaderboard ") > places[2] > printed.index("│ tuning ") > places[1]
 
 
+def test_help_may_stand_first(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, usage in (
+        (["help"], "Usage: tilebench COMMAND"),
+        (["help", "bench"], "Usage: tilebench bench [OPTIONS]"),
+    ):
+        assert carry_out(words) is ExitCode.PASSED
+        assert capsys.readouterr().out.startswith(usage)
+
+
 def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[str]) -> None:
     carry_out(["report", "--help"])
     assert "tuning/<gpu>/report.html" in capsys.readouterr().out
@@ -111,6 +120,10 @@ def test_next_of_an_empty_ladder_says_what_was_meant(
     out, err = capsys.readouterr()
     assert "new writes iter000 first" in out
     assert suggestion in err and bool(suggestion) == bool(err)
+
+
+def test_no_shape_of_another_operator_is_suggested(refused: Callable[..., str]) -> None:
+    assert "did you mean" not in refused("build", *H200, "--shape", "nosuch_bf16fp32_4096x4096x4096")
 
 
 def test_nothing_is_suggested_for_what_is_known_or_far() -> None:
