@@ -47,12 +47,9 @@ def test_every_verb_is_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_may_stand_first(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, usage in (
-        (["help"], "Usage: tilebench COMMAND"),
-        (["help", "bench"], "Usage: tilebench bench [OPTIONS]"),
-    ):
+    for words, verb in ((["help"], "COMMAND"), (["help", "bench"], "bench")):
         assert carry_out(words) is ExitCode.PASSED
-        assert capsys.readouterr().out.startswith(usage)
+        assert capsys.readouterr().out.startswith(f"Usage: tilebench {verb}")
 
 
 def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[str]) -> None:
