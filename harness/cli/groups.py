@@ -27,10 +27,10 @@ GROUPS: Final = {
         "next": "notebook:show_state",
         "profile": "profile:profile",
         "tune": "tune:tune",
-        "tuning": "tune:tuning",
     },
     "Read records; nothing is measured": {
         "leaderboard": "notebook:show_boards",
+        "searches": "tune:searches",
         "compare": "compare:compare",
         "report": "notebook:report",
         "export": "compare:export",
@@ -57,4 +57,5 @@ def register() -> None:
         group = Group(name, sort_key=place)
         for number, (verb, function) in enumerate(verbs.items()):
             app.command(f"harness.cli.{function}", name=verb, group=group, sort_key=number)
+    app.command("harness.cli.tune:searches", name="tuning", show=False)  # its name until 2026-11-30
     app.command("harness.cli.stages:missing_extra", name="missing-extra", show=False)

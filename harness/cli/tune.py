@@ -1,4 +1,4 @@
-"""Verbs of the tuner: tune searches a family's space and pins the winner; tuning shows what a search found."""
+"""Verbs of the tuner: tune searches a family's space and pins the winner; searches shows what one found."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -166,7 +166,7 @@ def _on_many(
     return Reply(TuneData(None, picks=tuple(newest)), lambda: "\n".join(lines), code)
 
 
-def tuning(
+def searches(
     chosen: SelectionOptions = SelectionOptions(),
     *,
     levers: Annotated[
@@ -180,7 +180,7 @@ def tuning(
     format: TableFormat = "simple",
 ) -> Reply[TuningData]:
     """Show what a search found: a pivot table over two levers, the best candidates, and a heat map."""
-    shape, model = chosen.ladder("tuning", "shows a search, and --race names which", reads=True)
+    shape, model = chosen.ladder("searches", "shows a search, and --race names which", reads=True)
     parse_shape_key(shape)
     check_model(model)
     check_least("most", most, 1)

@@ -59,8 +59,8 @@ def strictly(out: bytes, verb: str) -> Envelope[Any]:
         ("next", *H200, "--model", "tilebench"),
         ("doctor",),
         ("publish", "--check", "--gpu", "h200"),
-        ("tuning", *TUNED, "--picks"),
-        ("tuning", *TUNED),
+        ("searches", *TUNED, "--picks"),
+        ("searches", *TUNED),
     ],
     ids=lambda words: words[0],
 )

@@ -43,7 +43,7 @@ def test_every_verb_is_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     places = [printed.index(name) for name in GROUPS]
     assert places == sorted(places)
-    assert printed.index("│ leaderboard ") > places[2] > printed.index("│ tuning ") > places[1]
+    assert printed.index("│ searches ") > places[2] > printed.index("│ tune ") > places[1]
 
 
 def test_help_may_stand_first(capsys: pytest.CaptureFixture[str]) -> None:

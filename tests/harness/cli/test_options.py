@@ -74,8 +74,8 @@ TUNE = ("tune", "--shape", SHAPE, "--model", "me")
         ((*TUNE, "--engine", "tilelang", "--budget", "2"), "--engine tilelang takes none"),
         ((*TUNE, "--engine", "tilelang", "--no-screen"), "--engine tilelang takes none"),
         ((*TUNE, "--engine", "tilelang", "--early-stop-factor", "nan"), "--early-stop-factor is 1 or more"),
-        (("tuning", *TUNE[1:], "--picks", "--picture", "a.svg"), "leave --picks and --json out"),
-        (("tuning", *TUNE[1:], "--json", "--picture", "a.svg"), "leave --picks and --json out"),
+        (("searches", *TUNE[1:], "--picks", "--picture", "a.svg"), "leave --picks and --json out"),
+        (("searches", *TUNE[1:], "--json", "--picture", "a.svg"), "leave --picks and --json out"),
     ],
 )
 def test_what_another_engine_or_view_would_need(said: Callable[..., str], words: tuple[str, ...], says: str) -> None:
@@ -105,7 +105,7 @@ def test_what_a_verb_cannot_take_names_the_option_or_the_verb(
         (("selftest", "--iter", "3"), "--iter"),
         (("selftest", "--adversaries", "--iter", "3"), "--iter"),
         (("selftest", "--only", "clock"), "--only"),
-        (("tuning", "--shape", SHAPE, "--model", "me", "--iter", "3"), "--iter"),
+        (("searches", "--shape", SHAPE, "--model", "me", "--iter", "3"), "--iter"),
         (("selftest", "--adversaries", "--model", "me"), "--model"),
         (("selftest", "--faults", "--model", "me"), "--model"),
         (("selftest", "--sensitivity", "--model", "me"), "--model"),

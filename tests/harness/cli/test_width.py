@@ -57,7 +57,7 @@ def test_states(capsys: pytest.CaptureFixture[str]) -> None:
 def test_searches(capsys: pytest.CaptureFixture[str]) -> None:
     assert SEARCHES
     for shape, model in SEARCHES:
-        ladder = ("tuning", "--gpu", "h200", "--shape", shape, "--model", model)
+        ladder = ("searches", "--gpu", "h200", "--shape", shape, "--model", model)
         assert fits(capsys, *ladder, "--picks")
         assert any(fits(capsys, *ladder, "--engine", engine) for engine in ("tilebench", "tilelang", "exhaustive"))
 

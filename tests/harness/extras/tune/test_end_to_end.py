@@ -140,14 +140,14 @@ def test_nothing_is_left_behind(tuned: Checkout) -> None:
 
 def test_a_table_and_a_picture(tuned: Checkout, tmp_path: Path) -> None:
     picture = tmp_path / "map.svg"
-    done = tuned.run("tuning", *CHOICE, "--levers", "block_N,vector_width", "--picture", str(picture))
+    done = tuned.run("searches", *CHOICE, "--levers", "block_N,vector_width", "--picture", str(picture))
     assert done.returncode == 0, done.stderr
     header, _, row = done.stdout.splitlines()[3:6]
     assert header.split() == ["block_N", "\\", "vector_width", "1", "8"]
     best = max(float(figure.removeprefix("~")) for figure in row.split()[1:])
     assert f"{best:.4f}" in tuned.printed  # type: ignore[attr-defined]
     assert picture.read_text().startswith("<svg") and f"{best:.4f}" in picture.read_text()
-    wrong = tuned.run("tuning", *CHOICE, "--levers", "block_N,nothing")
+    wrong = tuned.run("searches", *CHOICE, "--levers", "block_N,nothing")
     assert wrong.returncode == 2 and "does not name two of" in one_line(wrong.stderr)
 
 

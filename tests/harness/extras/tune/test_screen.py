@@ -131,7 +131,7 @@ def test_a_candidate_far_behind_is_spared_and_shown_as_likely(tuned: Checkout) -
     (likely,) = {each.likely for each in found if each.trial.config["way"] == "slow"}
     assert likely == pytest.approx(median(right) * 2.0 / 40.0)  # as the screen's times are
     assert likely is not None and likely < min(right)
-    shown = tuned.run("tuning", *CHOICE, "--levers", "way,way")
+    shown = tuned.run("searches", *CHOICE, "--levers", "way,way")
     assert shown.returncode == 2  # one lever only
     assert tuned.leftovers() == [] and tuned.processes() == []
 
