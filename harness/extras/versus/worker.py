@@ -94,8 +94,8 @@ def main() -> None:
 
 
 def start_with_steady_addresses() -> None:
-    """Start anew if the addresses of this process are random."""
-    if hold_addresses() is not None:
+    """Start anew if the addresses or hashes of this process are random."""
+    if hold_addresses() is not None or os.environ.get(SEED) != "0":
         words = [sys.executable, "-m", "harness.extras.versus.worker", *sys.argv[1:]]
         os.execve(sys.executable, words, {**os.environ, SEED: "0"})
 

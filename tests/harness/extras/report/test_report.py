@@ -116,6 +116,22 @@ def test_both_regimes_stand_side_by_side_and_another_leader_is_named(report: Rep
         assert part in told
 
 
+def at_limit(report: Report, ours: float, theirs: float) -> Report:
+    """The report with ratios at the power limit, of the leader and its only opponent."""
+    (shape,) = report.shapes
+    (sheet,) = shape.sheets
+
+    def there(row: BoardRow, ratio: float, rank: int | None) -> BoardRow:
+        bounds = {"sustained_ratio_low": ratio - 0.01, "sustained_ratio_high": ratio + 0.01}
+        return msgspec.structs.replace(
+            row, sustained_ratio=ratio, sustained_rank=rank, sustained_tflops=600.0, **bounds
+        )
+
+    (leader,), (opponent,) = sheet.board.rows, sheet.board.opponents
+    board = replace(sheet.board, rows=(there(leader, ours, 1),), opponents=(there(opponent, theirs, None),))
+    return replace(report, shapes=(replace(shape, sheets=(replace(sheet, board=board),)),))
+
+
 def test_opponents_are_shown_and_where_one_leads_it_is_said(report: Report) -> None:
     (shape,) = [each for each in report.shapes if each.problem.shape_key == SHAPE]
     assert not report.opposed and "strongest opponent" not in page.render(report)
@@ -139,6 +155,9 @@ def test_opponents_are_shown_and_where_one_leads_it_is_said(report: Report) -> N
     assert matmul.vs_best == pytest.approx(1.03 / 1.1)
     ahead = beside(1.3, 1.29)
     assert "Where an opponent leads" not in page.render(ahead)
+    assert [words for *_, words in at_limit(ahead, 1.02, 1.10).opponents_ahead] == ["at the power limit"]
+    assert "<b>rival</b> is faster at the power limit" in " ".join(page.render(at_limit(ahead, 1.02, 1.10)).split())
+    assert not at_limit(ahead, 1.10, 1.02).opponents_ahead
     assert ahead.operators[0].vs_best == pytest.approx(1.3 / 1.1)
     for far in (0.6, 25.0):
         out = msgspec.structs.replace(other, ratio=far)
