@@ -17,7 +17,7 @@ from tests.harness.checkout import BUDGET, MODEL, ROOT, SHAPE, Checkout
 from tests.harness.envelopes import answer
 
 FILE = """
-import os, time
+import os, subprocess, time
 from harness.catalog.opponents import Opponent
 
 def opponent(name, build, **said):
@@ -39,7 +39,11 @@ def transposed(problem):
 def built_for_another(problem):
     raise ImportError("libcudart.so.12: cannot open shared object file")
 
-OPPONENTS = tuple(opponent(each.__name__, each) for each in (crashing, hanging, wrong, transposed, built_for_another))
+def without_a_compiler(problem):
+    return lambda a, b, out: subprocess.run(["no-such-compiler", "--version"], check=True)
+
+FAILING = crashing, hanging, wrong, transposed, built_for_another, without_a_compiler
+OPPONENTS = tuple(opponent(each.__name__, each) for each in FAILING)
 OPPONENTS += (opponent("absent", wrong, requires=("no-such-package==1.0",), extra="opponents-absent"),)
 """
 # A hang is noticed soon, and a test may name the strongest opponent.
@@ -58,6 +62,7 @@ REASONS = {
     "wrong": (Cause.WRONG_RESULT, "random trial: "),
     "transposed": (Cause.WRONG_RESULT, "random trial: "),
     "built_for_another": (Cause.COMPILE, "ImportError: libcudart.so.12: cannot open shared object file"),
+    "without_a_compiler": (Cause.COMPILE, "FileNotFoundError: [Errno 2] No such file or directory: 'no-such-compiler'"),
 }
 
 
