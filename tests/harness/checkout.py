@@ -262,14 +262,14 @@ class Checkout:
         return answer(done.stdout)
 
     @contextmanager
-    def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    def started(self, *arguments: str, settings: str = "") -> Iterator[subprocess.Popen[bytes]]:
         """The command in the background, in a process group of its own; killed at the end if it still runs.
 
         It writes to files: a pipe would stay open for as long as a process that it leaves behind.
         """
         with (self.root / "stdout.txt").open("wb") as stdout, (self.root / "stderr.txt").open("wb") as stderr:
             process = subprocess.Popen(
-                self.command(*arguments),
+                self.command(*arguments, settings=settings),
                 cwd=self.root,
                 env=self.environment(),
                 stdout=stdout,

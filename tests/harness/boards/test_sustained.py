@@ -29,8 +29,9 @@ from harness.records.base import Cause, RowKind, Status
 from harness.records.results import Record
 from harness.records.store import append
 from harness.runs.run import Plan, reusable
+from tests.harness import checkout as of_checkout
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
-from tests.harness.checkout import Checkout
+from tests.harness.checkout import Checkout, until
 from tests.harness.examples import measurement, record, sustained, sustained_record
 
 
@@ -239,6 +240,35 @@ def test_the_command_says_that_a_cpu_has_no_limit(checkout: Checkout) -> None:
         done = checkout.run("bench", "--regime", regime, "--budget", "0.2")
         assert done.returncode == 0
         assert done.stderr.count(f"no sustained figure: {ON_A_CPU}") == told
+
+
+# A CPU has no limit, but its phases run like those of a GPU.
+ALLOWED = """
+from harness.boards import sustained
+sustained.no_limit = lambda *_: None
+"""
+# A pair of phases has been counted, and the next one has begun.
+NOTED = """
+from pathlib import Path
+from harness.judge import sustaining
+finished = sustaining.finished
+sustaining.finished = lambda *known: (Path("noted").touch(), finished(*known))[1]
+"""
+
+
+@pytest.mark.slow
+def test_killed_in_a_phase_it_loses_nothing_and_leaves_no_process(checkout: Checkout) -> None:
+    checkout.ladder((8,))
+    assert checkout.run("bench", "--regime", "paired", "--no-opponents", "--budget", "0.2").returncode == 0
+    ladder = "cpu", of_checkout.SHAPE, of_checkout.MODEL
+    paired, path = checkout.tree.records(*ladder), checkout.tree.sustained(*ladder)
+    before, command = paired.read_bytes(), ("bench", "--regime", "sustained", "--no-opponents")
+    with checkout.started(*command, settings=f"{ALLOWED}\n{NOTED}") as process:
+        assert until((checkout.root / "noted").exists)
+        process.kill()
+        process.wait()
+    assert until(lambda: checkout.processes() == []), checkout.processes()
+    assert paired.read_bytes() == before and not path.exists()
 
 
 OTHER = """
