@@ -24,7 +24,7 @@ from harness.extras.versus.bisect import bisect as narrow
 from harness.extras.versus.cases import cases
 from harness.extras.versus.compiling import BuildCompiler
 from harness.extras.versus.environment import IMAGE, RUNNING, PythonEnvironment, environment, pair
-from harness.extras.versus.measured import FAIL_ON, changed, fails, is_worse, measured
+from harness.extras.versus.measured import FAIL_ON, changed, fails, is_worse, measured, settled
 from harness.extras.versus.pairing import PairedRow
 from harness.extras.versus.rows import BuildQuestion, VersusRow, answers, versus
 from harness.judge.facts.gpu import Gpu
@@ -129,6 +129,7 @@ def hold(
             iterations = changed(iterations, paired)
         compiler = BuildCompiler(tree, gpu, build_deadline, reporter, again)
         rows = [] if gpu.is_cpu else versus(compiler, [*iterations, *others], before, after, diff=diff)
+        paired = paired if identical else settled(paired, rows)
     first_facts, second_facts = (
         msgspec.convert(each, EnvironmentFacts, from_attributes=True) for each in (before, after)
     )

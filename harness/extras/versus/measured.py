@@ -3,17 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from harness.boards.comparison import SIZE, shows
 from harness.catalog.tree import Iteration
 from harness.errors import UsageError
 from harness.extras.versus.duel import Contender, Match
 from harness.extras.versus.environment import PythonEnvironment
 from harness.extras.versus.pairing import PairedRow, library_calls, measure
+from harness.extras.versus.rows import STEADY, VersusRow
 from harness.extras.versus.shift import Shift
 from harness.judge.interpreters import retire
 from harness.machine.progress import Reporter
 from harness.runs.run import Plan
 
+BY_CHANCE: Final = "both can make one code of it; these two builds differ by TileLang's addresses, as two of one may"
 FAIL_ON: Final = rf"(slower|faster){SIZE}|broken|undecided", "slower:1%, faster:1%, undecided or broken"
 
 
@@ -53,6 +57,21 @@ def changed(iterations: Sequence[Iteration], rows: Sequence[PairedRow]) -> list[
     """The iterations that are not the same in both: their code tells why."""
     names = {(each.problem, each.model, each.iteration) for each in rows if each.verdict is not Shift.SAME}
     return [each for each in iterations if each.key in names]
+
+
+def settled(paired: Sequence[PairedRow], builds: Sequence[VersusRow]) -> list[PairedRow]:
+    """The rows; one that was measured unlike is the same where both environments can make one code of it.
+
+    TileLang places buffers and sets some barriers by addresses, and each environment has others.
+    """
+    held = (each for each in builds if each.verdict in STEADY and each.launched_alike)
+    alike = {(each.problem, each.model, each.iteration) for each in held}
+    return [
+        msgspec.structs.replace(row, verdict=Shift.SAME, reason=BY_CHANCE)
+        if row.verdict in (Shift.FASTER, Shift.SLOWER) and (row.problem, row.model, row.iteration) in alike
+        else row
+        for row in paired
+    ]
 
 
 def is_worse(

@@ -53,7 +53,8 @@ class VersusRow(msgspec.Struct, frozen=True):
     The verdict is *same* where both give one machine code, in their first build or in another. *varies* differs no
     more than two builds of one environment do: by the order of buffers, or with the same figures and instructions.
     *broken* compiles in the old environment alone, *fixed* in the new one alone, *fails* in neither. ``notes`` say what
-    differs. ``diff`` is that of the generated sources, null unless it is asked for.
+    differs. ``diff`` is that of the generated sources, null unless it is asked for. ``launched_alike`` says whether
+    grids, blocks and parameters are the same, as far as each TileLang tells them in the same words.
     """
 
     problem: str
@@ -64,6 +65,7 @@ class VersusRow(msgspec.Struct, frozen=True):
     new: VersusSide
     notes: tuple[str, ...] = ()
     diff: str | None = None
+    launched_alike: bool = True
 
     def figures(self, name: str) -> tuple[int | None, int | None]:
         """A figure of the first kernel, old and new."""
@@ -149,6 +151,7 @@ def _row(
         new=_side(other),
         notes=tuple(notes),
         diff="\n".join(changes) if diff and verdict is BuildChange.DIFFERENT else None,
+        launched_alike=one.launch == other.launch,
     )
 
 

@@ -23,8 +23,9 @@ from harness.extras.scratch_tree import linked_tree
 from harness.extras.versus import show
 from harness.extras.versus.duel import Contender, Match, identical
 from harness.extras.versus.environment import PythonEnvironment
-from harness.extras.versus.measured import FAIL_ON, fails
+from harness.extras.versus.measured import BY_CHANCE, FAIL_ON, fails, settled
 from harness.extras.versus.pairing import LIBRARY, PairedRow, beside_library, library_calls, measure, row
+from harness.extras.versus.rows import BuildChange, VersusRow, VersusSide
 from harness.extras.versus.shift import Shift, error_of
 from harness.judge.candidate import Settings
 from harness.judge.facts import device_rules
@@ -94,6 +95,25 @@ def test_a_row_says_what_its_records_say(records: list[VersusRecord], verdict: S
         assert found.ratio == pytest.approx(0.97)
         assert found.ratio_low is not None and found.ratio_high is not None
         assert found.ratio_low < 0.97 < found.ratio_high < 1
+
+
+@pytest.mark.parametrize(
+    ("code", "alike", "verdict"),
+    [
+        (BuildChange.SAME, True, Shift.SAME),
+        (BuildChange.VARIES, True, Shift.SAME),
+        (BuildChange.SAME, False, Shift.SLOWER),
+        (BuildChange.DIFFERENT, True, Shift.SLOWER),
+    ],
+)
+def test_what_both_can_compile_alike_is_the_same(code: BuildChange, alike: bool, verdict: Shift) -> None:
+    """On an H200 one TileLang in two environments gave two kernels, of which one was 1.2% slower."""
+    side = VersusSide(None, 1.0, "source", "code", ())
+    slower = PairedRow("p", "me", "iter001", Shift.SLOWER, False, 0.988, 0.987, 0.989)
+    other = PairedRow("q", "me", "iter001", Shift.SLOWER, False, 0.988, 0.987, 0.989)
+    found = settled([slower, other], [VersusRow("p", "me", "iter001", code, side, side, launched_alike=alike)])
+    assert [each.verdict for each in found] == [verdict, Shift.SLOWER]
+    assert (found[0].ratio, found[0].reason) == (0.988, BY_CHANCE if verdict is Shift.SAME else None)
 
 
 def test_a_ratio_to_the_library_changes_with_both() -> None:
