@@ -225,7 +225,7 @@ def _summary(boards: Sequence[Board], body: str) -> str:
     )
     others = sum(board.sustained_leader is not None for board in boards)
     said += [f"An opponent is certainly faster in {rivals}"] if rivals else []
-    said += [f"One is at the power limit in {there}"] if there else []
+    said += [f"An opponent is certainly faster at the power limit in {there}"] if there else []
     said += [f"Another iteration leads at the power limit in {others}"] if others else []
     if stale := [row.stale for row in led if row.stale]:
         changed = " or the ".join(sorted({each for row in stale for each in row}))

@@ -33,9 +33,9 @@ class PairedRow(msgspec.Struct, frozen=True):
     """What the new environment did to one iteration.
 
     ``ratio`` is the old environment's time over the new one's: above 1 the new one is faster. Its interval is as wide
-    as the verdicts of the whole table need, and at least that of 95%. ``reason`` says what broke, or why nothing is
-    decided. Where the library's call was also compared, ``to_library`` is the kernel's new ratio to the library over
-    its old one.
+    as the verdicts of the whole table need, and at least that of 95%. ``reason`` says what broke, why nothing is
+    decided, or why a row that was measured unlike is the same. Where the library's call was also compared,
+    ``to_library`` is the kernel's new ratio to the library over its old one.
     """
 
     problem: str

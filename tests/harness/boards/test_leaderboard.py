@@ -592,4 +592,4 @@ def test_the_leaders_table_says_where_an_opponent_is_faster_at_the_power_limit(l
     opponent = msgspec.structs.replace(board.opponents[0], sustained_ratio=1.08, **bounds)
     told = tables.leaders([replace(board, rows=(leader,), opponents=(opponent,))], "github")
     assert "strong is faster sustained" in told and f"~{1.02 / 1.08:.3f}" in told
-    assert "One is at the power limit in 1" in " ".join(told.split())
+    assert "An opponent is certainly faster at the power limit in 1" in " ".join(told.split())

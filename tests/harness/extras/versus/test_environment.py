@@ -185,3 +185,14 @@ def test_an_interpreter_needs_torch_and_tilelang(tree: Tree, tmp_path: Path) -> 
 def test_two_names_of_one_environment_are_refused(tree: Tree) -> None:
     with pytest.raises(UsageError, match="are the same environment"):
         pair(tree, sys.prefix, ".")
+
+
+def test_two_pythons_of_one_folder_are_two_environments(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(tree: Tree, named: str, reporter: object) -> PythonEnvironment:
+        return PythonEnvironment(named, Path("/usr/bin") / named, named.removeprefix("python"), {}, named)
+
+    monkeypatch.setattr("harness.extras.versus.environment.environment", found)
+    old, new = pair(tree, "python3.11", "python3.12")
+    assert (old.name, new.name) == ("python3.11", "python3.12")
+    with pytest.raises(UsageError, match="are the same environment"):
+        pair(tree, "python3.11", "python3.11")
