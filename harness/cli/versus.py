@@ -231,7 +231,8 @@ def bisect(
         def ask(name: str) -> bool:
             if question == "slower":
                 settings = MeasureOptions(build_deadline=build_deadline, budget=budget).settings(key)
-                return is_worse(Plan(tree, key, device, (), settings), iteration, first, held(name), reporter)
+                both, plan = (first, held(name)), Plan(tree, key, device, (), settings)
+                return is_worse(plan, iteration, *both, reporter, lambda: versus(compiler, [iteration], *both))
             (rows[name],) = versus(compiler, [iteration], first, held(name))
             reporter.finished(f"{name}: {rows[name].verdict}")
             return answers(question, rows[name])

@@ -1,6 +1,6 @@
 """Measurements for the verbs: what takes part, which rows make the exit code 1, and the question of a bisection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -75,14 +75,24 @@ def settled(paired: Sequence[PairedRow], builds: Sequence[VersusRow]) -> list[Pa
 
 
 def is_worse(
-    plan: Plan, iteration: Iteration, first: PythonEnvironment, later: PythonEnvironment, reporter: Reporter
+    plan: Plan,
+    iteration: Iteration,
+    first: PythonEnvironment,
+    later: PythonEnvironment,
+    reporter: Reporter,
+    builds: Callable[[], Sequence[VersusRow]],
 ) -> bool:
-    """Whether a later environment runs an iteration slower, or not at all. Raises UsageError if that stays open."""
+    """Whether a later environment runs an iteration slower, or not at all. Raises UsageError if that stays open.
+
+    ``builds`` compares the code of both, which is asked for where the measurement says slower.
+    """
     match = Match(plan, Contender.of(plan.tree, first), Contender.of(plan.tree, later))
     try:
         (row,) = measure(match, [iteration], reporter)
     finally:
         retire(match.new.interpreter)
+    if row.verdict is Shift.SLOWER and not plan.gpu.is_cpu:
+        (row,) = settled([row], builds())
     if row.verdict in (Shift.UNDECIDED, Shift.FAILS):
         raise UsageError(f"{later.name}: {row.verdict}: {row.reason}")
     return row.verdict in (Shift.SLOWER, Shift.BROKEN)

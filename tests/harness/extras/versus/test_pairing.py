@@ -23,7 +23,7 @@ from harness.extras.scratch_tree import linked_tree
 from harness.extras.versus import show
 from harness.extras.versus.duel import Contender, Match, identical
 from harness.extras.versus.environment import PythonEnvironment
-from harness.extras.versus.measured import BY_CHANCE, FAIL_ON, fails, settled
+from harness.extras.versus.measured import BY_CHANCE, FAIL_ON, fails, is_worse, settled
 from harness.extras.versus.pairing import LIBRARY, PairedRow, beside_library, library_calls, measure, row
 from harness.extras.versus.rows import BuildChange, VersusRow, VersusSide
 from harness.extras.versus.shift import Shift, error_of
@@ -114,6 +114,20 @@ def test_what_both_can_compile_alike_is_the_same(code: BuildChange, alike: bool,
     found = settled([slower, other], [VersusRow("p", "me", "iter001", code, side, side, launched_alike=alike)])
     assert [each.verdict for each in found] == [verdict, Shift.SLOWER]
     assert (found[0].ratio, found[0].reason) == (0.988, BY_CHANCE if verdict is Shift.SAME else None)
+
+
+@pytest.mark.parametrize(("code", "worse"), [(BuildChange.SAME, False), (BuildChange.DIFFERENT, True)])
+def test_a_bisection_passes_over_what_is_slower_by_chance(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, code: BuildChange, worse: bool
+) -> None:
+    side = VersusSide(None, 1.0, "source", "code", ())
+    slower = PairedRow("p", "me", "iter001", Shift.SLOWER, False, 0.988, 0.987, 0.989)
+    monkeypatch.setattr("harness.extras.versus.measured.measure", lambda *_: [slower])
+    first, later = (PythonEnvironment(name, tree.root / name, "3.11", {}, name) for name in ("first", "later"))
+    plan = Plan(tree, gpus.find("h200"), None, (), Settings(1.0))
+    iteration = Iteration(tree.root, "h200", parse_shape_key(SHAPE), "me", 1, "tiles")
+    builds = [VersusRow("p", "me", "iter001", code, side, side)]
+    assert is_worse(plan, iteration, first, later, Quiet(), lambda: builds) is worse
 
 
 def test_a_ratio_to_the_library_changes_with_both() -> None:
