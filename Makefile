@@ -61,7 +61,7 @@ $(if $(filter-out 0,$(shell nvidia-smi --query-gpu=driver_version --format=csv,n
   awk -F. 'NR == 1 && $$1 + 0 > 0 { print ($$1 < $(LEAST_DRIVER)) }')),\
   $(warning tilebench: the NVIDIA driver is older than $(LEAST_DRIVER), which CUDA 13 needs: update it; the CPU works without))
 $(if $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),,\
-  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not; name one with make PYTHON=/path/to/python3.11))
+  $(error tilebench needs Python 3.11 or newer, and $(PYTHON) is not: install one (apt install python3.12-venv, or uv python install 3.12), then name it: make PYTHON=/path/to/python3.12))
 $(if $(shell $(PYTHON) -c 'import ensurepip, venv; print("present")' 2>/dev/null),,\
   $(error $(PYTHON) lacks its venv module; install it, on Debian and Ubuntu with: apt install python3-venv))
 endef
