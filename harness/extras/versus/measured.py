@@ -55,8 +55,8 @@ def library_differs(old: PythonEnvironment, new: PythonEnvironment) -> bool:
 
 def changed(iterations: Sequence[Iteration], rows: Sequence[PairedRow]) -> list[Iteration]:
     """The iterations that are not the same in both: their code tells why."""
-    names = {(each.problem, each.model, each.iteration) for each in rows if each.verdict is not Shift.SAME}
-    return [each for each in iterations if each.key in names]
+    keys = {each.key for each in rows if each.verdict is not Shift.SAME}
+    return [each for each in iterations if each.key in keys]
 
 
 def settled(paired: Sequence[PairedRow], builds: Sequence[VersusRow]) -> list[PairedRow]:
@@ -64,11 +64,10 @@ def settled(paired: Sequence[PairedRow], builds: Sequence[VersusRow]) -> list[Pa
 
     TileLang places buffers and sets some barriers by addresses, and each environment has others.
     """
-    held = (each for each in builds if each.verdict in STEADY and each.launched_alike)
-    alike = {(each.problem, each.model, each.iteration) for each in held}
+    alike = {each.key for each in builds if each.verdict in STEADY and each.launched_alike}
     return [
         msgspec.structs.replace(row, verdict=Shift.SAME, reason=BY_CHANCE)
-        if row.verdict in (Shift.FASTER, Shift.SLOWER) and (row.problem, row.model, row.iteration) in alike
+        if row.verdict in (Shift.FASTER, Shift.SLOWER) and row.key in alike
         else row
         for row in paired
     ]

@@ -52,6 +52,11 @@ class PairedRow(msgspec.Struct, frozen=True):
     to_library_high: float | None = None
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """What an iteration's key is."""
+        return self.problem, self.model, self.iteration
+
+    @property
     def estimate(self) -> Estimate | None:
         """The ratio with its interval: exactly 1 for the same code, None where nothing was measured."""
         if self.ratio is None or self.ratio_low is None or self.ratio_high is None:

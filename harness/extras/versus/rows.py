@@ -67,6 +67,11 @@ class VersusRow(msgspec.Struct, frozen=True):
     diff: str | None = None
     launched_alike: bool = True
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What an iteration's key is."""
+        return self.problem, self.model, self.iteration
+
     def figures(self, name: str) -> tuple[int | None, int | None]:
         """A figure of the first kernel, old and new."""
         before, after = ((getattr(side.kernels[0], name) if side.kernels else None) for side in (self.old, self.new))
