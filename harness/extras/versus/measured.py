@@ -60,14 +60,15 @@ def changed(iterations: Sequence[Iteration], rows: Sequence[PairedRow]) -> list[
 
 
 def settled(paired: Sequence[PairedRow], builds: Sequence[VersusRow]) -> list[PairedRow]:
-    """The rows; one that was measured unlike is the same where both environments can make one code of it.
+    """The rows; one that was not measured to be the same is, where both environments can make one code of it.
 
-    TileLang places buffers and sets some barriers by addresses, and each environment has others.
+    TileLang places buffers and sets some barriers by addresses, and each environment has others. The swapped roles may
+    give other code again, and disagree.
     """
     alike = {each.key for each in builds if each.verdict in STEADY and each.launched_alike}
     return [
         msgspec.structs.replace(row, verdict=Shift.SAME, reason=BY_CHANCE)
-        if row.verdict in (Shift.FASTER, Shift.SLOWER) and row.key in alike
+        if row.ratio is not None and row.verdict is not Shift.SAME and row.key in alike
         else row
         for row in paired
     ]
@@ -83,14 +84,14 @@ def is_worse(
 ) -> bool:
     """Whether a later environment runs an iteration slower, or not at all. Raises UsageError if that stays open.
 
-    ``builds`` compares the code of both, which is asked for where the measurement says slower.
+    ``builds`` compares the code of both, which is asked for where the measurement says slower or leaves it open.
     """
     match = Match(plan, Contender.of(plan.tree, first), Contender.of(plan.tree, later))
     try:
         (row,) = measure(match, [iteration], reporter)
     finally:
         retire(match.new.interpreter)
-    if row.verdict is Shift.SLOWER and not plan.gpu.is_cpu:
+    if row.verdict in (Shift.SLOWER, Shift.UNDECIDED) and not plan.gpu.is_cpu:
         (row,) = settled([row], builds())
     if row.verdict in (Shift.UNDECIDED, Shift.FAILS):
         raise UsageError(f"{later.name}: {row.verdict}: {row.reason}")

@@ -116,6 +116,15 @@ def test_what_both_can_compile_alike_is_the_same(code: BuildChange, alike: bool,
     assert (found[0].ratio, found[0].reason) == (0.988, BY_CHANCE if verdict is Shift.SAME else None)
 
 
+@pytest.mark.parametrize(("ratio", "verdict"), [(0.989, Shift.SAME), (None, Shift.UNDECIDED)])
+def test_roles_that_disagree_by_chance_are_the_same(ratio: float | None, verdict: Shift) -> None:
+    """On an H200 one TileLang in two environments had 0.979, and 1.002 in swapped roles. A fault stays undecided."""
+    side = VersusSide(None, 1.0, "source", "code", ())
+    doubtful = PairedRow("p", "me", "iter001", Shift.UNDECIDED, False, ratio, ratio, ratio)
+    build = VersusRow("p", "me", "iter001", BuildChange.SAME, side, side, launched_alike=True)
+    assert [each.verdict for each in settled([doubtful], [build])] == [verdict]
+
+
 @pytest.mark.parametrize(("code", "worse"), [(BuildChange.SAME, False), (BuildChange.DIFFERENT, True)])
 def test_a_bisection_passes_over_what_is_slower_by_chance(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, code: BuildChange, worse: bool
