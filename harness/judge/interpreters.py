@@ -27,11 +27,15 @@ CODE: Final = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python with packages of its own. ``name`` is for people; its compilers keep their caches in ``caches``."""
+    """A Python with packages of its own. ``name`` is for people; its compilers keep their caches in ``caches``.
+
+    ``support`` is a folder with what this harness imports and the Python lacks.
+    """
 
     name: str
     python: Path
     caches: Path
+    support: Path | None = None
     imports: Preloading = field(default_factory=Preloading, compare=False, repr=False)
 
 
@@ -117,8 +121,9 @@ def _environment(interpreter: Interpreter) -> Iterator[None]:
 
 
 def _places(interpreter: Interpreter) -> dict[str, str]:
-    """Variables: where its compilers keep what they make, and where this harness is."""
-    return {**dict.fromkeys(CACHES, str(interpreter.caches)), "PYTHONPATH": str(CODE)}
+    """Variables: where its compilers keep what they make, and where this harness is with what it imports."""
+    path = os.pathsep.join(str(each) for each in (CODE, interpreter.support) if each is not None)
+    return {**dict.fromkeys(CACHES, str(interpreter.caches)), "PYTHONPATH": path}
 
 
 def _put(stack: contextlib.ExitStack, place: Any, name: str, value: object) -> None:

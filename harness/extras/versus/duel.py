@@ -8,7 +8,7 @@ import msgspec
 
 from harness.catalog.tree import Tree
 from harness.extras.versus.compiling import code_sha256
-from harness.extras.versus.environment import PythonEnvironment
+from harness.extras.versus.environment import PythonEnvironment, support
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.gpu import Gpu
@@ -16,6 +16,7 @@ from harness.judge.interpreters import Interpreter
 from harness.judge.messages import Built
 from harness.judge.pipeline import bench, rival, verify
 from harness.judge.processes import Side, end_forkserver
+from harness.machine.progress import Reporter
 from harness.records.base import Cause
 from harness.records.versus import MatchSide, VersusRecord
 from harness.runs.run import Plan, outcome
@@ -33,9 +34,10 @@ class Contender:
     interpreter: Interpreter
 
     @classmethod
-    def of(cls, tree: Tree, where: PythonEnvironment) -> "Contender":
+    def of(cls, tree: Tree, where: PythonEnvironment, reporter: Reporter) -> "Contender":
         side = MatchSide(where.name, where.python_version, where.tilelang, where.torch, where.sha256)
-        return cls(side, Interpreter(where.name, where.python, where.caches(tree)))
+        needed = support(tree, where, reporter)
+        return cls(side, Interpreter(where.name, where.python, where.caches(tree), needed))
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ FFI: Final = "apache-tvm-ffi"
 FFI_TRIALS: Final = 6
 Z3: Final = "z3"
 COMPUTING: Final = ("tilelang", "torch", FFI, "torch-c-dlpack-ext", "triton", "z3-solver", "ml-dtypes", "numpy")
+NEEDED: Final = ("msgspec", "nvidia-ml-py", "psutil")  # what a contestant imports besides TileLang and torch
 OLDEST_PYTHON: Final = (3, 11)  # what the notebook's iterations are written in
 _LAYER: Final = "tilebench-base.pth"
 _STAMP: Final = "complete.json"
@@ -139,6 +140,28 @@ def environment(tree: Tree, named: str, reporter: Reporter = QUIET) -> PythonEnv
     if all(map(_satisfied, wanted)):
         return replace(_probed(RUNNING, Path(sys.executable)), name=named)
     return _probed(named, _layer(tree, wanted, reporter))
+
+
+def support(tree: Tree, where: PythonEnvironment, reporter: Reporter = QUIET) -> Path | None:
+    """The folder with what a contestant needs and an environment lacks, in the running versions; None if nothing.
+
+    It is installed the first time, and changes nothing in the environment. Raises UsageError if it cannot be.
+    """
+    lacking = [f"{name}=={installed(name)}" for name in NEEDED if name not in where.versions]
+    if not lacking:
+        return None
+    key = hashlib.sha256(repr((where.python_version, where.place, lacking)).encode()).hexdigest()
+    folder, named = tree.root / FOLDER / f"support-{key[:16]}", ", ".join(lacking)
+    with _locked(folder):
+        if not (folder / _STAMP).is_file():
+            announce(reporter, f"installing {named} for {where.name} into {tree.short(folder)}, once")
+            remove(folder)
+            done = _into(where.python, "--no-deps", "--target", str(folder), *lacking)
+            if done.returncode:
+                lacks = f"{where.name} lacks {named}, which its kernels' processes need; install it there"
+                raise UsageError(f"{lacks}: {_complaint(done.stdout + done.stderr)}")
+            put(folder / _STAMP, json.dumps(lacking).encode())
+    return folder
 
 
 def releases(package: str = "tilelang") -> "list[Version]":

@@ -39,7 +39,8 @@ def measured(
     identical_too: bool = False,
 ) -> list[PairedRow]:
     """A row for each iteration, and for the library's call of each problem where torch or a library of CUDA differs."""
-    match = Match(plan, Contender.of(plan.tree, old), Contender.of(plan.tree, new), identical_too)
+    both = (Contender.of(plan.tree, each, reporter) for each in (old, new))
+    match = Match(plan, *both, identical_too)
     calls = library_calls(iterations) if library_differs(old, new) else []
     return measure(match, [*calls, *iterations], reporter)
 
@@ -86,7 +87,7 @@ def is_worse(
 
     ``builds`` compares the code of both, which is asked for where the measurement says slower or leaves it open.
     """
-    match = Match(plan, Contender.of(plan.tree, first), Contender.of(plan.tree, later))
+    match = Match(plan, *(Contender.of(plan.tree, each, reporter) for each in (first, later)))
     try:
         (row,) = measure(match, [iteration], reporter)
     finally:

@@ -37,7 +37,8 @@ def test_a_child_of_another_interpreter_has_its_packages_and_caches(
     monkeypatch.setattr(interpreters, "_servers", dict(interpreters._servers))
     monkeypatch.setenv("TRITON_CACHE_DIR", "the parent's")
     monkeypatch.delenv("TILELANG_CACHE_DIR", raising=False)
-    other = Interpreter("another", tmp_path / "venv" / "bin" / "python", tmp_path / "caches")
+    places = tmp_path / "caches", tmp_path / "support"
+    other = Interpreter("another", tmp_path / "venv" / "bin" / "python", *places)
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", *CACHES)}
     answer = tmp_path / "answer"
     before_pids = set(server_pids())
@@ -55,7 +56,7 @@ def test_a_child_of_another_interpreter_has_its_packages_and_caches(
     prefix, python_path, *told = answer.read_text().splitlines()
     caches, path = told[: len(CACHES)], told[len(CACHES) :]
     assert prefix == str(tmp_path / "venv")
-    assert python_path == str(CODE)
+    assert python_path == f"{CODE}{os.pathsep}{tmp_path / 'support'}"
     assert set(caches) == {str(tmp_path / "caches")}
     assert [each for each in path if each.endswith("site-packages")] == [str(own), sysconfig.get_path("purelib")]
     assert str(tmp_path / "of the parent alone") not in path

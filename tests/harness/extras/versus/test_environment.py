@@ -1,7 +1,9 @@
 """Environments: what words name, a layer over the running one from a small index, and one line for what fails."""
 
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +12,8 @@ import pytest
 
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
-from harness.extras.versus.environment import PythonEnvironment, environment, pair, releases
+from harness.extras.versus import environment as environment_module
+from harness.extras.versus.environment import PythonEnvironment, environment, pair, releases, support
 from tests.harness.extras.versus.index import wheel
 
 
@@ -96,6 +99,36 @@ def test_an_environment_has_a_cache_of_its_own(layer_tree: Tree, layer: PythonEn
     running = environment(layer_tree, ".")
     caches = {each.variables(layer_tree)["TILELANG_CACHE_DIR"] for each in (layer, running)}
     assert len(caches) == 2
+
+
+@pytest.fixture
+def bare(layer_tree: Tree, monkeypatch: pytest.MonkeyPatch) -> PythonEnvironment:
+    """An interpreter that seems to lack tabulate, which stands for all that a contestant needs."""
+    monkeypatch.setattr(environment_module, "NEEDED", ("tabulate",))
+    return replace(environment(layer_tree, "."), name="bare", versions={})
+
+
+def test_what_a_contestant_needs_is_laid_beside_an_environment_once(
+    layer_tree: Tree, bare: PythonEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_module, "installed", lambda name: "0.0.2")
+    folder = support(layer_tree, bare)
+    assert folder is not None
+    code = "import tabulate; print(tabulate.__version__)"
+    variables = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run([bare.python, "-c", code], capture_output=True, text=True, check=True, env=variables)
+    assert done.stdout.split() == ["0.0.2"]
+    monkeypatch.setattr(environment_module, "_pip", lambda *_: pytest.fail("it is there already"))
+    assert support(layer_tree, bare) == folder
+    assert support(layer_tree, replace(bare, versions={"tabulate": "0.0.1"})) is None
+
+
+def test_what_cannot_be_laid_beside_is_one_line(layer_tree: Tree, bare: PythonEnvironment) -> None:
+    with pytest.raises(UsageError) as caught:
+        support(layer_tree, bare)
+    wanted = f"tabulate=={metadata.version('tabulate')}"
+    assert str(caught.value).startswith(f"bare lacks {wanted}, which its kernels' processes need; install it there: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_releases_are_in_order_and_for_this_python() -> None:

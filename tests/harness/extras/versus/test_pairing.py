@@ -22,7 +22,7 @@ from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.scratch_tree import linked_tree
 from harness.extras.versus import show
 from harness.extras.versus.duel import Contender, Match, identical
-from harness.extras.versus.environment import PythonEnvironment
+from harness.extras.versus.environment import NEEDED, PythonEnvironment
 from harness.extras.versus.measured import BY_CHANCE, FAIL_ON, fails, is_worse, settled
 from harness.extras.versus.pairing import LIBRARY, PairedRow, beside_library, library_calls, measure, row
 from harness.extras.versus.rows import BuildChange, VersusRow, VersusSide
@@ -132,7 +132,8 @@ def test_a_bisection_passes_over_what_is_slower_by_chance(
     side = VersusSide(None, 1.0, "source", "code", ())
     slower = PairedRow("p", "me", "iter001", Shift.SLOWER, False, 0.988, 0.987, 0.989)
     monkeypatch.setattr("harness.extras.versus.measured.measure", lambda *_: [slower])
-    first, later = (PythonEnvironment(name, tree.root / name, "3.11", {}, name) for name in ("first", "later"))
+    held = dict.fromkeys(NEEDED, "1.0")
+    first, later = (PythonEnvironment(name, tree.root / name, "3.11", held, name) for name in ("first", "later"))
     plan = Plan(tree, gpus.find("h200"), None, (), Settings(1.0))
     iteration = Iteration(tree.root, "h200", parse_shape_key(SHAPE), "me", 1, "tiles")
     builds = [VersusRow("p", "me", "iter001", code, side, side)]
