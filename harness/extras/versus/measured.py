@@ -39,8 +39,8 @@ def measured(
     identical_too: bool = False,
 ) -> list[PairedRow]:
     """A row for each iteration, and for the library's call of each problem where torch or a library of CUDA differs."""
-    both = (Contender.of(plan.tree, each, reporter) for each in (old, new))
-    match = Match(plan, *both, identical_too)
+    first, second = (Contender.of(plan.tree, each, reporter) for each in (old, new))
+    match = Match(plan, first, second, identical_too)
     calls = library_calls(iterations) if library_differs(old, new) else []
     return measure(match, [*calls, *iterations], reporter)
 
@@ -87,7 +87,8 @@ def is_worse(
 
     ``builds`` compares the code of both, which is asked for where the measurement says slower or leaves it open.
     """
-    match = Match(plan, *(Contender.of(plan.tree, each, reporter) for each in (first, later)))
+    old, new = (Contender.of(plan.tree, each, reporter) for each in (first, later))
+    match = Match(plan, old, new)
     try:
         (row,) = measure(match, [iteration], reporter)
     finally:
