@@ -83,6 +83,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     sustained_behind: float | None = None  # like ``behind``, by a play-off at the power limit
     sustained_at_limit: bool | None = None  # whether the power limit lowered the clock
     ceiling_pj_per_flop: float | None = None  # what the ceiling spends
+    ceiling_borrowed: bool | None = None  # whether the ceiling is that of another chip of the same name
     sm_clock_mhz: float | None = None  # at equal clocks
     dynamic: tuple[str, ...] | None = None  # the dimensions that its kernel leaves symbolic
 

@@ -156,6 +156,7 @@ COLUMNS: Final[dict[str, _Column]] = {
     "joules_per_launch": (float, "energy of one launch there, J", "row.joules_per_launch"),
     "pj_per_flop": (float, "that over the flops of a launch, pJ", "row.pj_per_flop"),
     "of_ceiling": (float, "sustained_tflops over the chip's power ceiling", "row.of_ceiling"),
+    "ceiling_borrowed": (bool, "whether that ceiling is another chip's", "row.ceiling_borrowed"),
     "sustained_behind": (float, "like behind, by a play-off at the power limit", "row.sustained_behind"),
     "sustained_vs_best": (float, "vs_best at the power limit", "row.sustained_vs_best"),
     "sustained_vs_best_low": (float, "lower end of its 95% interval", "row.sustained_vs_best_low"),

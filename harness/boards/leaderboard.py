@@ -168,14 +168,17 @@ def _with_sustained(held: Held, board: Board) -> Board:
 
 def _of_ceiling(held: Held, board: Board, ceilings: list[CeilingRecord]) -> Board:
     """Add the share of the chip's power ceiling, where both were measured."""
-    found = board.environment and ceiling_of(ceilings, held.problem.input, board.environment)
-    if not found:
+    here = board.environment
+    found = here and ceiling_of(ceilings, held.problem.input, here)
+    if not (here and found):
         return board
+    borrowed = found.borrowed(here)
 
     def share(row: BoardRow) -> BoardRow:
         if row.sustained_tflops is None:
             return row
         share = row.sustained_tflops / found.tflops
-        return msgspec.structs.replace(row, of_ceiling=share, ceiling_pj_per_flop=found.pj_per_flop)
+        facts = {"ceiling_pj_per_flop": found.pj_per_flop, "ceiling_borrowed": borrowed}
+        return msgspec.structs.replace(row, of_ceiling=share, **facts)
 
     return board.each(share)

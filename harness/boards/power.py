@@ -13,6 +13,12 @@ def drawn(power_w: float | None, sm_clock_mhz: float | None, pj_per_flop: float 
     return [f"{power_w:.0f} W at {sm_clock_mhz:.0f} MHz", energy]
 
 
+def of_ceiling(share: float, *, borrowed: bool | None) -> str:
+    """A share of the power ceiling in words, which say where the ceiling is another chip's."""
+    owner = "another chip's" if borrowed else "the"
+    return f"{share:.0%} of {owner} power ceiling"
+
+
 class PowerBound(msgspec.Struct, frozen=True):
     """An iteration with an SM clock that the power limit lowers.
 
@@ -28,6 +34,7 @@ class PowerBound(msgspec.Struct, frozen=True):
     pj_per_flop: float | None
     of_ceiling: float | None
     ceiling_pj_per_flop: float | None
+    ceiling_borrowed: bool | None = None
 
     @classmethod
     def of(cls, row: BoardRow) -> "PowerBound | None":
@@ -43,14 +50,15 @@ class PowerBound(msgspec.Struct, frozen=True):
             pj_per_flop=row.pj_per_flop,
             of_ceiling=row.of_ceiling,
             ceiling_pj_per_flop=row.ceiling_pj_per_flop,
+            ceiling_borrowed=row.ceiling_borrowed,
         )
 
     @property
     def sentence(self) -> str:
         """The share of the ceiling, and the energy beside the ceiling's."""
-        share = (
-            "the ceiling is not measured" if self.of_ceiling is None else f"{self.of_ceiling:.0%} of the power ceiling"
-        )
+        share = "the ceiling is not measured"
+        if self.of_ceiling is not None:
+            share = of_ceiling(self.of_ceiling, borrowed=self.ceiling_borrowed)
         spends = "" if self.ceiling_pj_per_flop is None else f", the ceiling spends {self.ceiling_pj_per_flop:.2f}"
         energy = f"; {self.pj_per_flop:.2f} pJ per flop{spends}" if self.pj_per_flop else ""
         return f"power-bound: {share}{energy}"

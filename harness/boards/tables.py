@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.boards.board import FAMILY, NOT_MEASURED, Board, BoardRow, newest
 from harness.boards.comparison import Change, Comparison
-from harness.boards.power import drawn
+from harness.boards.power import drawn, of_ceiling
 from harness.boards.rivals import rivalry
 from harness.catalog import names
 from harness.catalog.gpus import find
@@ -313,7 +313,7 @@ def _sustained(row: BoardRow) -> str:
     said = [f"sustained {reached}", f"{figure(row.sustained_tflops)} TFLOPS"]
     said += drawn(row.sustained_power_w, row.sustained_sm_mhz, row.pj_per_flop)
     if row.of_ceiling:
-        said.append(f"{row.of_ceiling:.0%} of the power ceiling")
+        said.append(of_ceiling(row.of_ceiling, borrowed=row.ceiling_borrowed))
     return ", ".join(said)
 
 

@@ -22,6 +22,10 @@ class CeilingRecord(BaseRecord, frozen=True):
     seconds: float
     environment: Environment
 
+    def borrowed(self, environment: Environment) -> bool:
+        """Whether it was measured on another chip."""
+        return self.environment.device_uuid != environment.device_uuid
+
 
 def newest(records: Iterable[CeilingRecord], dtype: str, environment: Environment) -> CeilingRecord | None:
     """The newest ceiling of a chip, or else of another chip of its name."""

@@ -84,6 +84,8 @@ def roofline(report: Report, shape: Shape, sheet: Sheet) -> Roofline | None:
     ceiling = newest(report.ceilings, dtype, sheet.board.environment)
     if ceiling and roofs:
         spent = f"{ceiling.power_w:.0f} W at {ceiling.sm_clock_mhz:.0f} MHz, {ceiling.pj_per_flop:.2f} pJ per flop"
+        if ceiling.borrowed(sheet.board.environment):
+            spent += ", another chip"
         roofs.append(Roof(POWER, ceiling.tflops, roofs[0].gbs, spent, roofs[0].memory_by))
     return Roofline(tuple(roofs), points)
 

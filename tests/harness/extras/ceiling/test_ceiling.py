@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from harness.boards import leaderboard
+from harness.boards.power import PowerBound
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.errors import UsageError
@@ -64,6 +65,17 @@ def test_a_sustained_row_says_its_share(tree: Tree) -> None:
     (board,) = leaderboard.boards(tree, "cpu", Selection())[0]
     assert board.rows[0].of_ceiling == pytest.approx(680 / 850)
     assert line(ceiling(850)).startswith("h200 float32: 850 TFLOPS with nothing to move, 690 W at 1775 MHz, 0.812 pJ")
+
+
+@pytest.mark.parametrize(("chip", "words"), [("", "the power ceiling"), ("GPU-2", "another chip's power ceiling")])
+def test_a_share_says_where_the_ceiling_is_another_chips(tree: Tree, chip: str, words: str) -> None:
+    ladder = Ladder(tree)
+    append(tree.sustained("cpu", SHAPE, "me"), sustained_record(ladder.measured(1, 1.05, 1.06), 1.04))
+    append(tree.ceilings("cpu"), ceiling(850, chip))
+    (board,) = leaderboard.boards(tree, "cpu", Selection())[0]
+    bound = PowerBound.of(board.rows[0])
+    assert bound is not None
+    assert bound.sentence.startswith(f"power-bound: 80% of {words}; ")
 
 
 def test_a_processor_has_no_such_ceiling(tree: Tree) -> None:
