@@ -7,6 +7,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import UsageError
 from harness.judge import contract
+from harness.machine import hints
 from harness.records.profiles import Idea, ProfileRecord, newest
 from harness.records.store import read
 
@@ -39,7 +40,11 @@ def suggested(tree: Tree, parent: Iteration | None, number: int | None) -> Idea 
     if parent is None:
         raise UsageError(f"--idea {number}: the ladder is empty; leave --idea out")
     if known is None:
-        remedy = "a CPU has no profile; leave --idea out" if gpus.find(parent.gpu).is_cpu else "run tilebench profile"
+        remedy = (
+            "a CPU has no profile; leave --idea out"
+            if gpus.find(parent.gpu).is_cpu
+            else f"run {hints.program()} profile"
+        )
         raise UsageError(f"--idea {number}: {parent.name} is not profiled; {remedy}")
     if not 0 < number <= len(ideas):
         raise UsageError(f"--idea {number}: the profile of {known.iteration} has {len(ideas)} ideas")

@@ -11,6 +11,7 @@ from harness.boards.board import NOT_MEASURED, BoardRow
 from harness.boards.power import PowerBound
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import builds, contract
+from harness.machine import hints
 from harness.machine.table import bounded, paragraph
 from harness.records.base import Status
 from harness.records.builds import BuildRecord
@@ -220,7 +221,7 @@ def page(found: LadderState) -> str:
         lines.append(f"power   {found.power.iteration} is {found.power.sentence}; {found.power.clock}")
     lines.append(f"spent   {found.measuring_seconds:.1f} s measuring, {found.building_seconds:.1f} s building")
     if found.ideas:
-        lines += ["", f"ideas for tilebench new --from {found.parent} --idea N"]
+        lines += ["", f"ideas for {hints.program()} new --from {found.parent} --idea N"]
         lines += [f"{each.number}  {each.sentence}{' (tried)' if each.tried else ''}" for each in found.ideas]
     if found.iterations:
         lines += ["", "tried"]

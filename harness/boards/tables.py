@@ -13,6 +13,7 @@ from harness.catalog import names
 from harness.catalog.gpus import find
 from harness.catalog.tree import Selection, Tree
 from harness.errors import meant
+from harness.machine import hints
 from harness.machine.table import PLAIN, SHORTEST, counted, figure, footnotes, interval, paragraph, table, with_interval
 from harness.records.base import Regime, RowKind, Status
 from harness.records.playoffs import PlayOff
@@ -171,7 +172,11 @@ def narrowing(selection: Selection) -> str:
 def no_iteration(tree: Tree, key: str, selection: Selection, name: str = "iteration") -> str:
     """The complaint that a selection is empty, with what may have been meant, or with how to begin."""
     words = narrowing(selection)
-    rest = f"matches {words}" if words else f"yet; `tilebench new --gpu {key} --shape KEY --model NAME` begins a ladder"
+    rest = (
+        f"matches {words}"
+        if words
+        else f"yet; `{hints.program()} new --gpu {key} --shape KEY --model NAME` begins a ladder"
+    )
     return f"no {name} under tuning/{key}/ {rest}{near(tree, key, selection)}"
 
 
@@ -229,7 +234,7 @@ def _summary(boards: Sequence[Board], body: str) -> str:
     said += [f"Another iteration leads at the power limit in {others}"] if others else []
     if stale := [row.stale for row in led if row.stale]:
         changed = " or the ".join(sorted({each for row in stale for each in row}))
-        hint = ", and tilebench freshen finds the rows that keep their code" if (FAMILY,) in stale else ""
+        hint = f", and {hints.program()} freshen finds the rows that keep their code" if (FAMILY,) in stale else ""
         said.append(f"{len(stale)} stale: the {changed} has changed since{hint}")
     return f"{'. '.join(said)}. --shape KEY shows one ladder, --all every one."
 

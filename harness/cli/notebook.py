@@ -19,7 +19,7 @@ from harness.catalog.tree import Iteration, Tree
 from harness.cli.options import BuildOptions, Json, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
-from harness.machine import files
+from harness.machine import files, hints
 from harness.machine.table import counted, paragraph
 from harness.records import published
 from harness.runs import gathering
@@ -96,7 +96,7 @@ def transfer(
     tree, target = Tree.here(), gpus.find(chosen.key)
     done, complaints = transferring.transfer(tree, gpus.find(source, auto=False), target, chosen.selection)
     had = f"; {counted(done.known, 'leader')} had come before" if done.known else ""
-    then = f"; to measure: tilebench bench --gpu {done.gpu}" if done.paths else ""
+    then = f"; to measure: {hints.program()} bench --gpu {done.gpu}" if done.paths else ""
     said = f"{done.gpu}: {counted(len(done.paths), 'iteration')} added{had}{then}"
     return Reply(done, lambda: said, problems=reported(complaints))
 
@@ -194,7 +194,7 @@ def publish(
     if made.sustained:
         text += f"\n{len(made.sustained)} other leads at the power limit: {', '.join(made.sustained)}"
     if not current:
-        text = f"{name} is not what the leaderboard gives; write it anew: tilebench publish --gpu {gpu}"
+        text = f"{name} is not what the leaderboard gives; write it anew: {hints.program()} publish --gpu {gpu}"
     code = ExitCode.PASSED if current else ExitCode.REJECTED
     return Reply(PublishData(name, current, made), lambda: "\n".join(map(paragraph, text.splitlines())), code, problems)
 

@@ -11,6 +11,7 @@ from harness.catalog.tree import Tree
 from harness.cli.options import Json
 from harness.cli.reply import Reply
 from harness.errors import UsageError
+from harness.machine import hints
 from harness.machine.table import paragraph
 
 
@@ -50,5 +51,6 @@ def new_operator(
     """Write an operator, in which an example answers each question, and its baseline, both to edit."""
     tree = Tree.here()
     paths = operator, baseline = repository.new_operator(tree.root, name)
-    told = f"{' and '.join(map(tree.short, paths))}: edit both; then, tilebench new --shape {name}_f32fp32_64x256 …"
+    then = f"{hints.program()} new --shape {name}_f32fp32_64x256 …"
+    told = f"{' and '.join(map(tree.short, paths))}: edit both; then, {then}"
     return Reply(NewOperatorData(str(operator), str(baseline)), lambda: paragraph(told, "  "))

@@ -35,6 +35,7 @@ from harness.extras.tune.search import Tuned, TunePlan
 from harness.extras.tune.space import frozen, words
 from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
+from harness.machine import hints
 from harness.machine.progress import console
 from harness.machine.table import bounded, paragraph, with_interval
 from harness.records.base import Regime
@@ -211,7 +212,7 @@ def _text(plan: TunePlan, tuned: Tuned, pick: Pick) -> str:
     folder = plan.tree.sources(*pick.ladder)
     lines = [f"{plan.tree.short(folder / pick.iteration)}.py: {words(frozen(pick.config))}"]
     if pick.latency_ms is not None:
-        lines.append(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `tilebench bench` judges it")
+        lines.append(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `{hints.program()} bench` judges it")
     if pick.ratio is not None:
         level = f"level with {len(pick.ties)} more" if pick.ties else "leads alone"
         lines.append(f"ratio {bounded(pick)}, {level}")

@@ -1,6 +1,7 @@
 """Commands that a message may name: safe to run as printed, in the environment of this program."""
 
 import shlex
+import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Final
 
 from harness.machine.repository import SHIPPED
 
+PROGRAM: Final = "tilebench"
 DISTRIBUTION: Final = "tilebench-harness"  # `tilebench` is another project's in the package index
 
 
@@ -19,9 +21,19 @@ def installed(name: str) -> str | None:
         return None
 
 
+def program() -> str:
+    """What calls this program from a shell here: its name where the shell finds it, else its file or its module."""
+    own = Path(sys.executable).with_name(PROGRAM)
+    if shutil.which(PROGRAM) == str(own):
+        return PROGRAM
+    if not own.is_file():
+        return shlex.join((sys.executable, "-m", "harness"))
+    return shlex.quote(str(own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own))
+
+
 def same_command() -> str:
     """The command line of this program, to be run once more."""
-    return shlex.join(("tilebench", *sys.argv[1:]))
+    return f"{program()} {shlex.join(sys.argv[1:])}"
 
 
 def pip_install(*requirements: str) -> str:

@@ -15,7 +15,7 @@ from harness.judge.candidate import Referees
 from harness.judge.facts.hashes import judge_as_it_is
 from harness.judge.pipeline import advance
 from harness.judge.stopping import Progress
-from harness.machine import files
+from harness.machine import files, hints
 from harness.machine.interruption import heed
 from harness.machine.progress import Reporter
 from harness.records.base import Status
@@ -61,7 +61,7 @@ def _require_draft(tree: Tree, draft: Iteration) -> None:
         ladder = f"--gpu {draft.gpu} --shape {draft.shape_key} --model {draft.model}"
         raise UsageError(
             f"{draft.name} has a record, and is never edited; begin a copy with "
-            f"`tilebench new {ladder} --from {draft.ordinal}`, then watch again"
+            f"`{hints.program()} new {ladder} --from {draft.ordinal}`, then watch again"
         )
 
 

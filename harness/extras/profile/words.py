@@ -1,6 +1,7 @@
 """A profile in words, for a terminal."""
 
 from harness.catalog import names
+from harness.machine import hints
 from harness.records.profiles import ProfileOutcome, ProfileRecord
 
 
@@ -22,7 +23,7 @@ def verdict(record: ProfileRecord) -> str:
         lines += [f"  {'' if position else title:<10}{text}" for position, text in enumerate(texts)]
     if ideas:
         lines.append(
-            f"{'':12}next: tilebench new --gpu {record.gpu} --shape {record.shape_key} --model {record.model} "
+            f"{'':12}next: {hints.program()} new --gpu {record.gpu} --shape {record.shape_key} --model {record.model} "
             f"--from {names.ordinal(record.number)} --idea 1"
         )
     return "\n".join(lines)

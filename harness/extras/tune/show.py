@@ -8,6 +8,7 @@ from typing import Any, Final
 from harness.errors import UsageError
 from harness.extras.tune.record import SCREEN, Pick, RankedCandidate, TuningTrial, ranked
 from harness.extras.tune.space import constant, text, words
+from harness.machine import hints
 from harness.machine.table import PLAIN, bounded, figure, interval, table, width
 from harness.records.base import Status
 
@@ -19,7 +20,9 @@ def chosen(trials: Sequence[TuningTrial], engine: str, race: int | None) -> list
     """The candidates of one search, by default the newest of an engine; raises UsageError."""
     races = {trial.race for trial in trials if trial.engine == engine}
     if not races:
-        raise UsageError(f"no search by {engine} is recorded here; run tilebench tune with --shape and --model first")
+        raise UsageError(
+            f"no search by {engine} is recorded here; run {hints.program()} tune with --shape and --model first"
+        )
     number = max(races) if race is None else race
     if number not in races:
         raise UsageError(f"there is no race {number} by {engine}; there are {', '.join(map(str, sorted(races)))}")

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -36,8 +37,14 @@ def texts(path: Path) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
         elif isinstance(node, ast.JoinedStr):
-            parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
-            yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(str, parts))
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(read, node.values))
+
+
+def read(part: ast.expr) -> str:
+    """A part of an f-string, with the program's name where that is filled in."""
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    return "tilebench" if "hints.program()" in ast.unparse(part) else "…"
 
 
 def named(pattern: re.Pattern[str]) -> list[tuple[str, re.Match[str]]]:
@@ -73,3 +80,18 @@ def test_pip_installs_into_this_environment_what_is_pinned_or_lies_here() -> Non
 def test_an_extra_that_a_hint_names_exists(extra: str) -> None:
     assert re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert hints.pip_install_here(extra).endswith(f"{ROOT}[{extra}]'")
+
+
+def test_the_program_is_called_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a checkout nothing is activated, so a bare name would be: command not found."""
+    folder = tmp_path / "my env" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert hints.program() == f"'{folder / 'python'}' -m harness"
+    (folder / "tilebench").touch(mode=0o755)
+    assert hints.program() == f"'{folder / 'tilebench'}'"
+    monkeypatch.chdir(folder.parent)
+    assert hints.program() == "bin/tilebench"
+    monkeypatch.setenv("PATH", str(folder))
+    assert hints.program() == "tilebench"
