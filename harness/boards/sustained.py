@@ -20,6 +20,7 @@ from harness.machine.nvml import Device
 from harness.machine.progress import Reporter
 from harness.machine.table import bounded
 from harness.records.base import exit_code_of
+from harness.records.ceilings import CeilingRecord
 from harness.records.results import Measurement, Record
 from harness.records.store import append, read
 from harness.records.sustained import SustainedMeasurement, SustainedRecord
@@ -103,6 +104,14 @@ def run(
             if counts:
                 records.append(record)
     return records
+
+
+def without_ceiling(held: Iterable[SustainedRecord], ceilings: Iterable[CeilingRecord]) -> list[str]:
+    """The input dtypes of what the power limit held on a chip that has no ceiling of its own for them."""
+    known = {(each.dtype, each.environment.device_uuid) for each in ceilings}
+    limited = (each for each in held if each.measurement is not None and each.measurement.at_limit)
+    wanted = {(parse_shape_key(each.shape_key).input, each.environment.device_uuid) for each in limited}
+    return sorted({dtype for dtype, _ in wanted - known})
 
 
 def no_limit(gpu: Gpu, device: Device | None, problem: Problem) -> str | None:

@@ -42,7 +42,9 @@ from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
 from harness.machine.table import counted
 from harness.records.base import Stage, Status, now
+from harness.records.ceilings import CeilingRecord
 from harness.records.results import Record
+from harness.records.store import read
 from harness.records.sustained import SustainedRecord
 from harness.runs import watch as watching
 from harness.runs.opponents import USUAL_S
@@ -181,10 +183,8 @@ def bench(
         if regime != "paired":
             held = _sustain(plan, chosen, sustained_top, opposed=opposed)
     told = _reply(results)
-    for reason in dict.fromkeys(held.skipped.values()) if chosen.key != CPU or regime == "sustained" else ():
-        keys = [key for key, why in held.skipped.items() if why == reason]
-        name = keys[0] if len(keys) == 1 else f"{len(keys)} problems"
-        console.print(f"{name}: no sustained figure: {reason}", markup=False)
+    if chosen.key != CPU or regime == "sustained":
+        _tell_what_is_missing(plan, held)
     data = msgspec.structs.replace(told.data, sustained=tuple(held.records))
     return replace(
         told,
@@ -192,6 +192,17 @@ def bench(
         text=lambda: leaderboards(plan.gpu.key, chosen).text() + _left(data, deadline),
         exit_code=max(told.exit_code, held.exit_code),
     )
+
+
+def _tell_what_is_missing(plan: Plan, held: SustainedResults) -> None:
+    """Why problems have no figure at the power limit, and what of the chip's ceiling is not known."""
+    for reason in dict.fromkeys(held.skipped.values()):
+        keys = [key for key, why in held.skipped.items() if why == reason]
+        name = keys[0] if len(keys) == 1 else f"{len(keys)} problems"
+        console.print(f"{name}: no sustained figure: {reason}", markup=False)
+    if dtypes := sustained.without_ceiling(held.records, read(plan.tree.ceilings(plan.gpu.key), CeilingRecord)[0]):
+        remedy = f"{hints.program()} ceiling --gpu {plan.gpu.key}"
+        console.print(f"{', '.join(dtypes)}: no power ceiling of this chip yet; {remedy}", markup=False)
 
 
 def _in_time(plan: Plan, chosen: SelectionOptions, deadline: Deadline) -> Plan:

@@ -2,8 +2,11 @@
 
 from typing import Any, Final
 
+import msgspec
+
 from harness.records.base import SCHEMA, Environment, Stage, Status
 from harness.records.builds import Build
+from harness.records.ceilings import CeilingRecord
 from harness.records.results import BaselineRecord, BlockPair, Measurement, Record, Trial
 from harness.records.sustained import SustainedMeasurement, SustainedRecord, SustainedSide
 
@@ -97,3 +100,8 @@ def sustained_record(made: Record, ratio: float, **changes: Any) -> SustainedRec
     }
     fields |= {"source_sha256": made.source_sha256, "families_sha256": made.families_sha256}
     return SustainedRecord(**fields | {"status": Status.PASSED, "measurement": sustained(ratio)} | changes)
+
+
+def ceiling(tflops: float, uuid: str = "", *, environment: Environment = ENVIRONMENT) -> CeilingRecord:
+    where = msgspec.structs.replace(environment, device_uuid=uuid)
+    return CeilingRecord(SCHEMA, "2026-01-01", "h200", "float32", tflops, 1775, 690, 690 / tflops, 60, True, 2.0, where)

@@ -18,6 +18,7 @@ from harness.boards.sustained import (
     line,
     no_limit,
     recorded,
+    without_ceiling,
 )
 from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
@@ -32,7 +33,7 @@ from harness.runs.run import Plan, reusable
 from tests.harness import checkout as of_checkout
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
 from tests.harness.checkout import Checkout, until
-from tests.harness.examples import measurement, record, sustained, sustained_record
+from tests.harness.examples import ceiling, measurement, record, sustained, sustained_record
 
 
 @pytest.fixture
@@ -257,6 +258,17 @@ sustaining.finished = lambda *known: (Path("noted").touch(), finished(*known))[1
 
 
 @pytest.mark.slow
+def test_what_the_limit_held_on_a_chip_without_a_ceiling_is_told(ladder: Ladder) -> None:
+    """A share of another chip's ceiling is worth less than one of its own."""
+    made = ladder.measured(1, 1.05, 1.06)
+    held = sustained_record(made, 1.04)
+    below = sustained_record(made, 1.04, measurement=msgspec.structs.replace(sustained(1.04), at_limit=False))
+    assert without_ceiling([held, below], []) == ["float32"]
+    assert without_ceiling([below], []) == []
+    assert without_ceiling([held], [ceiling(850, made.environment.device_uuid)]) == []
+    assert without_ceiling([held], [ceiling(850, "GPU-of-another")]) == ["float32"]
+
+
 def test_killed_in_a_phase_it_loses_nothing_and_leaves_no_process(checkout: Checkout) -> None:
     checkout.ladder((8,))
     assert checkout.run("bench", "--regime", "paired", "--no-opponents", "--budget", "0.2").returncode == 0

@@ -11,18 +11,10 @@ from harness.errors import UsageError
 from harness.extras.ceiling.kernel import block_flops
 from harness.extras.ceiling.measure import line, measure
 from harness.machine.progress import Quiet
-from harness.records.base import SCHEMA, Environment
-from harness.records.ceilings import CeilingRecord, newest
+from harness.records.ceilings import newest
 from harness.records.store import append
 from tests.harness.boards.test_leaderboard import SHAPE, Ladder
-from tests.harness.examples import ENVIRONMENT, sustained_record
-
-
-def ceiling(
-    tflops: float, uuid: str = "", *, dtype: str = "float32", environment: Environment = ENVIRONMENT
-) -> CeilingRecord:
-    where = msgspec.structs.replace(environment, device_uuid=uuid)
-    return CeilingRecord(SCHEMA, "2026-01-01", "h200", "float32", tflops, 1775, 690, 690 / tflops, 60, True, 2.0, where)
+from tests.harness.examples import ENVIRONMENT, ceiling, sustained_record
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
