@@ -1,8 +1,9 @@
 """Progress of a run, on stderr."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -14,6 +15,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+PAUSE_S: Final = 60.0  # between two lines that say how far a run is, where no terminal shows a bar
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -40,6 +43,8 @@ class _Live:
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress = progress
         self._task = progress.add_task("starting", total=total or None)
+        self._total, self._done = total, 0
+        self._began_s = self._told_s = time.monotonic()
 
     def doing(self, text: str) -> None:
         self._progress.update(self._task, description=text)
@@ -47,6 +52,18 @@ class _Live:
     def finished(self, text: str, *, advance: bool = True) -> None:
         self._progress.console.print(text, markup=False)
         self._progress.update(self._task, advance=1 if advance else 0)
+        self._done += advance
+        now_s = time.monotonic()
+        if advance and self._progress.disable and self._done < self._total and now_s >= self._told_s + PAUSE_S:
+            self._told_s = now_s
+            self._progress.console.print(how_far(self._done, self._total, now_s - self._began_s))
+
+
+def how_far(done: int, total: int, spent_s: float) -> str:
+    """How much of a run is done, and how long the rest takes if it goes on so."""
+    left_s = spent_s / done * (total - done)
+    left = f"{left_s:.0f} s" if left_s < 100 else f"{left_s / 60:.0f} min"
+    return f"{done} of {total} done; about {left} left"
 
 
 def announce(reporter: Reporter, text: str) -> None:
@@ -58,7 +75,7 @@ def announce(reporter: Reporter, text: str) -> None:
 
 @contextmanager
 def reporting(total: int) -> Iterator[Reporter]:
-    """A progress bar on a terminal, plain lines elsewhere."""
+    """A progress bar on a terminal; elsewhere plain lines, of which one a minute says how far the run is."""
     with Progress(
         SpinnerColumn(),
         BarColumn(bar_width=24),
