@@ -35,6 +35,7 @@ SKY: Final = ROOT / "deploy" / "skypilot.yaml"
 ARRAY: Final = ROOT / "deploy" / "slurm-array.sbatch"
 APPTAINER: Final = ROOT / "deploy" / "slurm-apptainer.sbatch"
 VERSUS: Final = ROOT / "deploy" / "github-versus.yaml"
+WORKFLOWS: Final = [VERSUS, *sorted((ROOT / ".github" / "workflows").iterdir())]
 VM: Final = ROOT / "deploy" / "vm.sh"
 LOCKS: Final = [ROOT / "requirements.lock", ROOT / "requirements-cuda.lock"]
 CONTEXT_LIMIT_BYTES: Final = 6 << 20  # without iterations and records, which grow with each board and are never cut
@@ -161,6 +162,14 @@ def test_each_step_of_the_dockerfile_is_counted() -> None:
 def test_shellcheck_finds_nothing(script: Path) -> None:
     done = tool("shellcheck", script)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_github_takes_each_workflow(workflow: Path, tmp_path: Path) -> None:
+    done = tool("check-jsonschema", "--builtin-schema", "vendor.github-workflows", workflow)
+    assert (done.returncode, done.stdout) == (0, "ok -- validation done\n")
+    (wrong := tmp_path / "wrong.yaml").write_text(workflow.read_text().replace("runs-on:", "runs-at:"))
+    assert tool("check-jsonschema", "--builtin-schema", "vendor.github-workflows", wrong).returncode == 1
 
 
 def test_the_workflow_runs_commands_that_there_are(tmp_path: Path) -> None:
