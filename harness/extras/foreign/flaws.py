@@ -27,7 +27,7 @@ _CHECKS: Final = re.compile(r"assert|verif|check|compar|valid|similar|correct|di
 _KERNEL: Final = re.compile(
     r"(?!build|make|get|fetch|load|create|compile)([a-z]\w*_)?(kernel|gemm|matmul|attention|linear|conv|model|forward)(_\w+)?"
 )
-_PASSED: Final = re.compile(r"\bPASS(ED)?\b|\b(all|tests?|checks?|results?)\b.*\b(pass(ed)?|match(es)?|correct)\b")
+_PASSED: Final = re.compile(r"\bPASS(ED)?\b|(?i:\b(all|tests?|checks?|results?)\b.*\b(pass(ed)?|match(es)?|correct)\b)")
 _TIMES: Final = re.compile(r"time|elapsed|latenc|duration|_ms\b|_us\b|samples|\bms\b", re.IGNORECASE)
 _MIDDLES: Final = frozenset({"median", "mean", "quantile", "quantiles", "percentile", "average", "fmean", "sum", "std"})
 _WIDE: Final = frozenset({"float32", "float64"})

@@ -27,6 +27,7 @@ DTYPES: Final = {
     "float8_e4m3fn": "float8_e4m3fn",
     "e4m3_float8": "float8_e4m3fn",
 }
+FIELD: Final = "self."
 DEPTH: Final = 12  # names and calls that are followed one after another
 LARGEST: Final = 1 << 60
 _OPERATIONS: Final = {
@@ -147,7 +148,10 @@ class Reading:
     # What a name stands for
 
     def meanings(self, name: str, scope: Scope) -> list[tuple[ast.expr, Scope]]:
-        """The expressions that a name may stand for, with the scope in which each is read."""
+        """The expressions that a name may stand for, with the scope in which each is read; ``self.x`` is a name too."""
+        if name.startswith(FIELD):
+            methods = [each for each in self.scopes if each.owner is not None and each.owner == scope.owner]
+            return [(value, each) for each in methods for value in each.assigned.get(name, ())]
         here: Scope | None = scope
         while here is not None:
             if name in here.assigned:
@@ -230,6 +234,8 @@ class Reading:
         match node:
             case ast.Name(id=name):
                 return self._named(name, scope, depth)
+            case ast.Attribute(value=ast.Name(id="self")):
+                return self._named(ast.unparse(node), scope, depth)
             case ast.Attribute(attr="T" | "mT"):
                 base = self.tensor(node.value, scope, depth - 1)
                 return base and base.turned
@@ -387,7 +393,7 @@ def _is_filled(name: str, scope: Scope) -> bool:
     for node in scope.nodes:
         if isinstance(node, ast.Call) and FILLS.match(name_of(node.func)):
             places = [*node.args[:1], *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
-            if any(isinstance(place, ast.Name) and place.id == name for place in places):
+            if any(ast.unparse(place) == name for place in places):
                 return True
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == name:
             return True
@@ -412,6 +418,8 @@ def _below(node: ast.AST, owner: str | None = None) -> Iterator[tuple[ast.AST, s
 def _assign(target: ast.expr, value: ast.expr, found: dict[str, list[ast.expr]]) -> None:
     if isinstance(target, ast.Name):
         found.setdefault(target.id, []).append(value)
+    elif isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
+        found.setdefault(ast.unparse(target), []).append(value)
     elif isinstance(target, ast.Tuple | ast.List):
         for position, each in enumerate(target.elts):
             _assign(each, _element(value, position), found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeGuard
 
-from harness.extras.foreign.reading import Reading, Scope, argument, name_of
+from harness.extras.foreign.reading import FIELD, Reading, Scope, argument, name_of
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
 
 CLOCKS: Final = frozenset(
@@ -19,6 +19,7 @@ WAITS: Final = frozenset({"synchronize", "item", "cpu", "tolist", "numpy", "wait
 BENCHES: Final = frozenset({"do_bench", "do_bench_cudagraph", "bench_kineto"})  # they warm up, wait and clear the cache
 COMPILERS: Final = frozenset({"compile", "load_inline", "autotune", "aot_compile"})
 _LIBRARY: Final = LIBRARY_CALLS | {"relu", "softmax", "add", "layer_norm"}
+_LAUNCHERS: Final = frozenset({"forward", "run", "replay"})
 _COOLING: Final = re.compile(r"flush|l2|cold|cache|rotat", re.IGNORECASE)
 _WARM: Final = re.compile(r"warm", re.IGNORECASE)
 _NO_LAUNCHES: Final = re.compile(r"flush|clear|print|log|tqdm|range|sleep|record|append|zero_|fill_|copy_|empty_cache")
@@ -225,7 +226,9 @@ def _may_launch(node: ast.AST) -> bool:
     name = name_of(node.func)
     if isinstance(node.func, ast.Name):
         return not hasattr(builtins, name) and name not in WAITS | COMPILERS | BENCHES
-    return isinstance(node.func, ast.Attribute) and (_is_library(node.func) or name in ("forward", "run", "replay"))
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    return _is_library(node.func) or name in _LAUNCHERS or ast.unparse(node.func) == f"{FIELD}{name}"
 
 
 def _is_library(function: ast.Attribute) -> bool:

@@ -387,6 +387,45 @@ def test_a_check_after_the_measurement_warms_nothing(loose: Path) -> None:
     assert kinds(loose, f"{head}{timed}torch.testing{check}") == [Kind.COLD]
 
 
+FIELDS = """
+import time
+import torch
+
+class Bench:
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.a = torch.{maker}(8192, 8192, device="cuda", dtype=torch.float16)
+        {fill}
+
+    def run(self):
+        self.kernel(self.a, self.a)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(100):
+            self.kernel(self.a, self.a)
+        {wait}
+        print((time.perf_counter() - start) / 100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("maker", "fill", "wait", "expected"),
+    [
+        ("randn", "", "torch.cuda.synchronize()", []),
+        ("empty", "self.a.normal_()", "torch.cuda.synchronize()", []),
+        ("ones", "", "torch.cuda.synchronize()", [Kind.CONSTANT]),
+        ("randn", "", "", [Kind.UNSYNCHRONISED]),
+    ],
+)
+def test_fields_of_an_object_are_followed(loose: Path, maker: str, fill: str, wait: str, expected: list[Kind]) -> None:
+    assert kinds(loose, FIELDS.format(maker=maker, fill=fill, wait=wait)) == expected
+
+
+@pytest.mark.parametrize("words", ["Results match reference", "All checks passed", "PASS"])
+def test_a_pass_that_nothing_proves_is_seen_in_any_case(loose: Path, words: str) -> None:
+    assert kinds(loose, f'from mine import kernel\nkernel(1)\nprint("{words}")\n') == [Kind.UNPROVED]
+
+
 def test_a_shape_holds_a_loose_script_to_its_contract(loose: Path) -> None:
     script = LOOSE.format(reference="a @ b", atol=0.04, timed="")
     assert kinds(loose, script) == []
