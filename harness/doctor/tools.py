@@ -13,7 +13,7 @@ from harness.doctor import finding
 from harness.doctor.finding import HealthFinding, described, dotted, major
 from harness.evidence import toolchain
 from harness.judge.facts import architectures
-from harness.machine.hints import pip_install_here
+from harness.machine.hints import adds, pip_install_here
 from harness.machine.nvml import Device
 
 DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
@@ -51,7 +51,7 @@ def cuobjdump(_: list[Device]) -> Iterable[HealthFinding]:
     tool = toolchain.cuobjdump(finding.ANSWER_S)
     found = f"{tool.version}, {tool.path}" if tool else "not in a toolkit, nor from PyPI"
     extra = toolchain.DISASSEMBLER_EXTRA
-    advice = f"{pip_install_here(extra)} (make build does): builds then count instructions too"
+    advice = f"{adds('build', extra)}; builds then count instructions too"
     yield HealthFinding("cuobjdump", tool is not None, False, found, advice)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import InfrastructureError
-from harness.machine.hints import pip_install_here
+from harness.machine.hints import adds
 
 CUDA_FOLDER: Final = Path("/usr/local/cuda")
 NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
@@ -47,8 +47,7 @@ class Toolchain(msgspec.Struct, frozen=True):
         """Raise InfrastructureError if no kernel can compile here."""
         if not cpu and self.nvcc is None:
             raise InfrastructureError(
-                "no nvcc on PATH, in CUDA_HOME or from PyPI, so nothing compiles for a GPU; "
-                f"`make build` installs it, or: {pip_install_here(EXTRA)}"
+                f"no nvcc on PATH, in CUDA_HOME or from PyPI, so nothing compiles for a GPU; {adds('build', EXTRA)}"
             )
         if self.host_compiler is None:
             raise InfrastructureError(

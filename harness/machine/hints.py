@@ -52,3 +52,9 @@ def pip_install_here(extra: str = "") -> str:
     if in_checkout(SHIPPED):
         return f"{sys.executable} -m pip install --editable '{SHIPPED}{wanted}'"
     return pip_install(f"{DISTRIBUTION}{wanted}")
+
+
+def adds(target: str, extra: str) -> str:
+    """How to add an extra: by a target of this checkout's make too, which a package has not."""
+    pip = pip_install_here(extra)
+    return f"`make {target}` adds it, or: {pip}" if in_checkout(SHIPPED) else pip

@@ -18,7 +18,7 @@ from harness.errors import InfrastructureError, described
 from harness.extras.fleet.seat import Seat
 from harness.judge.facts.gpu import Gpu
 from harness.machine import files, interruption
-from harness.machine.hints import pip_install_here
+from harness.machine.hints import adds
 from harness.machine.nvml import Device
 
 SIMULATED: Final = "tilebench_cpu"  # Ray's resource that stands for a GPU of the key cpu
@@ -70,9 +70,7 @@ class Caller:
 def require() -> None:
     """Raise InfrastructureError where Ray is not installed."""
     if util.find_spec("ray") is None:
-        raise InfrastructureError(
-            f"more than one GPU needs Ray: `make bench GPUS=all` adds it, or {pip_install_here('fleet')}"
-        )
+        raise InfrastructureError(f"more than one GPU needs Ray; {adds('bench GPUS=all', 'fleet')}")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from harness.machine import hints
 from tests.harness.checkout import ROOT, TARGETS
 
 MAKE: Final = re.compile(r"(?<![\w-])make ([a-z][\w-]*)(?= GPU|`|,|;|\)|$| does| adds| installs| then| shows)")
+ADDS: Final = re.compile(r"\badds\(['\"]([a-z-]+)")
 VERB: Final = re.compile(r"(?:tilebench|-m harness) ([a-z][a-z-]*)([^`';:]*)")
 OPTION: Final = re.compile(r"(?<!\S)(--[a-z][a-z-]*)")
 # What follows the program's name in a sentence, and is no verb.
@@ -59,6 +60,10 @@ def test_every_target_of_make_exists() -> None:
     found = named(MAKE)
     assert found
     assert [(place, each[1]) for place, each in found if each[1] not in TARGETS] == []
+    sources = (path.read_text() for path in (ROOT / "harness").rglob("*.py"))
+    added = {target for source in sources for target in ADDS.findall(source)}
+    assert added
+    assert added <= set(TARGETS)
 
 
 def test_every_verb_exists_and_takes_its_options() -> None:
@@ -95,3 +100,10 @@ def test_the_program_is_called_as_the_shell_finds_it(tmp_path: Path, monkeypatch
     assert hints.program() == "bin/tilebench"
     monkeypatch.setenv("PATH", str(folder))
     assert hints.program() == "tilebench"
+
+
+@pytest.mark.parametrize("checkout", [True, False])
+def test_make_is_named_where_it_is(monkeypatch: pytest.MonkeyPatch, checkout: bool) -> None:
+    monkeypatch.setattr(hints, "in_checkout", lambda path: checkout)
+    assert ("make build" in hints.adds("build", "sass")) is checkout
+    assert hints.pip_install_here("sass") in hints.adds("build", "sass")

@@ -41,7 +41,7 @@ def test_an_empty_machine_lacks_everything_and_says_what_to_do() -> None:
     found = toolchain.find()
     assert found == Toolchain(None, None, None)
     assert found.missing_extra == "build"
-    with pytest.raises(InfrastructureError, match=r"no nvcc .*`make build` installs it"):
+    with pytest.raises(InfrastructureError, match=r"no nvcc .*`make build` adds it"):
         found.require(cpu=False)
     (finding,) = tools.cuobjdump([])
     assert (finding.name, finding.ok, finding.needed) == ("cuobjdump", False, False)
