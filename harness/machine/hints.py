@@ -23,11 +23,11 @@ def installed(name: str) -> str | None:
 
 def program() -> str:
     """What calls this program from a shell here: its name where the shell finds it, else its file or its module."""
-    own = Path(sys.executable).with_name(PROGRAM)
-    if shutil.which(PROGRAM) == str(own):
+    own, found = Path(sys.executable).with_name(PROGRAM), shutil.which(PROGRAM)
+    if not own.is_file():  # pip may have put it elsewhere, as for one user
+        return PROGRAM if found else shlex.join((sys.executable, "-m", "harness"))
+    if found == str(own):
         return PROGRAM
-    if not own.is_file():
-        return shlex.join((sys.executable, "-m", "harness"))
     return shlex.quote(str(own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own))
 
 

@@ -100,6 +100,8 @@ def test_the_program_is_called_as_the_shell_finds_it(tmp_path: Path, monkeypatch
     assert hints.program() == "bin/tilebench"
     monkeypatch.setenv("PATH", str(folder))
     assert hints.program() == "tilebench"
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    assert hints.program() == "tilebench"
 
 
 @pytest.mark.parametrize("checkout", [True, False])
