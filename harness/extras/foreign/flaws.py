@@ -103,6 +103,8 @@ class Flaws:
         if call.name in call.scope.parameters and (not values or None in values):
             given = self.timing.given(call.name, call.span) if call.span is not None else []
             return not given or any(self._is_kernel(each) for each in given)
+        if own := self.timing.own(call):
+            return any(self._is_kernel(each) for each in own)
         return None in values and _KERNEL.fullmatch(call.name) is not None
 
     def _compiling(self) -> Found:

@@ -106,9 +106,9 @@ class Timing:
 
     @cached_property
     def calls(self) -> tuple[ClockedCall, ...]:
-        """The timed calls; where a function times what it is given, the calls in what it is given."""
+        """The timed calls; where they run what they are given, or a function of the script, the calls in that."""
         launches = [(call, span) for span in self.spans for call in span.launches]
-        found = [each for call, span in launches for each in self.given(call.name, span) or [call]]
+        found = [each for call, span in launches for each in self.given(call.name, span) or self.own(call) or [call]]
         for name in BENCHES:
             for bench, scope in self.reading.call_sites.get(name, []):
                 found += self._inside(bench.args[0], scope, None) if bench.args else ()
@@ -166,6 +166,16 @@ class Timing:
                 if value is not None:
                     found += self._inside(value, where, span)
         return found
+
+    def own(self, call: ClockedCall) -> list[ClockedCall]:
+        """The calls in a function or method of the script, if a call runs one and gives it no tensor."""
+        function = self.reading.functions.get(call.name)
+        if function is None or function is call.scope or getattr(function.node, "decorator_list", None):
+            return []  # what is decorated may be a kernel itself
+        if any(self.reading.tensor(each, call.scope) for each in call.operands):
+            return []
+        inner = (ClockedCall(node, function, call.span) for node in function.nodes if _may_launch(node))
+        return [each for each in inner if each.name not in self.reading.functions]
 
     def _inside(self, value: ast.expr, scope: Scope, span: ClockedSpan | None) -> Iterator[ClockedCall]:
         """The calls of a function that is given by name or written as a lambda."""

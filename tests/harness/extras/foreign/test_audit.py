@@ -421,6 +421,41 @@ def test_fields_of_an_object_are_followed(loose: Path, maker: str, fill: str, wa
     assert kinds(loose, FIELDS.format(maker=maker, fill=fill, wait=wait)) == expected
 
 
+STEP = """
+import time
+import torch
+from mine import kernel
+
+a = torch.{maker}(8192, 8192, device="cuda", dtype=torch.float16)
+
+def step():
+    return kernel(a, a)
+
+{warm}
+torch.cuda.synchronize()
+start = time.perf_counter()
+for _ in range(100):
+    step()
+{wait}
+print((time.perf_counter() - start) / 100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("maker", "warm", "wait", "expected"),
+    [
+        ("randn", "step()", "torch.cuda.synchronize()", []),
+        ("zeros", "step()", "torch.cuda.synchronize()", [Kind.CONSTANT]),
+        ("randn", "", "torch.cuda.synchronize()", [Kind.COLD]),
+        ("randn", "step()", "", [Kind.UNSYNCHRONISED]),
+    ],
+)
+def test_a_timed_function_of_the_script_is_read(
+    loose: Path, maker: str, warm: str, wait: str, expected: list[Kind]
+) -> None:
+    assert kinds(loose, STEP.format(maker=maker, warm=warm, wait=wait)) == expected
+
+
 @pytest.mark.parametrize("words", ["Results match reference", "All checks passed", "PASS"])
 def test_a_pass_that_nothing_proves_is_seen_in_any_case(loose: Path, words: str) -> None:
     assert kinds(loose, f'from mine import kernel\nkernel(1)\nprint("{words}")\n') == [Kind.UNPROVED]
