@@ -1,6 +1,7 @@
 """The audit of scripts, and of a ladder ``…/{srcs,perf,logs}/<shape_key>/<model>/`` their figures too: it runs none."""
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,10 @@ def audit(roots: Sequence[Path], problem: Problem | None = None) -> list[AuditFi
 
 
 def _reason(error: Exception) -> str:
-    return (error.msg if isinstance(error, SyntaxError) else str(error)).split("\n")[0]
+    """The first line; of wrong syntax with this Python's version, as a newer one may read it."""
+    if isinstance(error, SyntaxError):
+        return f"{error.msg.splitlines()[0]}, says Python {sys.version_info.major}.{sys.version_info.minor}"
+    return str(error).split("\n")[0]
 
 
 def _of_folder(folder: Path, paths: Iterable[Path], problem: Problem | None) -> Iterator[AuditFinding]:

@@ -203,6 +203,7 @@ def test_what_cannot_be_read_is_one_finding(tree: Tree) -> None:
     found = tree.found(Kind.UNREADABLE)
     assert {(finding.path.name, finding.line) for finding in found} == {("iter002_torn.py", 1), ("ncu_iter001.csv", 0)}
     assert not any("<unknown>" in finding.what for finding in found)
+    assert any(f", says Python 3.{sys.version_info.minor}" in finding.what for finding in found)
 
 
 def test_a_bad_row_is_one_finding_and_the_rest_is_read(tree: Tree) -> None:
