@@ -500,7 +500,9 @@ def test_a_draft_is_judged_at_each_save_until_it_is_interrupted(checkout: Checko
 
     refused = checkout.run("watch", "--shape", SHAPE, "--model", MODEL)
     assert refused.returncode == 2
-    assert "iter001_draft has a record, and is never edited; begin a copy with `tilebench" in one_line(refused.stderr)
+    said = one_line(refused.stderr)
+    assert "iter001_draft has a record, and is never edited; begin a copy with `" in said
+    assert f"tilebench new --gpu cpu --shape {SHAPE} --model {MODEL} --from iter001`" in said
 
 
 @pytest.mark.slow
