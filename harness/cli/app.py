@@ -12,7 +12,7 @@ from harness import __version__
 from harness.catalog.tree import Tree
 from harness.cli.reply import Reply, emit
 from harness.errors import ExitCode, UsageError
-from harness.machine import interruption
+from harness.machine import hints, interruption
 from harness.machine.clock_lock import restore_left
 from harness.machine.guard import guarded, reader_left
 from harness.machine.progress import console
@@ -89,4 +89,4 @@ def parsing() -> Iterator[None]:
         raise UsageError(f"{verb} takes no '{word}'; its options begin with --, such as --gpu h200") from None
     except cyclopts.CycloptsError as error:
         told, listed, _ = " ".join(str(error).split()).partition(" Available commands:")
-        raise UsageError(f"{told} `tilebench --help` lists them" if listed else told) from None
+        raise UsageError(f"{told} `{hints.program()} --help` lists them" if listed else told) from None
