@@ -43,8 +43,7 @@ class _Live:
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress = progress
         self._task = progress.add_task("starting", total=total or None)
-        self._total, self._done = total, 0
-        self._began_s = self._told_s = time.monotonic()
+        self._told_s = time.monotonic()
 
     def doing(self, text: str) -> None:
         self._progress.update(self._task, description=text)
@@ -52,11 +51,14 @@ class _Live:
     def finished(self, text: str, *, advance: bool = True) -> None:
         self._progress.console.print(text, markup=False)
         self._progress.update(self._task, advance=1 if advance else 0)
-        self._done += advance
-        now_s = time.monotonic()
-        if advance and self._progress.disable and self._done < self._total and now_s >= self._told_s + PAUSE_S:
-            self._told_s = now_s
-            self._progress.console.print(how_far(self._done, self._total, now_s - self._began_s))
+        if advance and self._progress.disable and time.monotonic() >= self._told_s + PAUSE_S:
+            self._tell()
+
+    def _tell(self) -> None:
+        (task,) = self._progress.tasks
+        if task.total is not None and task.completed < task.total:
+            self._told_s = time.monotonic()
+            self._progress.console.print(how_far(int(task.completed), int(task.total), task.elapsed or 0.0))
 
 
 def how_far(done: int, total: int, spent_s: float) -> str:

@@ -30,5 +30,5 @@ class CeilingRecord(BaseRecord, frozen=True):
 def newest(records: Iterable[CeilingRecord], dtype: str, environment: Environment) -> CeilingRecord | None:
     """The newest ceiling of a chip, or else of another chip of its name."""
     fitting = [each for each in records if each.dtype == dtype and each.environment.device == environment.device]
-    own = [each for each in fitting if each.environment.device_uuid == environment.device_uuid]
+    own = [each for each in fitting if not each.borrowed(environment)]
     return next(reversed(own or fitting), None)

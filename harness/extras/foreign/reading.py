@@ -234,7 +234,7 @@ class Reading:
         match node:
             case ast.Name(id=name):
                 return self._named(name, scope, depth)
-            case ast.Attribute(value=ast.Name(id="self")):
+            case ast.Attribute() if is_field(node):
                 return self._named(ast.unparse(node), scope, depth)
             case ast.Attribute(attr="T" | "mT"):
                 base = self.tensor(node.value, scope, depth - 1)
@@ -356,6 +356,11 @@ def name_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def is_field(node: ast.expr) -> bool:
+    """Whether it is ``self.x``."""
+    return isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+
+
 def texts(nodes: Iterable[ast.AST]) -> list[str]:
     """The text constants among some nodes."""
     return [each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)]
@@ -418,7 +423,7 @@ def _below(node: ast.AST, owner: str | None = None) -> Iterator[tuple[ast.AST, s
 def _assign(target: ast.expr, value: ast.expr, found: dict[str, list[ast.expr]]) -> None:
     if isinstance(target, ast.Name):
         found.setdefault(target.id, []).append(value)
-    elif isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
+    elif is_field(target):
         found.setdefault(ast.unparse(target), []).append(value)
     elif isinstance(target, ast.Tuple | ast.List):
         for position, each in enumerate(target.elts):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeGuard
 
-from harness.extras.foreign.reading import FIELD, Reading, Scope, argument, name_of
+from harness.extras.foreign.reading import Reading, Scope, argument, is_field, name_of
 from harness.judge.contract import LIBRARY_CALLS, TORCH_NAMES, root_name
 
 CLOCKS: Final = frozenset(
@@ -238,7 +238,7 @@ def _may_launch(node: ast.AST) -> bool:
         return not hasattr(builtins, name) and name not in WAITS | COMPILERS | BENCHES
     if not isinstance(node.func, ast.Attribute):
         return False
-    return _is_library(node.func) or name in _LAUNCHERS or ast.unparse(node.func) == f"{FIELD}{name}"
+    return _is_library(node.func) or name in _LAUNCHERS or is_field(node.func)
 
 
 def _is_library(function: ast.Attribute) -> bool:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -152,15 +152,14 @@ def support(tree: Tree, where: PythonEnvironment, reporter: Reporter = QUIET) ->
         return None
     key = hashlib.sha256(repr((where.python_version, where.place, lacking)).encode()).hexdigest()
     folder, named = tree.root / FOLDER / f"support-{key[:16]}", ", ".join(lacking)
-    with _locked(folder):
-        if not (folder / _STAMP).is_file():
-            announce(reporter, f"installing {named} for {where.name} into {tree.short(folder)}, once")
-            remove(folder)
-            done = _into(where.python, "--no-deps", "--target", str(folder), *lacking)
-            if done.returncode:
-                lacks = f"{where.name} lacks {named}, which its kernels' processes need; install it there"
-                raise UsageError(f"{lacks}: {_complaint(done.stdout + done.stderr)}")
-            put(folder / _STAMP, json.dumps(lacking).encode())
+
+    def install() -> None:
+        done = _into(where.python, "--no-deps", "--target", str(folder), *lacking)
+        if done.returncode:
+            lacks = f"{where.name} lacks {named}, which its kernels' processes need; install it there"
+            raise UsageError(f"{lacks}: {_complaint(done.stdout + done.stderr)}")
+
+    _once(tree, folder, f"{named} for {where.name}", lacking, install, reporter)
     return folder
 
 
@@ -238,13 +237,20 @@ def _layer(tree: Tree, wanted: list[str], reporter: Reporter) -> Path:
     named = ", ".join(Path(each).name for each in wanted)
     folder = tree.root / FOLDER / f"{re.sub('[^A-Za-z0-9.]+', '-', named)[:40]}-{_key(wanted)[:8]}"
     python = folder / "bin" / "python"
+    _once(tree, folder, named, wanted, lambda: _install(folder, python, named, wanted), reporter)
+    return python
+
+
+def _once(
+    tree: Tree, folder: Path, what: str, wanted: list[str], install: Callable[[], None], reporter: Reporter
+) -> None:
+    """Install into a folder, unless another command has, or does."""
     with _locked(folder):
         if not (folder / _STAMP).is_file():
-            announce(reporter, f"installing {named} into {tree.short(folder)}, once")
+            announce(reporter, f"installing {what} into {tree.short(folder)}, once")
             remove(folder)
-            _install(folder, python, named, wanted)
+            install()
             put(folder / _STAMP, json.dumps(wanted).encode())
-    return python
 
 
 def _key(wanted: list[str]) -> str:

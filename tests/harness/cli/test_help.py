@@ -11,6 +11,7 @@ import pytest
 from harness.cli.app import app, carry_out
 from harness.cli.groups import GROUPS
 from harness.errors import ExitCode, meant
+from harness.machine import hints
 from tests.harness.checkout import ROOT, one_line
 
 H200 = ("--gpu", "h200")
@@ -61,7 +62,7 @@ def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[
     ("words", "suggestion"),
     [
         (("leaderbord",), 'Did you mean "leaderboard"?'),
-        (("bogus",), "tilebench --help` lists them"),
+        (("bogus",), f'Unknown command "bogus". `{hints.program()} --help` lists them'),
         (("bench", "--budgt", "3"), "Did you mean --budget?"),
         (
             ("compare",),

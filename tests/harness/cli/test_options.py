@@ -13,6 +13,7 @@ from harness.catalog import gpus
 from harness.cli.app import carry_out
 from harness.cli.options import CPU_EXAMPLE
 from harness.errors import ExitCode, InfrastructureError
+from harness.machine import hints
 from harness.machine.files import require_writable
 from harness.machine.nvml import devices
 from tests.harness.checkout import SHAPE, one_line
@@ -167,7 +168,10 @@ def test_a_tuning_on_many_gpus_needs_a_model_alone(said: Callable[..., str], wor
             ("bisect", "--old", "0.1.9", "--new", "0.1.9", "--row", "nope", "--gpu", "h200"),
             "--row nope is no shape key",
         ),
-        (("leaderboard", "--gpu", "a100"), "tilebench new --gpu a100 --shape KEY --model NAME` begins a ladder"),
+        (
+            ("leaderboard", "--gpu", "a100"),
+            f"`{hints.program()} new --gpu a100 --shape KEY --model NAME` begins a ladder",
+        ),
         (("new", "--gpu", "cpu", "--shape", SHAPE, "--model", "none", "--idea", "3"), "the ladder is empty"),
         (("tune", "--gpu", "cpu"), f"e.g. --shape {CPU_EXAMPLE} --model me"),
         (("doctor", "--gpu", "foo"), "unknown GPU key 'foo'"),
