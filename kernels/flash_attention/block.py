@@ -37,6 +37,7 @@ class Block:
     consumer_groups: int
     ahead: bool
     epilogue_buffers: int  # of each consumer group; 0: the output leaves from registers
+    one_array: bool = False  # of all epilogue buffers of a consumer group, with a name of its own
     one_text: bool = False  # the consumer groups run the same instructions, with their number in a register
     cluster: int = 1  # blocks that share each load of K and of V
 
@@ -75,6 +76,10 @@ class Block:
         )
         require(self.num_stages >= 1, f"num_stages={self.num_stages} is not positive")
         require(self.epilogue_buffers >= 0, f"epilogue_buffers={self.epilogue_buffers} is negative")
+        require(
+            not self.one_array or (self.consumer_groups == 2 and self.epilogue_buffers > 0 and not self.one_text),
+            "one_array needs epilogue_buffers, two consumer_groups, and a text for each",
+        )
         held = (self.block_N + self.width + self.block_N // 2) * ROWS // GROUP
         free = REGISTERS[self.consumer_groups][1] - 32
         require(
@@ -137,7 +142,7 @@ class Shared:
     Q: Any
     K: Any
     V: Any
-    outputs: list[list[Any]]  # each consumer group's epilogue buffers
+    outputs: list[Any]  # each consumer group's epilogue buffers, in a list or in an array
     Q_full: Any
     Q_empty: Any
     K_full: Any
@@ -196,14 +201,28 @@ class Consumer:
 
 
 @T.macro
-def allocate_shared(block: Block) -> Shared:
-    queries = T.alloc_shared((block.Q_stages * block.consumer_groups, ROWS, block.depth), block.dtype)
-    keys = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
-    values = T.alloc_shared((block.num_stages, block.block_N, block.width), block.dtype)
+def allocate_lists(block: Block) -> list[list[Any]]:
     outputs = [
         [T.alloc_shared((ROWS, EPILOGUE_N), block.dtype) for _ in range(block.epilogue_buffers)]
         for _ in range(block.consumer_groups)
     ]
+    return outputs
+
+
+@T.macro
+def allocate_arrays(block: Block) -> list[Any]:
+    """An assignment each, which names the array: TileLang orders buffers of one name by their addresses."""
+    first_outputs = T.alloc_shared((block.epilogue_buffers, ROWS, EPILOGUE_N), block.dtype)
+    second_outputs = T.alloc_shared((block.epilogue_buffers, ROWS, EPILOGUE_N), block.dtype)
+    return [first_outputs, second_outputs]
+
+
+@T.macro
+def allocate_shared(block: Block) -> Shared:
+    queries = T.alloc_shared((block.Q_stages * block.consumer_groups, ROWS, block.depth), block.dtype)
+    keys = T.alloc_shared((block.num_stages, block.block_N, block.depth), block.dtype)
+    values = T.alloc_shared((block.num_stages, block.block_N, block.width), block.dtype)
+    outputs = allocate_arrays(block) if block.one_array else allocate_lists(block)
     Q_full = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
     Q_empty = T.alloc_barrier([1] * (block.Q_stages * block.consumer_groups))
     K_full = T.alloc_barrier([1] * block.num_stages)

@@ -53,6 +53,7 @@ def forward(
     persistent: bool = True,
     heads_at_once: int = 1,
     epilogue_buffers: int = 0,
+    one_array: bool = False,
     dependent_launch: bool = False,
     early_loads: bool = False,
     early_turn: bool = False,
@@ -89,6 +90,8 @@ def forward(
       output 128 wide.
     - ``epilogue_buffers`` of each consumer group, 64 columns wide: the output leaves through them by TMA. One or two
       fit beside K and V. With 0 it leaves from registers in halves of sectors, a tenth of the time of 1,024 tokens.
+    - ``one_array``: these buffers are one array of the group, so that each build of a source is the same kernel. In
+      lists they share a name, and TileLang orders them by addresses.
     - ``dependent_launch``: programmatic dependent launch, as in ``kernels.gemm.warp_specialized``; for short sequences.
     - ``early_loads``: a group waits for its loads before its turn, and only the first group does: the others' turns
       come after its own. Nothing but descriptors then stands between a turn and its first WGMMA.
@@ -138,6 +141,7 @@ def forward(
         consumer_groups=consumer_groups,
         ahead=ahead,
         epilogue_buffers=epilogue_buffers,
+        one_array=one_array,
         one_text=one_text,
         cluster=cluster,
     )

@@ -377,6 +377,11 @@ def store_from_registers(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
                 Out[batch, own, m0 + i, j] = r.out[i, j] * r.inverse[i]
 
 
+def epilogue_buffer(c: Consumer, number: int) -> Any:
+    outputs = c.shared.outputs[c.group]
+    return outputs[number, :, :] if c.block.one_array else outputs[number]
+
+
 @T.macro
 def store_by_tma(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
     """The output through the group's epilogue buffers, in whole rows; TMA leaves out rows past the end."""
@@ -386,7 +391,7 @@ def store_by_tma(c: Consumer, Out: Any, head: Any, m0: Any) -> None:
         r.out[i, j] *= r.inverse[i]
     for part in list(range(block.width // EPILOGUE_N)):
         n0 = part * EPILOGUE_N
-        buffer = c.shared.outputs[c.group][part % block.epilogue_buffers]
+        buffer = epilogue_buffer(c, part % block.epilogue_buffers)
         T.tma_store_wait(block.epilogue_buffers - 1)  # this buffer's last store has read it
         T.sync_threads(EPILOGUE_BARRIER + c.group, GROUP)
         T.copy(r.out[:, n0 : n0 + EPILOGUE_N], buffer)

@@ -16,6 +16,7 @@ from kernels.flash_attention.steps import (
     end_scores,
     end_stores,
     end_values,
+    epilogue_buffer,
     exponentiate,
     find_maxima,
     free_queries,
@@ -140,7 +141,7 @@ def store(c: Consumer, Out: Any, head: Any, first: Any, left: Any) -> None:
         if left >= ROWS:
             for part in list(range(block.width // EPILOGUE_N)):
                 n0 = part * EPILOGUE_N
-                buffer = c.shared.outputs[c.group][part % block.epilogue_buffers]
+                buffer = epilogue_buffer(c, part % block.epilogue_buffers)
                 T.tma_store_wait(block.epilogue_buffers - 1)  # this buffer's last store has read it
                 T.sync_threads(EPILOGUE_BARRIER + c.group, GROUP)
                 T.copy(r.out[:, n0 : n0 + EPILOGUE_N], buffer)
@@ -168,6 +169,7 @@ def varlen(
     dynamic: bool = True,
     heads_at_once: int = 1,
     epilogue_buffers: int = 0,
+    one_array: bool = False,
     keeps_maxima: bool = False,
     powers_first: int = 0,
     num_sms: int = NUM_SMS,
@@ -182,7 +184,7 @@ def varlen(
     Levers:
 
     - ``block_N``, ``num_stages``, ``ping_pong``, ``rescale_first``, ``early_wait``, ``epilogue_buffers``: as in
-      ``kernels.flash_attention.forward``; likewise ``keeps_maxima`` and ``powers_first``.
+      ``kernels.flash_attention.forward``; likewise ``one_array``, ``keeps_maxima`` and ``powers_first``.
     - ``dynamic``: a block takes the next tile of all when it is free, by an atomic counter; else every ``num_sms``-th.
     - ``heads_at_once``: the heads in use at a time; their keys and values share the L2.
 
@@ -207,6 +209,7 @@ def varlen(
         consumer_groups=2,
         ahead=False,
         epilogue_buffers=epilogue_buffers,
+        one_array=one_array,
     )
     tiles = UnevenTiles(block, sequences, longest, heads_at_once, num_sms)
     groups, masked = block.consumer_groups, block.masked

@@ -175,6 +175,7 @@ SMALL = "attention_bf16fp32_1x1x1x512x64x64"
         (f"causal{SMALL}", {"block_N": 64, "ahead": True, "by_row": True, "late_wait": True}),
         (f"causal{SMALL}", {"block_N": 64, "ahead": True, "keeps_maxima": True, "powers_first": 16}),
         (SMALL, {"block_N": 128, "keeps_maxima": True}),
+        (SMALL, {"block_N": 64, "one_array": True}),
         (SMALL.replace("x512x", "x500x"), ATTENTION["exact64"]),
     ],
 )
@@ -267,6 +268,14 @@ def test_the_output_leaves_by_tma_where_it_has_buffers(key: str, parts: int, buf
     assert in_order(source, *each * 2 * parts, "tma_store_wait<0, true>")
 
 
+def test_one_array_of_a_groups_buffers_has_a_name_of_its_own() -> None:
+    source = cuda(FULL, block_N=112, epilogue_buffers=2, one_array=True)
+    assert "buffer" not in source
+    for array in ("first_outputs", "second_outputs"):
+        halves = re.findall(rf"tma_store\(Out_desc.*?{array}\)\[(\d+)\]", source)
+        assert halves == ["0", str(64 * 64)]
+
+
 @pytest.mark.slow
 def test_three_groups_and_a_second_buffer_of_queries() -> None:
     source = cuda(FULL, block_N=80, consumer_groups=3, ahead=True)
@@ -353,6 +362,7 @@ def test_the_space_has_candidates(key: str) -> None:
         (FULL, {"num_stages": 4}, "bytes of shared memory; a block has 231424"),
         (FULL, {"epilogue_buffers": -1}, "epilogue_buffers=-1 is negative"),
         (FULL, {"block_N": 176, "epilogue_buffers": 2}, "bytes of shared memory; a block has 231424"),
+        (FULL, {"one_array": True}, "one_array needs epilogue_buffers"),
         (FULL, {"heads_at_once": 3}, "heads_at_once=3 does not divide the 8 heads"),
         (FULL, {"num_sms": 0}, "num_sms=0 is not positive"),
         (FULL, {"overlap": False, "ahead": True}, "need overlap"),

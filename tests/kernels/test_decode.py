@@ -175,7 +175,7 @@ KEPT: dict[str, Any] = {"keeps_maxima": True, "powers_first": 16}
 
 @pytest.mark.parametrize(
     ("block_N", "buffers", "levers"),
-    few([(80, 1, {}), (128, 0, {}), (128, 0, {"dynamic": False}), (64, 1, KEPT)], (80, 1, {})),
+    few([(80, 1, {}), (128, 0, {}), (128, 0, {"dynamic": False}), (64, 1, KEPT | {"one_array": True})], (80, 1, {})),
 )
 def test_uneven_tiles_give_the_attention_within_each_sequence(
     block_N: int, buffers: int, levers: dict[str, Any], tmp_path: Path
