@@ -30,7 +30,8 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
     Kept maxima lead wherever they were measured, in blocks of 128 keys. Without a mask they need exact weights, since
     one measurement in ten is wrong else. Of the others, causal and short ones also come with maxima that must grow
     before the output is scaled; where blocks are wide that loses. Short sequences also have a dependent launch.
-    ``forward`` refuses what does not fit.
+    All have one array of epilogue buffers, so that what was measured is what is built later. ``forward`` refuses what
+    does not fit.
     """
     batches, heads, kv_heads, tokens, *_ = problem.dims
     shared = heads // kv_heads
@@ -48,7 +49,7 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
 
 def _of_kept_maxima(exact: bool) -> Iterator[dict[str, Any]]:
     for (ahead, buffers), powers_first, keys_ahead in product(((True, 2), (False, 1)), POWERS_FIRST, (True, False)):
-        block = {"block_N": 128, "ahead": ahead, "epilogue_buffers": buffers}
+        block = {"block_N": 128, "ahead": ahead, "epilogue_buffers": buffers, "one_array": True}
         kept = {"keeps_maxima": True, "exact_weights": exact, "powers_first": powers_first}
         yield {**block, **kept, "keys_ahead": keys_ahead}
 
@@ -56,7 +57,7 @@ def _of_kept_maxima(exact: bool) -> Iterator[dict[str, Any]]:
 def _of_new_maxima(growths: tuple[float, ...]) -> Iterator[dict[str, Any]]:
     orders = product((True, False), repeat=2)
     for (block_N, ahead, buffers), (rescale_first, early_wait), growth in product(BLOCKS, orders, growths):
-        block = {"block_N": block_N, "ahead": ahead, "epilogue_buffers": buffers}
+        block = {"block_N": block_N, "ahead": ahead, "epilogue_buffers": buffers, "one_array": True}
         yield {**block, "rescale_first": rescale_first, "early_wait": early_wait, "growth": growth}
 
 

@@ -15,11 +15,20 @@ BLOCKS: Final = ((128, 2), (176, 1), (160, 2), (112, 2), (128, 0))
 
 
 def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
-    """Blocks of keys with the epilogue buffers that fit; softmaxes; as many heads at a time as divide them all."""
+    """Blocks of keys with the epilogue buffers that fit; softmaxes; as many heads at a time as divide them all.
+
+    One array holds a group's buffers, so that what was measured is what is built later.
+    """
     kept = [{"keeps_maxima": True, "powers_first": count} for count in POWERS_FIRST]
     orders = [{"rescale_first": first, "early_wait": early} for first, early in product((False, True), repeat=2)]
     return [
-        {"block_N": block_N, "epilogue_buffers": epilogue_buffers, **softmax, "heads_at_once": heads_at_once}
+        {
+            "block_N": block_N,
+            "epilogue_buffers": epilogue_buffers,
+            "one_array": epilogue_buffers > 0,
+            **softmax,
+            "heads_at_once": heads_at_once,
+        }
         for block_N, epilogue_buffers in BLOCKS
         for softmax in (kept if block_N == KEPT_BLOCK_N else []) + orders
         for heads_at_once in (1, 2, 4)

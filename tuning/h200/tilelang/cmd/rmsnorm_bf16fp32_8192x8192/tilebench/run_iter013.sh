@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Written by tilebench; run from the repository's root.
+set -euo pipefail
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD"
+[ -d .venv ] && export PATH="$PWD/.venv/bin:$PATH"
+file=tuning/h200/tilelang/srcs/rmsnorm_bf16fp32_8192x8192/tilebench/iter013_inputs_stay.py
+mkdir -p tuning/h200/tilelang/perf/rmsnorm_bf16fp32_8192x8192/tilebench
+python3 "$file" | tee tuning/h200/tilelang/perf/rmsnorm_bf16fp32_8192x8192/tilebench/timing_iter013.txt
