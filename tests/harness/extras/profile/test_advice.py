@@ -135,6 +135,13 @@ def test_l2_locality_needs_more_traffic_than_the_problem_has() -> None:
     assert "l2_locality" not in {each.tag for each in lean}
 
 
+def test_a_kernel_that_writes_as_much_as_it_reads_lets_its_outputs_leave_first() -> None:
+    ideas = advise(case(STOCK, STOCK_CONFIG, Bound.MEMORY, dram_read_bytes=60, dram_write_bytes=40))
+    assert idea("inputs_stay", ideas).because.startswith("40% of 100 MB from and to DRAM are writes")
+    reads = advise(case(STOCK, STOCK_CONFIG, Bound.MEMORY, dram_read_bytes=80, dram_write_bytes=20))
+    assert "inputs_stay" not in {each.tag for each in reads}
+
+
 def test_bank_conflicts_and_spills_are_told_whatever_the_bound() -> None:
     ideas = advise(case(STOCK, STOCK_CONFIG, Bound.LAUNCH, bank_conflicts=5_000_000, local_stores=1000))
     assert ideas[0].tag == "no_spills"
