@@ -39,7 +39,7 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
     at_once = {count * shared for count in (1, 2, 4, 8, 16)} if causal else {shared}
     growths = (0.0, GROWTH) if causal or short else (0.0,)
     return [
-        {**levers, "heads_at_once": heads_at_once, "dependent_launch": dependent_launch}
+        {**levers, "one_array": True, "heads_at_once": heads_at_once, "dependent_launch": dependent_launch}
         for levers in (*_of_kept_maxima(exact=not causal), *_of_new_maxima(growths))
         for heads_at_once in sorted(at_once)
         for dependent_launch in ((False, True) if short else (False,))
@@ -49,7 +49,7 @@ def space(problem: Problem, gpu: Gpu) -> list[dict[str, Any]]:
 
 def _of_kept_maxima(exact: bool) -> Iterator[dict[str, Any]]:
     for (ahead, buffers), powers_first, keys_ahead in product(((True, 2), (False, 1)), POWERS_FIRST, (True, False)):
-        block = {"block_N": 128, "ahead": ahead, "epilogue_buffers": buffers, "one_array": True}
+        block = {"block_N": 128, "ahead": ahead, "epilogue_buffers": buffers}
         kept = {"keeps_maxima": True, "exact_weights": exact, "powers_first": powers_first}
         yield {**block, **kept, "keys_ahead": keys_ahead}
 
@@ -57,7 +57,7 @@ def _of_kept_maxima(exact: bool) -> Iterator[dict[str, Any]]:
 def _of_new_maxima(growths: tuple[float, ...]) -> Iterator[dict[str, Any]]:
     orders = product((True, False), repeat=2)
     for (block_N, ahead, buffers), (rescale_first, early_wait), growth in product(BLOCKS, orders, growths):
-        block = {"block_N": block_N, "ahead": ahead, "epilogue_buffers": buffers, "one_array": True}
+        block = {"block_N": block_N, "ahead": ahead, "epilogue_buffers": buffers}
         yield {**block, "rescale_first": rescale_first, "early_wait": early_wait, "growth": growth}
 
 
