@@ -60,7 +60,8 @@ def test_from_the_tree_by_the_beginning_of_its_id(recorded: tuple[Checkout, str]
     assert "its code comes from the working tree" in done.stderr
     (found,) = kept(checkout)
     assert (found.original, found.source) == (name, "the working tree")
-    assert found.quotient is not None
+    assert found.again.measurement is not None
+    assert (found.quotient is None) == (found.why is not None)  # a busy machine may be too noisy for one
     assert found.again.source_sha256 == before[-1].source_sha256
     assert checkout.records() == before  # the ladder's own records are left alone
     assert checkout.leftovers() == []
