@@ -22,7 +22,7 @@ from harness.records.base import Regime
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROWS: Final = 10
 COPY: Final = "copy"  # the operator that others are compared with; it has no kernel of its own
-HEADER: Final = "| problem | leader | ratio | 95% interval | vs best | sustained |\n|---|---|---:|---|---:|---:|"
+HEADER: Final = "| problem | leader | ratio | 95% interval | vs strongest | sustained |\n|---|---|---:|---|---:|---:|"
 
 CHANGED: Final = {"family": "the kernel family", "judge": "the judge", "source": "the source"}
 
