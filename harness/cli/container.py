@@ -1,18 +1,21 @@
 """Verbs of the container: image, run-in-docker."""
 
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
 
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
+from harness.cli.groups import GROUPS, READ
 from harness.cli.options import Json
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.machine.nvml import devices
 from harness.machine.progress import console, reporting
+
+WITHOUT_GPU: Final = frozenset({"check", "build", "new", "next", "freshen", *GROUPS[READ]})
 
 
 class ImageData(msgspec.Struct, frozen=True):
@@ -69,9 +72,12 @@ def run_in_docker(
 
 
 def _needs_gpu(words: tuple[str, ...]) -> bool:
-    """Whether the container gets the machine's GPUs: as the named key says, else if the machine has any."""
-    named = [words[1]] if words[1:2] and words[1] in gpus.table() else []
-    named += [after for word, after in pairwise(words) if word == "--gpu"]
+    """Whether the container gets the machine's GPUs: as the named key says, else if the machine has any.
+
+    Reading and compiling need none, so a machine without a GPU does both for any key.
+    """
+    named = [after for word, after in pairwise(words) if word == "--gpu"]
     named += [word.partition("=")[2] for word in words if word.startswith("--gpu=")]
     key = named[-1] if named else gpus.AUTO
-    return bool(devices()) if key == gpus.AUTO else not gpus.find(key).is_cpu
+    need = not gpus.find(key).is_cpu if key != gpus.AUTO else None
+    return bool(devices()) if need is None or (need and words[0] in WITHOUT_GPU) else need

@@ -6,6 +6,7 @@ from cyclopts import Group
 
 from harness.cli.app import app
 
+READ: Final = "Read records; nothing is measured"
 GROUPS: Final = {
     "Judge iterations": {
         "check": "stages:check",
@@ -28,7 +29,7 @@ GROUPS: Final = {
         "profile": "profile:profile",
         "tune": "tune:tune",
     },
-    "Read records; nothing is measured": {
+    READ: {
         "leaderboard": "notebook:show_boards",
         "searches": "tune:searches",
         "compare": "compare:compare",
@@ -57,5 +58,4 @@ def register() -> None:
         group = Group(name, sort_key=place)
         for number, (verb, function) in enumerate(verbs.items()):
             app.command(f"harness.cli.{function}", name=verb, group=group, sort_key=number)
-    app.command("harness.cli.tune:searches", name="tuning", show=False)  # its name until 2026-11-30
     app.command("harness.cli.stages:missing_extra", name="missing-extra", show=False)

@@ -14,7 +14,7 @@ import requests
 from docker.errors import DockerException, ImageNotFound
 
 from harness.catalog.gpus import LEAST_DRIVER
-from harness.errors import InfrastructureError
+from harness.errors import InfrastructureError, explained
 
 HOST: Final = "unix:///var/run/docker.sock"
 ANSWER_S: Final = 120  # creating a container can take that long on a busy disk
@@ -63,7 +63,7 @@ def unreachable(host: str, error: OSError) -> str:
         return f"no permission on Docker's socket, {host}: sudo usermod -aG docker $USER, log in again, or use sudo"
     if isinstance(error, FileNotFoundError) and not any(map(shutil.which, ("docker", "dockerd"))):
         return "Docker is not installed: see deploy/vm.sh, or on Debian and Ubuntu sudo apt-get install docker.io"
-    return f"no Docker daemon answers at {host} ({error.strerror}): sudo systemctl start docker, or set DOCKER_HOST"
+    return f"no Docker daemon answers at {host} ({explained(error)}): sudo systemctl start docker, or set DOCKER_HOST"
 
 
 def _knock(host: str, answer_s: int) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 from docker.models.containers import Container
@@ -21,6 +20,7 @@ from harness.catalog.gpus import VISIBLE, narrowed
 from harness.container.engine import check_driver
 from harness.container.image import variable
 from harness.errors import ExitCode, InfrastructureError
+from harness.machine.identity import lives, living
 from harness.machine.nvml import Device
 from harness.machine.repository import code
 from harness.records.environment import IMAGE_VARIABLE
@@ -92,7 +92,7 @@ def settings(image: Image, order: ContainerCommand, uid: int, gid: int, memory_b
         "image": image.id,
         "command": [*_keeping(NCU_RIGHT, uid, gid), *command] if profiles else command,
         "name": f"tilebench-{order.verb}-{os.getpid()}",
-        "labels": {OWNER: _owner()},
+        "labels": {OWNER: f"{socket.gethostname()}/{living(os.getpid())}"},
         "environment": {IMAGE_VARIABLE: str(image.id), **_visible(chosen), **_terminal()},
         "tty": terminal,
         "user": "0:0" if profiles else f"{uid}:{gid}",
@@ -139,7 +139,7 @@ def sweep(client: DockerClient) -> None:
     """Remove the containers of killed runs of this machine."""
     for container in client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):
         host, _, process = container.labels[OWNER].rpartition("/")
-        if host == socket.gethostname() and not _alive(process):
+        if host == socket.gethostname() and not lives(process):
             with contextlib.suppress(NotFound):
                 container.remove(force=True)
 
@@ -241,19 +241,6 @@ def _give(folder: Path, old: int, new: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             if path.lstat().st_uid == old:
                 os.chown(path, new, new, follow_symlinks=False)
-
-
-def _owner() -> str:
-    """This process; its start time tells it from another one with the same number."""
-    return f"{socket.gethostname()}/{os.getpid()}-{psutil.Process().create_time():.2f}"
-
-
-def _alive(process: str) -> bool:
-    number, _, started = process.partition("-")
-    try:
-        return f"{psutil.Process(int(number)).create_time():.2f}" == started
-    except (psutil.Error, ValueError):
-        return False
 
 
 def _terminal() -> dict[str, str]:

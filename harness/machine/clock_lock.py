@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import pynvml
 
@@ -33,7 +33,7 @@ def locked(device: Device, mhz: int) -> Iterator[None]:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("a") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(file, path)
         except BlockingIOError:
             raise UsageError(f"another run holds the clock of {device.name}; wait until it ends") from None
         try:
@@ -54,13 +54,20 @@ def restore_left() -> Iterator[str]:
     for path in sorted(folder().iterdir()) if folder().is_dir() else ():
         with path.open("a") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take(file, path)
                 _restore(path)
                 yield f"the clock of {path.name} is free again; a command that was killed had locked it"
             except BlockingIOError:
                 continue  # its process is alive
             except InfrastructureError as error:
                 yield str(error)
+
+
+def _take(file: IO[str], path: Path) -> None:
+    """Lock the file. Raises BlockingIOError where another process has it, or removed it meanwhile."""
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if not path.exists() or not path.samefile(f"/proc/self/fd/{file.fileno()}"):
+        raise BlockingIOError
 
 
 def _lock(device: Device, mhz: int) -> None:

@@ -38,7 +38,7 @@ def same_command() -> str:
 
 def pip_install(*requirements: str) -> str:
     """Install distributions, by the names and versions that pins give them."""
-    return " ".join((f"{sys.executable} -m pip install", *(f"'{each}'" for each in requirements)))
+    return " ".join((f"{shlex.quote(sys.executable)} -m pip install", *(f"'{each}'" for each in requirements)))
 
 
 def in_checkout(path: Path) -> bool:
@@ -50,7 +50,7 @@ def pip_install_here(extra: str = "") -> str:
     """Install tilebench anew as it is here, from its checkout or from a package, with an extra."""
     wanted = f"[{extra}]" if extra else ""
     if in_checkout(SHIPPED):
-        return f"{sys.executable} -m pip install --editable '{SHIPPED}{wanted}'"
+        return f"{shlex.quote(sys.executable)} -m pip install --editable '{SHIPPED}{wanted}'"
     return pip_install(f"{DISTRIBUTION}{wanted}")
 
 

@@ -7,25 +7,16 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
 from harness.errors import InfrastructureError
+from harness.machine.identity import lives
 from harness.machine.interruption import heed
 from harness.machine.nvml import Device, compute_processes, released
 
-AFTER: Final = "TILEBENCH_AFTER"  # environment variable: the process ahead, as ``living`` names it
+AFTER: Final = "TILEBENCH_AFTER"  # environment variable: the process ahead, as ``identity.living`` names it
 POLL_S: Final = 0.05
 T = TypeVar("T")
-
-
-def living(pid: int | str) -> str | None:
-    """The name of a process that has not ended: its PID, and the kernel's ticks when it began. PIDs come again."""
-    try:
-        state, *others = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if state in ("Z", "X") else f"{pid} {others[18]}"
 
 
 def require_free(device: Device | None) -> None:
@@ -45,8 +36,7 @@ class Turn:
         """Wait for the turn. Raises InfrastructureError if others than the process ahead use the device."""
         if self.ahead is None:
             return
-        pid = self.ahead.partition(" ")[0]
-        while living(pid) == self.ahead:
+        while lives(self.ahead):
             heed()
             time.sleep(POLL_S)
         self.ahead = None

@@ -26,10 +26,11 @@ from harness.extras.fleet.pace import ChipPace
 from harness.extras.fleet.station import Station
 from harness.machine import files
 from harness.machine.cores import slice_of
+from harness.machine.identity import lives, living
 from harness.machine.nvml import released
 from harness.machine.repository import copy, link, take_over
 from harness.runs.gathering import LOOSE, RECORDS, SOURCES
-from harness.runs.turn import AFTER, living
+from harness.runs.turn import AFTER
 
 SAID: Final = "said.txt"
 START: Final = "start.json"
@@ -38,11 +39,10 @@ END_S: Final = 6.0  # for a run that was asked to stop
 
 
 class Start(msgspec.Struct):
-    """What a tree began with: its process, and the sizes of its files."""
+    """What a tree began with: its process, as ``identity.living`` names it, and the sizes of its files."""
 
     gpu: str
-    pid: int
-    created: float
+    process: str
     have: dict[str, int]
 
 
@@ -128,8 +128,7 @@ class Seat:
             raise
         self._running[assignment.key] = process
         have = {name: len(content) for name, content in assignment.files.items()}
-        created = psutil.Process(process.pid).create_time()
-        files.put(root / START, msgspec.json.encode(Start(assignment.gpu, process.pid, created, have)))
+        files.put(root / START, msgspec.json.encode(Start(assignment.gpu, living(process.pid) or "", have)))
 
     def _present(self, key: str | None) -> str | None:
         """The process of a ladder, if it still runs."""
@@ -194,7 +193,7 @@ class Seat:
             if key in active or key in self._running:
                 continue
             began = msgspec.json.decode(path.read_bytes(), type=Start)
-            _await_end(began)
+            _await_end(began.process)
             if began.gpu == self.gpu:
                 grown = _grown(path.parent / "tuning" / began.gpu, began.have)
                 found.append(News(key, grown | _loose(path.parent, began.gpu), 0))
@@ -235,12 +234,12 @@ def _environment(root: Path, changes: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in {**kept, **changes, **own}.items() if value is not None}
 
 
-def _await_end(began: Start) -> None:
+def _await_end(name: str) -> None:
     """Wait for a process that lost its seat, which stops by itself; end it where it does not."""
     with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(began.pid)
-        if process.create_time() != began.created:
+        if not lives(name):
             return
+        process = psutil.Process(int(name.partition(" ")[0]))
         with suppress(psutil.TimeoutExpired):
             process.wait(END_S)
             return

@@ -27,7 +27,7 @@ AROUND: Final = 4  # lines of the terminal without a row: the header, the captio
 
 @dataclass(slots=True)
 class FleetRow:
-    """What one GPU does. ``done`` and ``left`` count iterations of the present problem."""
+    """What one GPU does. ``done`` and ``left`` count what it measures of the present problem."""
 
     host: str
     gpu: str

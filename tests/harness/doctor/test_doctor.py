@@ -473,8 +473,10 @@ def test_counters_need_the_driver_to_be_open_or_an_administrator(
 
 
 def test_a_control_group_limits_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes")
-    monkeypatch.setattr(memory, "LIMITS", limits)
+    limits, used = (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"), tmp_path / "memory.current"
+    monkeypatch.setattr(memory, "GROUPS", [(limit, used) for limit in limits])
+    used.write_text(f"{5 << 29}\n")
+    (tmp_path / "memory.stat").write_text(f"anon {3 << 29}\ninactive_file {3 << 28}\nactive_file {1 << 28}\n")
     free, total = memory.free_bytes(), memory.total_bytes()
     limits[0].write_text("max\n")
     limits[1].write_text("9223372036854771712\n")
@@ -483,7 +485,7 @@ def test_a_control_group_limits_memory(tmp_path: Path, monkeypatch: pytest.Monke
     for limit in limits:
         limit.write_text(f"{2 << 30}\n")
         found = examined()["memory"]
-        assert (found.ok, found.needed, found.found) == (False, False, "2.0 GiB free")
+        assert (found.ok, found.needed, found.found) == (False, False, "0.5 GiB free")  # files in memory are no use
         assert memory_limit_bytes() == 1 << 30
         limit.write_text("max\n")
 

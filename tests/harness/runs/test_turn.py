@@ -13,12 +13,13 @@ from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError
 from harness.judge.candidate import Candidate, Settings
+from harness.machine.identity import living
 from harness.machine.nvml import Device
 from harness.machine.progress import Quiet
 from harness.records.base import Stage
 from harness.runs import run, turn
 from harness.runs.builders import FIRST_BUILDS
-from harness.runs.turn import AFTER, Turn, living
+from harness.runs.turn import AFTER, Turn
 from tests.harness.checkout import BUDGET, Checkout, until
 
 H200 = gpus.find("h200")
@@ -66,14 +67,6 @@ def test_another_process_of_the_same_number_is_not_waited_for(waited: list[bool]
     Turn(f"{os.getpid()} 1").take(None)
     Turn("not a process").take(None)
     assert waited == []
-
-
-def test_a_process_has_no_name_once_it_has_ended(ahead: subprocess.Popen[bytes]) -> None:
-    assert name_of(ahead) == name_of(ahead) != living(os.getpid())
-    ahead.kill()
-    assert until(lambda: living(ahead.pid) is None, 10)  # a zombie
-    ahead.wait()
-    assert living(ahead.pid) is None
 
 
 def test_only_others_than_the_process_ahead_are_strangers(

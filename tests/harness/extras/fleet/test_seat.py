@@ -101,7 +101,7 @@ def test_what_a_dead_seat_left_is_found_and_its_process_is_ended(notebook: Noteb
 def test_a_process_of_another_that_has_the_number_is_left_alone(notebook: Notebook, seat: Seat) -> None:
     folder = notebook.root / "tmp" / "tilebench-fleet-notebook" / "key"
     folder.mkdir(parents=True)
-    (folder / START).write_text(f'{{"gpu": "cpu", "pid": {os.getpid()}, "created": 1.0, "have": {{}}}}')
+    (folder / START).write_text(f'{{"gpu": "cpu", "process": "{os.getpid()} 1", "have": {{}}}}')
     assert [each.key for each in seat.left(frozenset())] == ["key"]
     assert psutil.pid_exists(os.getpid())
 
