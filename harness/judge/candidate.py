@@ -77,10 +77,10 @@ class Candidate:
     gpu: Gpu
     device: Device | None
     settings: Settings
-    source_sha256: str
-    families_sha256: str
-    judge_sha256: str
     referees: "Referees"
+    source_sha256: str = field(init=False)
+    families_sha256: str = field(init=False)
+    judge_sha256: str = field(init=False)
     so_far: Callable[[Progress], None] = lambda progress: None  # hears of a measurement while it goes on
     builders: int = 1  # candidates that build at once and share the memory
     launches: bool = True  # False if only the evidence of its build is wanted
@@ -97,30 +97,10 @@ class Candidate:
     libraries: dict[str, str] = field(default_factory=dict)
     confinement: Confinement | None = None  # known when its processes have ended
 
-    @classmethod
-    def enter(
-        cls,
-        iteration: Iteration,
-        root: Path,
-        gpu: Gpu,
-        device: Device | None,
-        settings: Settings,
-        referees: "Referees",
-        *,
-        launches: bool = True,
-    ) -> "Candidate":
-        return cls(
-            iteration,
-            root,
-            gpu,
-            device,
-            settings,
-            source_sha256(iteration.path),
-            families_sha256(root, iteration.path),
-            judge_sha256(root, iteration.problem.operator, gpu),
-            referees,
-            launches=launches,
-        )
+    def __post_init__(self) -> None:
+        self.source_sha256 = source_sha256(self.iteration.path)
+        self.families_sha256 = families_sha256(self.root, self.iteration.path)
+        self.judge_sha256 = judge_sha256(self.root, self.iteration.problem.operator, self.gpu)
 
     def hashes_now(self) -> tuple[str, str, str]:
         """Hashes of source, families and judge as they lie on the disk now."""

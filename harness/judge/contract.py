@@ -94,7 +94,7 @@ def check(iteration: Iteration) -> Terms:
 
 
 def _check(iteration: Iteration) -> Terms:
-    module = ast.parse(iteration.path.read_text(encoding="utf-8"))
+    module = ast.parse(iteration.path.read_text(encoding="utf-8-sig"))
     is_baseline = iteration.number == 0
     idea = _idea(module)
     _imports(module, is_baseline=is_baseline)

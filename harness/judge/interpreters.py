@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 from multiprocessing import forkserver, spawn
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,7 @@ class Interpreter:
 
 own_imports: Final = Preloading()
 _servers: Final[dict[Interpreter | None, Any]] = {None: vars(forkserver)["_forkserver"]}
+_numbers: Final = count()  # of the files in which imports tell their reasons
 _preparation: Final = spawn.get_preparation_data
 
 
@@ -82,6 +84,8 @@ def retire(interpreter: Interpreter) -> None:
         os.kill(server._forkserver_pid, signal.SIGKILL)
         os.waitpid(server._forkserver_pid, 0)
         os.close(server._forkserver_alive_fd)
+        if (descriptor := Path(server._forkserver_address).name).isdigit():  # the way to its socket
+            os.close(int(descriptor))
 
 
 @contextlib.contextmanager
@@ -97,7 +101,7 @@ def using(interpreter: Interpreter | None, sockets: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_environment(interpreter))
         if server._forkserver_pid is None:
-            interpreter.imports.expect(sockets / f"preloading-{len(_servers)}.txt")
+            interpreter.imports.expect(sockets / f"preloading-{next(_numbers)}.txt")
         for name in ("ensure_running", "connect_to_new_process"):
             _put(stack, forkserver, name, getattr(server, name))
         _put(stack, forkserver, "_forkserver", server)

@@ -87,7 +87,7 @@ class Plan:
 
     def enter(self, iteration: Iteration, referees: Referees) -> Candidate:
         how = self.gpu, self.device, self.settings, referees
-        return Candidate.enter(iteration, self.tree.root, *how, launches=self.uses_device)
+        return Candidate(iteration, self.tree.root, *how, launches=self.uses_device)
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ def repeat(
             referees.seat(iteration.problem)
             for number in range(runs):
                 reporter.doing(f"A/A {iteration.shape_key} {number + 1} of {runs}")
-                candidate = Candidate.enter(iteration, tree.root, gpu, device, Settings.of(gpu), referees)
+                candidate = Candidate(iteration, tree.root, gpu, device, Settings.of(gpu), referees)
                 repeats.append(_once(candidate, sustained=sustained))
         except KeyboardInterrupt:
             if repeats:

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import psutil
 
 from harness.catalog.tree import Tree
+from harness.errors import InfrastructureError
 from harness.extras.scratch_tree import copied_tree
 
 POLL_S = 0.05
@@ -31,18 +32,39 @@ def temporary_folder(copy: Tree) -> Path:
     return folder
 
 
-def start(copy: Tree, *arguments: str, output: Path | None = None, quiet: bool = False) -> subprocess.Popen[bytes]:
-    """Start Python in a scratch tree. It prints to a file or to nowhere; ``quiet`` drops its stderr."""
+@contextmanager
+def started(
+    copy: Tree, *arguments: str, output: Path | None = None, quiet: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Python in a scratch tree, killed where it has not ended.
+
+    It prints to a file or to nowhere; ``quiet`` drops its stderr.
+    """
     own = {"TILEBENCH_ROOT": str(copy.root), "PYTHONPATH": copy.python_path, "TMPDIR": str(temporary_folder(copy))}
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=copy.root,
-        env=os.environ | own,
-        stdin=subprocess.DEVNULL,
-        stdout=output.open("ab") if output else subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL if quiet else subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with (
+        output.open("ab") if output else nullcontext(subprocess.DEVNULL) as stdout,
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=copy.root,
+            env=os.environ | own,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL if quiet else subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def code_of(process: subprocess.Popen[bytes], longest_s: float) -> int:
+    """Its exit code. Raises InfrastructureError where it has not ended in time."""
+    try:
+        return process.wait(longest_s)
+    except subprocess.TimeoutExpired:
+        raise InfrastructureError(f"the run was not done after {longest_s:g} s") from None
 
 
 def processes_left(copy: Tree, wait_s: float) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +12,7 @@ from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.scratch_tree import copied_tree
 from harness.extras.selftest.adversaries import constants
-from harness.extras.selftest.commands import processes_left, start
+from harness.extras.selftest.commands import code_of, processes_left, started
 from harness.extras.selftest.scratch_tree import sample_folder
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device, used_bytes
@@ -73,10 +72,8 @@ def cause(tree: Tree, gpu: Gpu, device: Device | None, shape: str, reporter: Rep
         log = copy.root / "output.json"
         options = ("--no-opponents", "--json", "--budget", "0.3", "--deadline", "10")
         command = ("-m", "harness", "bench", "--gpu", gpu.key, *options)
-        try:
-            code = start(copy, *command, output=log, quiet=True).wait(LONGEST_S)
-        except subprocess.TimeoutExpired:
-            raise InfrastructureError(f"the run was not done after {LONGEST_S:g} s") from None
+        with started(copy, *command, output=log, quiet=True) as process:
+            code = code_of(process, LONGEST_S)
         records = {record["number"]: record for record in _records(log.read_bytes())}
         left = processes_left(copy, WAIT_FOR_PROCESSES_S)
         left_bytes = used_bytes(device) - before_bytes

@@ -11,7 +11,7 @@ import msgspec
 
 from harness.catalog.tree import Selection, Tree
 from harness.errors import ExitCode
-from harness.extras.selftest.commands import copied_ladder, processes_left, start, temporary_folder
+from harness.extras.selftest.commands import code_of, copied_ladder, processes_left, started, temporary_folder
 from harness.machine.progress import Reporter
 from harness.records.results import Record
 from harness.records.store import read
@@ -52,16 +52,16 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter
         for number, each in enumerate(signals, start=1):
             reporter.doing(f"{each.name}, {number} of {len(signals)}")
             log = copy.root / f"output-{number}.txt"
-            run = start(copy, *command, output=log)
             began = time.monotonic()
-            try:
-                run.wait(random.uniform(0.1, run_s))
-                run_s = max(4.0, time.monotonic() - began)  # the run ended before the signal: send the next one earlier
-            except subprocess.TimeoutExpired:
-                listens = log.stat().st_size > 0  # a run that has printed nothing may still be starting Python
-                run.send_signal(each)  # to the parent alone: its children must end by themselves
-                code = run.wait(LONGEST_RUN_S)
-                unanswered += listens and each is not signal.SIGKILL and code not in (0, ExitCode.INFRASTRUCTURE)
+            with started(copy, *command, output=log) as run:
+                try:
+                    run.wait(random.uniform(0.1, run_s))
+                    run_s = max(4.0, time.monotonic() - began)  # it ended before the signal: send the next one earlier
+                except subprocess.TimeoutExpired:
+                    listens = log.stat().st_size > 0  # a run that has printed nothing may still be starting Python
+                    run.send_signal(each)  # to the parent alone: its children must end by themselves
+                    code = code_of(run, LONGEST_RUN_S)
+                    unanswered += listens and each is not signal.SIGKILL and code not in (0, ExitCode.INFRASTRUCTURE)
             left += processes_left(copy, WAIT_FOR_PROCESSES_S)
             records, problems = _records(copy, gpu)
             unreadable += sum("torn last line" not in problem for problem in problems)
@@ -72,7 +72,8 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter
                 for path in copy.all_records(gpu):
                     path.unlink()
         reporter.doing("the run after the last signal")
-        code = start(copy, *command).wait(LONGEST_RUN_S)
+        with started(copy, *command) as run:
+            code = code_of(run, LONGEST_RUN_S)
         continued = code in (0, 1) and _done(_records(copy, gpu)[0], shape) == total
         files = len(list(temporary_folder(copy).iterdir()))
     return InterruptionFinding(shape, kills, stops, lost, doubled, unreadable, unanswered, left, files, continued)

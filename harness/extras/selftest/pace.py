@@ -7,7 +7,7 @@ import msgspec
 
 from harness.catalog.tree import Selection, Tree
 from harness.errors import InfrastructureError
-from harness.extras.selftest.commands import copied_ladder, start
+from harness.extras.selftest.commands import code_of, copied_ladder, started
 from harness.machine.progress import Reporter
 
 LONGEST_S: Final = 1800.0
@@ -53,8 +53,9 @@ def line(finding: PaceFinding) -> str:
 
 
 def _seconds(tree: Tree, *arguments: str) -> float:
-    started = time.monotonic()
-    code = start(tree, *arguments).wait(LONGEST_S)
+    began = time.monotonic()
+    with started(tree, *arguments) as process:
+        code = code_of(process, LONGEST_S)
     if code not in (0, 1):
         raise InfrastructureError(f"'{' '.join(arguments)}' ended with code {code}; run it by hand to see why")
-    return time.monotonic() - started
+    return time.monotonic() - began

@@ -58,7 +58,7 @@ class SampleJudge:
 
     def enter(self, path: Path, referees: Referees | None = None) -> Candidate:
         judges = referees or self.referees
-        return Candidate.enter(self.tree.parse(path), self.tree.root, self.gpu, self.device, self.settings, judges)
+        return Candidate(self.tree.parse(path), self.tree.root, self.gpu, self.device, self.settings, judges)
 
     def measure(self, path: Path) -> Measurement:
         """Measure an honest source; raises InfrastructureError where the judge rejects it."""

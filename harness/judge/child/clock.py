@@ -9,10 +9,8 @@ from typing import Final, Protocol
 
 import torch
 
-from harness.judge.child.launches import captured, described_nodes, graph_order
+from harness.judge.child.launches import Call, captured, described_nodes, graph_order
 from harness.judge.child.order import complaint_of_lead_in, complaint_of_order
-
-Call = Callable[[], None]
 
 _now: Final = time.perf_counter
 _synchronize: Final = torch.cuda.synchronize

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from harness.judge.child.arena import receive_arena
 from harness.judge.child.brief import Brief
 from harness.judge.child.capture import was_compiling
-from harness.judge.child.clock import CLOCKS, Call, Clock
+from harness.judge.child.clock import CLOCKS, Clock
 from harness.judge.child.confinement import no_more_processes
 from harness.judge.child.failure import failed
 from harness.judge.child.kernel import Kernel
-from harness.judge.child.launches import inspect
+from harness.judge.child.launches import Call, inspect
 from harness.judge.child.libraries import loaded
 from harness.judge.child.preparation import Preparation
 from harness.judge.messages import (
@@ -49,7 +49,8 @@ def serve(brief: Brief, kernel: Kernel, referee: Connection) -> None:
         order = receive(referee, Prepare | Renew | Inspect | Run)
         try:
             if isinstance(order, Prepare):
-                clock = preparation = None  # frees the memory that they hold
+                clock = preparation = None
+                calls = []  # all three hold memory
                 launch = kernel.writing if order.writes and kernel.writing is not None else kernel.launch
                 sets = arena.sets(brief.problem, order.sets)
                 preparation = Preparation(kernel.prepare, sets, len(brief.problem.inputs))

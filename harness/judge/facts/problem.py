@@ -131,12 +131,8 @@ class Problem:
     def flops(self) -> int:
         return int(evaluated(self._operator.flops, self.sizes))
 
-    @property
-    def terms(self) -> int:
-        """Products that one element of the first output sums (K of a GEMM)."""
-        return self.terms_of(0)
-
     def terms_of(self, output: int) -> int:
+        """Products that one element of an output sums (K of a GEMM)."""
         return int(self._value(self._outputs[output].terms))
 
     def roundings_of(self, output: int) -> int:

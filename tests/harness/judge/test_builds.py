@@ -33,7 +33,7 @@ def candidate(tree: Tree, source: str = "a", name: str = "iter001_idea", **chang
     path.write_text(source)
     gpu = gpus.find("h200")
     settings = Settings(budget_s=1.0, attempts=changes.pop("attempts", 3))
-    made = Candidate.enter(tree.parse(path), tree.root, gpu, None, settings, Referees(tree.root, gpu))
+    made = Candidate(tree.parse(path), tree.root, gpu, None, settings, Referees(tree.root, gpu))
     made.stage = changes.pop("stage", Stage.BUILD)
     made.build = changes.pop("build", None)
     return made

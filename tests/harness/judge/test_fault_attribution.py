@@ -50,5 +50,4 @@ def a_candidate(root: Path) -> Candidate:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("")
     gpu = find("h200")
-    hashes = ("a", "b", "c")
-    return Candidate(tree.parse(path), root, gpu, H200, Settings(1.0), *hashes, Referees(root, gpu))
+    return Candidate(tree.parse(path), root, gpu, H200, Settings(1.0), Referees(root, gpu))

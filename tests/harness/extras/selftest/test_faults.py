@@ -54,8 +54,8 @@ REMOVE_SCRATCH = """
 import shutil, harness.judge.pipeline as pipeline
 class Robbed(pipeline.Contestant):
     made = 0
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         Robbed.made += 1
         if Robbed.made == 2:
             shutil.rmtree(self.scratch)
@@ -144,7 +144,7 @@ def test_a_full_disk_under_the_records(checkout: Checkout) -> None:
         done = checkout.run("bench", *BUDGET)
         assert done.returncode == 3
         said = one_line(done.stderr)
-        assert "No space left on device; free some space; what was measured is recorded, and the same" in said, said
+        assert "No space left on device; free some space; what is recorded stays, and the same" in said, said
         assert str(records.parent) in said
         kept = checkout.records()  # each line is whole
         nothing_left(checkout)

@@ -77,7 +77,7 @@ def test_matmul_is_row_major_a_times_b() -> None:
     problem = parse_shape_key("matmul_bf16fp32_2x3x5")
     assert problem.inputs == ((2, 5), (5, 3))
     assert problem.output_shape == (2, 3)
-    assert (problem.flops, problem.terms) == (2 * 2 * 3 * 5, 5)
+    assert (problem.flops, problem.terms_of(0)) == (2 * 2 * 3 * 5, 5)
     assert problem.bytes == 2 * (2 * 5 + 5 * 3 + 2 * 3)
 
 
