@@ -43,11 +43,12 @@ class ForkingChild:
         return printable(last_line(self._process.stderr.read(), "it ended without a word"))
 
     def close(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.communicate(timeout=END_S)
-        except (subprocess.TimeoutExpired, ValueError):
-            self._process.kill()
+        with self._process:
+            self._process.terminate()
+            try:
+                self._process.communicate(timeout=END_S)
+            except (subprocess.TimeoutExpired, ValueError):
+                self._process.kill()
 
 
 def serve(carry_out: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from kernels.front.arguments import CAUSAL, SECOND
 from kernels.front.candidates import Tile, choice_of
 from kernels.front.choice import Choice, library
 from kernels.front.library import library_tile
-from kernels.front.model import LOSS, model
+from kernels.front.model import LOSS, fill, model
 from kernels.front.places import Place
 from kernels.operands import ceildiv
 
@@ -157,10 +157,10 @@ def _filling(problem: Problem, where: Place, tile: Tile) -> Choice:
     reason = refused(problem)
     if reason is not None:
         return library(reason)
-    fill = _fill(problem, tile, where.sms)
-    if fill < LEAST_FILL:
-        return library(f"tiles of {tile.shape[0]}x{tile.shape[1]} would fill {fill:.0%} of {where.sms} SMs")
-    return Choice(f"default for {where.arch}, {fill:.0%} of {where.sms} SMs filled", tile.family, tile.levers)
+    filled = fill(tile, problem, where.sms)
+    if filled < LEAST_FILL:
+        return library(f"tiles of {tile.shape[0]}x{tile.shape[1]} would fill {filled:.0%} of {where.sms} SMs")
+    return Choice(f"default for {where.arch}, {filled:.0%} of {where.sms} SMs filled", tile.family, tile.levers)
 
 
 def refused(problem: Problem) -> str | None:
@@ -170,14 +170,6 @@ def refused(problem: Problem) -> str | None:
         return f"the GPU families take bfloat16 and float16, not {problem.input}"
     odd = [shape[-1] for shape, _ in problem.tensors if shape[-1] * size % TMA_PITCH_BYTES]
     return f"rows of {odd[0]} are no multiple of {TMA_PITCH_BYTES} bytes" if odd else None
-
-
-def _fill(problem: Problem, tile: Tile, sms: int) -> float:
-    """Useful elements of C over those that the waves have room for."""
-    M, N, _ = problem.dims
-    block_M, block_N = tile.shape
-    tiles = ceildiv(M, block_M) * ceildiv(N, block_N)
-    return float(M * N / (ceildiv(tiles, sms) * sms * block_M * block_N))
 
 
 _BY_ARCHITECTURE: Final[dict[str, Callable[[Problem, Place], Choice]]] = {

@@ -115,7 +115,7 @@ def fitting(problem: Problem, names: list[str]) -> list[str]:
         and depth >= LEAST["K"]
         and pitch_class(problem) == "aligned"
         and CANDIDATES[name].takes(problem)
-        and fill(name, problem, NUM_SMS) >= LEAST["fill"]
+        and fill(CANDIDATES[name], problem, NUM_SMS) >= LEAST["fill"]
     ]
     fits = {name: library_fill(CANDIDATES[name].shape[::-1], rows, columns, NUM_SMS) for name in able}
     return sorted(able, key=lambda name: -fits[name])[:CANDIDATES_AT_ONCE]

@@ -87,7 +87,7 @@ def _fit(sms: int, records: list[dict[str, Any]], tiles_of: Callable[[str], Tile
         if problem.operator not in SECOND or problem.dims[0] < LEAST["rows"] or problem.dims[2] < LEAST["K"]:
             continue
         for name, ratio in record["ratios"].items():
-            if CANDIDATES[name].family in WHOLE_TILES and fill(name, problem, sms) >= LEAST["fill"]:
+            if CANDIDATES[name].family in WHOLE_TILES and fill(CANDIDATES[name], problem, sms) >= LEAST["fill"]:
                 at = terms(name, problem, sms, tiles_of(record["key"]))
                 samples[f"{name}/{pitch_class(problem)}"].append((problem, at, ratio))
     lines: dict[str, Any] = {}

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -61,6 +62,7 @@ def build(key: str, name: str, choice: Choice, folder: str) -> str:
         out_idx=None,
         target=tvm.target.Target({"kind": "cuda", "arch": "sm_90a"}),
         pass_configs=dict(program.pass_configs) or None,
+        compile_flags=list(program.compile_flags) or None,
     )
     unfinished = path.with_name(f"unfinished_{path.name}")
     kernel.adapter.get_exportable_executable().export_library(str(unfinished))
@@ -114,10 +116,23 @@ def header() -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _builders() -> Iterator[ProcessPoolExecutor]:
+    """Processes that build; they end with the measurement, whatever they have in hand."""
+    pool = ProcessPoolExecutor(max(1, cores.usable() - 1), get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
 def measure(jobs: list[dict[str, Any]], folder: str, seconds: float) -> Iterator[dict[str, Any]]:
     """Records in the order of the jobs, as many as the time allows; what a build lacks is named in the record."""
     started, generator = time.monotonic(), random.Random(0)
-    with ProcessPoolExecutor(max(1, cores.usable() - 1), get_context("spawn")) as builders:
+    with _builders() as builders:
         where, builds = place(resolved("cuda")), list[dict[str, tuple[Choice, Future[str]]]]()
         for job in jobs:
             choices = {name: _choice(name, parse_shape_key(job["key"]), where) for name in job["candidates"]}
@@ -162,11 +177,6 @@ def measure(jobs: list[dict[str, Any]], folder: str, seconds: float) -> Iterator
             under_way = race
         if under_way is not None:
             yield _finished(under_way)
-        for futures in builds:
-            for _, future in futures.values():
-                future.cancel()
-        for process in list((builders._processes or {}).values()):
-            process.terminate()
 
 
 def summary(records: list[dict[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
-from kernels.front.candidates import CANDIDATES
+from kernels.front.candidates import CANDIDATES, Tile
 from kernels.operands import ceildiv
 
 FOLDER: Final = Path(__file__).parent / "models"
@@ -91,8 +91,8 @@ class RatioModel:
     def _estimate(
         self, name: str, problem: Problem, tiles: tuple[LibraryTile, ...], fit: RatioFit
     ) -> RatioEstimate | None:
-        line = fit.lines.get(f"{name}/{pitch_class(problem)}")
-        if line is None or not CANDIDATES[name].takes(problem) or fill(name, problem, self.sms) < self.least["fill"]:
+        line, tile = fit.lines.get(f"{name}/{pitch_class(problem)}"), CANDIDATES[name]
+        if line is None or not tile.takes(problem) or fill(tile, problem, self.sms) < self.least["fill"]:
             return None
         at = terms(name, problem, self.sms, tiles)
         expected = line.at(at)
@@ -116,28 +116,26 @@ def margin_class(problem: Problem) -> str:
 
 
 def terms(name: str, problem: Problem, sms: int, library_tiles: tuple[LibraryTile, ...]) -> tuple[float, ...]:
-    M, N, K = problem.dims
+    (M, N, K), candidate = problem.dims, CANDIDATES[name]
     tile = max(library_tiles, key=lambda each: library_fill(each, M, N, sms))
-    gap = library_fill(tile, M, N, sms) / fill(name, problem, sms)
+    gap = library_fill(tile, M, N, sms) / fill(candidate, problem, sms)
     short = min(0.0, log(M * N * K / SHORT_WORK))
     whole_rows = float(M % ROWS_UNIT == 0)
     depth, beyond = log(min(K, LONG_K) / LONG_K), log(max(K, LONG_K) / LONG_K)
-    return (1.0, log(gap), log(weight(tile)), depth, beyond, whole_rows, 1 / waves(name, problem, sms), short)
+    return (1.0, log(gap), log(weight(tile)), depth, beyond, whole_rows, 1 / waves(candidate, problem, sms), short)
 
 
-def waves(name: str, problem: Problem, sms: int) -> int:
-    levers = CANDIDATES[name].levers
-    M, N, _ = problem.dims
-    cluster = levers.get("cluster_M", 1)
-    clusters = ceildiv(ceildiv(M, levers["block_M"]), cluster) * ceildiv(N, levers["block_N"])
+def waves(tile: Tile, problem: Problem, sms: int) -> int:
+    (M, N, _), (block_M, block_N) = problem.dims, tile.shape
+    cluster = tile.levers.get("cluster_M", 1)
+    clusters = ceildiv(ceildiv(M, block_M), cluster) * ceildiv(N, block_N)
     return ceildiv(clusters, sms // cluster)
 
 
-def fill(name: str, problem: Problem, sms: int) -> float:
+def fill(tile: Tile, problem: Problem, sms: int) -> float:
     """Useful elements of C over those that the waves have room for."""
-    levers = CANDIDATES[name].levers
-    M, N, _ = problem.dims
-    return float(M * N / (waves(name, problem, sms) * sms * levers["block_M"] * levers["block_N"]))
+    (M, N, _), (block_M, block_N) = problem.dims, tile.shape
+    return float(M * N / (waves(tile, problem, sms) * sms * block_M * block_N))
 
 
 def library_fill(tile: LibraryTile, M: int, N: int, sms: int) -> float:

@@ -116,7 +116,7 @@ def contenders(problem: Problem, where: Place) -> list[Choice]:
         return []
     elif where.arch == "sm_90a":
         names = [name for name, tile in CANDIDATES.items() if tile.takes(problem)]
-        names.sort(key=lambda name: -fill(name, problem, where.sms))
+        names.sort(key=lambda name: -fill(CANDIDATES[name], problem, where.sms))
     else:
         tile = ONLY_TILES[where.arch]
         return [Choice("raced", tile.family, tile.levers)]

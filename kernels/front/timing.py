@@ -71,9 +71,11 @@ def captured(launch: Launch, inputs: Inputs, launches: int, memory: Any) -> torc
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         graph.capture_begin(pool=memory, capture_error_mode="thread_local")
-        for index in range(launches):
-            launch(*inputs.sets[index % len(inputs.sets)], inputs.out)
-        graph.capture_end()
+        try:
+            for index in range(launches):
+                launch(*inputs.sets[index % len(inputs.sets)], inputs.out)
+        finally:
+            graph.capture_end()
     return graph
 
 

@@ -18,7 +18,7 @@ from harness.authoring import repository
 from harness.catalog import gpus
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError, printable
-from harness.extras.foreign.scripts import python_files
+from harness.extras.foreign.scripts import imports_tilelang, parsed, python_files
 from harness.extras.forked import ForkingChild
 from harness.extras.scratch_tree import parent_of, write_iteration
 from harness.extras.versus.environment import environment
@@ -117,23 +117,24 @@ class AdoptPlan:
     def _of(self, path: Path) -> Iterator[AdoptedExample]:
         place = path.relative_to(self.root)
         folder = place.parts[0] if len(place.parts) > 1 else self.root.name
-        try:
-            module = ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError):
+        module = parsed(path)
+        if module is None:  # the run of a broken script says what is wrong with it
+            if b"tilelang" in path.read_bytes():
+                yield AdoptedExample(folder, str(place), None)
             return
         if path.name.startswith("test_"):
             names = (node.name for node in module.body if isinstance(node, ast.FunctionDef))
             yield from (AdoptedExample(folder, str(place), name) for name in names if name.startswith("test_"))
-        elif b"import tilelang" in path.read_bytes() and not path.name.startswith("regression_"):
+        elif imports_tilelang(module) and not path.name.startswith("regression_"):
             yield AdoptedExample(folder, str(place), None)
 
 
 def adopt_examples(plan: AdoptPlan) -> list[AdoptedExample]:
     """Carry a plan out; of several with one name only the first that can be adopted is."""
+    cases, found = plan.cases(), dict[str, AdoptedExample]()
     repository.init(plan.into)
     for to, source in HELPERS.items():
         put(plan.into / to, (HERE / source).read_bytes())
-    cases, found = plan.cases(), dict[str, AdoptedExample]()
     with reporting(len(cases) * len(plan.gpus)) as reporter, _captures(plan, reporter) as captured:
         for gpu, case in product(plan.gpus, cases):
             done = [each for each in found.values() if each.shape_key and each.built is not False]

@@ -6,6 +6,7 @@ from typing import Any, Final
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.extras.ceiling.kernel import COLUMNS, ROW_BYTES, ROWS, STAGES, block_flops, program
+from harness.judge.facts.architectures import has_wgmma
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from harness.judge.power_meter import PowerMeter
@@ -23,7 +24,6 @@ SETTLE_S: Final = 1.0
 COUNTED_S: Final = 2.0
 LAUNCH_S: Final = 0.01  # about; a launch so long hides what launching costs
 SPREAD: Final = 0.05  # standard deviation of the inputs: that of a product with K = 8,192
-ARCH: Final = "sm_90a"
 
 
 def measure(
@@ -33,8 +33,8 @@ def measure(
 
     Raises UsageError for a GPU without WGMMA, or without a rate for one of the dtypes.
     """
-    if device is None or gpu.arch != ARCH or gpu.sms is None:
-        raise UsageError(f"the ceiling's kernel is made of WGMMA, which only {ARCH} has; {gpu.key} is {gpu.arch}")
+    if device is None or not has_wgmma(gpu.arch) or gpu.sms is None:
+        raise UsageError(f"the ceiling's kernel is made of WGMMA; {gpu.key} is {gpu.arch}, which has none")
     found = []
     with alone(tree, gpu, device):
         environment = describe(tree.root, gpu, device, "matmul")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import tilelang
 
-from harness.extras.foreign.reading import defaults, name_of, parametrized, texts
+from harness.extras.foreign.reading import attribute_of, defaults, name_of, parametrized
 
 Values = dict[str, Any]
 Options = tuple[Values, tuple[str, ...]]  # pass configs and compile flags
@@ -162,10 +162,8 @@ def _by_default(function: ast.AST, scope: Values) -> SimpleNamespace:
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and name_of(node.func) == "add_argument":
             given = {each.arg: _evaluated(each.value, scope) for each in node.keywords}
-            flags = texts(node.args)
-            long = next((each for each in flags if each.startswith("--")), flags[0] if flags else "")
             unset = {"store_true": False, "store_false": True}.get(str(given.get("action")))
-            found[str(given.get("dest", long.lstrip("-").replace("-", "_")))] = given.get("default", unset)
+            found[attribute_of(node)] = given.get("default", unset)
     return SimpleNamespace(**{name: value for name, value in found.items() if value is not UNKNOWN})
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from harness.catalog import gpus
 from harness.extras.foreign.finding import Kind
 from harness.extras.foreign.reading import ForeignTensor, Reading, Scope, name_of, texts
-from harness.extras.foreign.timing import BENCHES, WAITS, ClockedCall, ClockedSpan, Timing
+from harness.extras.foreign.timing import BENCHES, COMPILERS, WAITS, ClockedCall, ClockedSpan, Timing
 from harness.judge.facts.problem import Problem
 
 Found = Iterator[tuple[Kind, int, str]]  # kind, line, and what
@@ -296,7 +296,7 @@ class Flaws:
 
 
 def _compiles(call: ast.Call) -> bool:
-    return name_of(call.func) in ("compile", "load_inline", "autotune") and ast.unparse(call.func) != "re.compile"
+    return name_of(call.func) in COMPILERS and ast.unparse(call.func) != "re.compile"
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -140,9 +140,8 @@ class Reading:
         found = {}
         for call, _ in self.call_sites.get("add_argument", []):
             default = next((each.value for each in call.keywords if each.arg == "default"), None)
-            words = texts(call.args)
-            if default is not None and words:
-                found[max(words, key=len).lstrip("-").replace("-", "_")] = default
+            if default is not None:
+                found[attribute_of(call)] = default
         return found
 
     # What a name stands for
@@ -359,6 +358,14 @@ def name_of(node: ast.expr) -> str:
 def is_field(node: ast.expr) -> bool:
     """Whether it is ``self.x``."""
     return isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+
+
+def attribute_of(call: ast.Call) -> str:
+    """The attribute of an ``add_argument`` call: ``dest``, else its first long flag, else its first."""
+    named = texts(each.value for each in call.keywords if each.arg == "dest")
+    flags = texts(call.args)
+    long = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+    return named[0] if named else long.lstrip("-").replace("-", "_")
 
 
 def texts(nodes: Iterable[ast.AST]) -> list[str]:

@@ -82,15 +82,17 @@ def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
     """The selected scripts of a file or folder in ladder order; raises UsageError where there is none."""
     root = root.resolve()
     paths = python_files(root)
-    sources = {path: _source(path) for path in paths if not is_in_ladder(path)}
+    sources = {path: parsed(path) for path in paths if not is_in_ladder(path)}
     loose = _Loose(sources, selection.shape, one=root.is_file())
     found = [each for path in paths if (each := _script(path, root, loose)) is not None]
     taken = selection.taken(found)
     if not taken:
         problems = f" ({len(loose.problems)} problems of KernelBench are ours)" if loose.problems else ""
+        broken = f"; not Python: {', '.join(str(path.relative_to(root.parent)) for path in loose.broken)}"
         raise UsageError(
             f"{root} holds no scripts that were asked for{problems}: neither srcs/<shape_key>/<model>/iter<NNN>*.py "
             "nor a TileLang kernel with tensors that tell its problem; --shape names the problem of others"
+            f"{broken if loose.broken else ''}"
         )
     return sorted(taken, key=lambda each: (each.shape_key, each.model, each.number, each.name))
 
@@ -123,8 +125,8 @@ class _Loose:
     def __init__(self, sources: dict[Path, ast.Module | None], shape: str | None, *, one: bool) -> None:
         self._one = one
         self._named = None if shape is None else problem_of(shape)[0]
-        self._kernels = {path: module for path, module in sources.items() if module and _imports_tilelang(module)}
-        self._broken = {path for path, module in sources.items() if module is None and b"tilelang" in path.read_bytes()}
+        self._kernels = {path: module for path, module in sources.items() if module and imports_tilelang(module)}
+        self.broken = {path for path, module in sources.items() if module is None and b"tilelang" in path.read_bytes()}
         statements = {path: module for path, module in sources.items() if module and path not in self._kernels}
         named = ((_KERNELBENCH_PROBLEM.match(path.name), module) for path, module in statements.items())
         told = ((match[1], guessed(Reading(module))) for match, module in named if match and _has_model(module))
@@ -133,21 +135,22 @@ class _Loose:
     def problem(self, path: Path) -> Problem | None:
         """By the tensors of a script, by the problem that its name tells, or as the caller names it."""
         if path not in self._kernels:
-            return self._named if path in self._broken else None
+            return self._named if path in self.broken else None
         match = _KERNELBENCH_ANSWER.search(path.name)
         told = self.problems.get(match[1]) if match else None
         said = self._named if self._one else None
         return said or guessed(Reading(self._kernels[path])) or told or self._named
 
 
-def _source(path: Path) -> ast.Module | None:
+def parsed(path: Path) -> ast.Module | None:
+    """None where a file is no Python that can be read."""
     try:
         return ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
         return None
 
 
-def _imports_tilelang(module: ast.Module) -> bool:
+def imports_tilelang(module: ast.Module) -> bool:
     return any(each.module[:1] == ("tilelang",) for each in imports(module))
 
 
@@ -193,6 +196,6 @@ def _imported(script: Path, root: Path) -> list[Path]:
 
 def _names(path: Path) -> list[str]:
     """Dotted names that may be modules of the tree: every import, and every package that it names."""
-    module = _source(path)
+    module = parsed(path)
     names = [each.full for each in imports(module) if not each.relative] if module is not None else []
     return [".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)]

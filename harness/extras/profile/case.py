@@ -11,7 +11,6 @@ from harness.judge.facts.architectures import WARP_GROUP
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 
-Literal = int | str | float | bool | None
 SPARE_REGISTERS: Final = 32  # a thread needs them beside its accumulators: addresses, counters, descriptors
 
 

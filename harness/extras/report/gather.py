@@ -20,6 +20,7 @@ from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import worst
+from harness.machine import hints
 from harness.records.base import Environment, Regime, Status
 from harness.records.builds import Build, BuildRecord
 from harness.records.ceilings import CeilingRecord
@@ -295,10 +296,10 @@ def _boards_of(tree: Tree, gpu: str, beside: str) -> tuple[list[Board], list[str
 
 def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None) -> Report:
     """All that the selection takes under ``tuning/<gpu>``. Raises UsageError if that is nothing."""
-    boards, complaints = leaderboard.boards(tree, gpu, selection)
     others, more = _boards_of(tree, gpu, beside) if beside else ([], [])
+    boards, complaints = leaderboard.boards(tree, gpu, selection)
     if not boards:
-        begin = f"`tilebench new --gpu {gpu} --shape KEY --model NAME` begins a ladder"
+        begin = f"`{hints.program()} new --gpu {gpu} --shape KEY --model NAME` begins a ladder"
         raise UsageError(f"no iteration under tuning/{gpu}/ to report on; {begin}")
     by_problem: dict[str, list[Board]] = {}
     for board in boards:

@@ -48,7 +48,7 @@ def suggest(problem: Problem, gpu: Gpu, base: Mapping[str, Any], levers: frozens
     return found
 
 
-def hints(problem: Problem, gpu: Gpu, most: int = SUGGESTIONS) -> list[Any]:
+def hints(problem: Problem, gpu: Gpu) -> list[Any]:
     """The carver's hints, best first by its own model; raises NoSuggestions."""
     from tilelang.carver.template import MatmulTemplate
 
@@ -65,7 +65,7 @@ def hints(problem: Problem, gpu: Gpu, most: int = SUGGESTIONS) -> list[Any]:
     ).with_arch(device)
     try:
         with _known_to_analysis(device):
-            return list(template.recommend_hints(topk=most) or [])
+            return list(template.recommend_hints(topk=SUGGESTIONS) or [])
     except Exception as error:  # the carver gives up on odd shapes in many ways
         raise NoSuggestions(f"the carver gave up: {described(error, 200)}") from None
 

@@ -71,7 +71,6 @@ class RaceField:
     left: list[Key]
     blocks: dict[Key, Sequence[BlockPair]] = field(default_factory=dict)
     estimates: dict[Key, Estimate] = field(default_factory=dict)
-    failed: list[Key] = field(default_factory=list)
     spared: list[Key] = field(default_factory=list)  # too slow in the screen to be raced
     rung: int = 0
 
@@ -84,7 +83,6 @@ class RaceField:
     def add(self, key: Key, fresh: Sequence[BlockPair] | None) -> None:
         """Add one candidate's blocks of a rung; None drops it as failed."""
         if fresh is None:
-            self.failed.append(key)
             self.left.remove(key)
             self.estimates.pop(key, None)
             return

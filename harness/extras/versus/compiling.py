@@ -9,7 +9,6 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -175,8 +174,12 @@ class BuildLane:
     def run(self) -> None:
         try:
             while not self.ended and self.queue:
-                with self.at_once, suppress(IndexError):  # another lane may have taken the last
-                    self._one(self.queue.popleft())
+                with self.at_once:
+                    try:
+                        order = self.queue.popleft()
+                    except IndexError:  # another lane has taken the last
+                        return
+                    self._one(order)
         finally:
             _end([self])
 

@@ -176,9 +176,11 @@ def releases(package: str = "tilelang") -> "list[Version]":
 
 def wheel_of(release: str, folder: Path) -> Path:
     """The wheel of a release of TileLang, taken from the registry once. Raises UsageError."""
-    done = _pip("download", "--quiet", "--no-deps", "--dest", str(folder / release), _requirement(release))
-    if found := sorted((folder / release).glob("tilelang-*.whl")):
-        return found[-1]
+    if not (found := [*(folder / release).glob("tilelang-*.whl")]):
+        done = _pip("download", "--quiet", "--no-deps", "--dest", str(folder / release), _requirement(release))
+        found = [*(folder / release).glob("tilelang-*.whl")]
+    if found:
+        return found[0]
     raise UsageError(f"TileLang {release} cannot be taken from the registry: {_complaint(done.stderr)}")
 
 

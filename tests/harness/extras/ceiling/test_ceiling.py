@@ -71,5 +71,5 @@ def test_a_share_says_where_the_ceiling_is_another_chips(tree: Tree, chip: str, 
 
 
 def test_a_processor_has_no_such_ceiling(tree: Tree) -> None:
-    with pytest.raises(UsageError, match="WGMMA, which only sm_90a has; cpu is c"):
+    with pytest.raises(UsageError, match="made of WGMMA; cpu is c, which has none"):
         measure(tree, gpus.find("cpu"), None, ("bfloat16",), Quiet())

@@ -81,7 +81,7 @@ def test_a_stopped_run_ends_keeps_what_was_measured_and_goes_on(four: Notebook, 
         driver.send_signal(number)
     assert driver.wait(120) == ExitCode.INFRASTRUCTURE
     assert until(lambda: not four.processes(), 120)
-    assert "stopped; what was measured is recorded" in one_line(four.said)
+    assert "stopped; what is recorded stays" in one_line(four.said)
     assert four.left() == []
     kept = four.names()
     assert 3 <= len(kept) == len(set(kept))

@@ -234,7 +234,7 @@ def test_ctrl_c_keeps_what_is_known(benched: Foreign, tmp_path: Path) -> None:
         assert until(made.records), made.checkout.said
         process.send_signal(signal.SIGINT)
         assert process.wait() == 3
-    assert "stopped; what was measured is recorded" in one_line(made.checkout.said)
+    assert "stopped; what is recorded stays" in one_line(made.checkout.said)
     assert [each.script for each in made.records()] == ["iter001_prim_func"]
     assert until(lambda: made.checkout.processes() == []), made.checkout.processes()
     done = made.checkout.run("foreign", str(made.root), *SHORT)
