@@ -17,10 +17,10 @@ class ExitCode(IntEnum):
     INFRASTRUCTURE = 3
 
 
-_CONTINUES: Final = "what was measured is recorded, and the same command continues"
+CONTINUES: Final = "what is recorded stays, and the same command continues"
 _REMEDIES: Final = {
-    errno.ENOSPC: f"free some space; {_CONTINUES}",
-    errno.EDQUOT: f"the quota is used up; free some space; {_CONTINUES}",
+    errno.ENOSPC: f"free some space; {CONTINUES}",
+    errno.EDQUOT: f"the quota is used up; free some space; {CONTINUES}",
     errno.EROFS: "mount it writable, or work on a copy",
     errno.EACCES: "give yourself the right to it, or work on a copy",
     errno.EPERM: "give yourself the right to it, or work on a copy",

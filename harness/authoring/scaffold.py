@@ -25,6 +25,7 @@ from harness.judge import contract
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.hashes import baseline_module, baseline_name, source_sha256
 from harness.judge.facts.problem import Problem, parse_shape_key
+from harness.machine import files
 from harness.machine.repository import ADOPTED
 from harness.operators import OPERATORS
 
@@ -390,12 +391,9 @@ class LadderFiles:
     def write(self, number: int, tag: str, source: str) -> Iteration:
         """Write a new file and its scripts, never over an existing one. Raises UsageError."""
         iteration = self.tree.parse(self.folder / f"{names.name_of(number, tag)}.py")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with iteration.path.open("x", encoding="utf-8") as file:
-                file.write(source)
-        except FileExistsError:
-            raise UsageError(f"{self.tree.short(iteration.path)} is there already; nothing was overwritten") from None
+        if iteration.path.exists():
+            raise UsageError(f"{self.tree.short(iteration.path)} is there already; nothing was overwritten")
+        files.put(iteration.path, source.encode())
         commands.write(self.tree, iteration)
         return iteration
 

@@ -63,11 +63,19 @@ def _binding(row: BoardRow, calls: Mapping[str, float]) -> Binding:
 
 
 def _mean(bindings: Sequence[Binding]) -> tuple[float, float, float] | tuple[None, None, None]:
-    """The geometric mean and its interval: weighed relative half-widths add up by their squares."""
+    """The geometric mean and its interval: weighed relative half-widths add up by their squares.
+
+    Where an interval reaches 0, so does that of the mean.
+    """
     found = [
-        (each.calls, math.log(each.ratio), math.log(each.ratio_low), math.log(each.ratio_high))
+        (
+            each.calls,
+            math.log(each.ratio),
+            math.log(each.ratio_low) if each.ratio_low > 0 else -math.inf,
+            math.log(each.ratio_high),
+        )
         for each in bindings
-        if each.ratio and each.ratio_low and each.ratio_high
+        if each.ratio and each.ratio_low is not None and each.ratio_high
     ]
     every = math.fsum(calls for calls, *_ in found)
     if not every:

@@ -203,7 +203,7 @@ def chosen(named: str | None, output: Path | None) -> str:
         wrong = f"--format '{found}' is" if named else f"the suffix of --output {output} is"
         raise UsageError(f"{wrong} not {', '.join(FORMATS)}{'' if named else '; name the format with --format'}")
     if found == "parquet" and output is None:
-        raise UsageError("Parquet cannot go to a terminal; name a file with --output records.parquet")
+        raise UsageError("Parquet needs a file: name it with --output records.parquet")
     return found
 
 
@@ -223,7 +223,7 @@ def write(table: list[dict[str, _Value]], form: str, output: Path | None) -> Non
 
 def _csv(table: list[dict[str, _Value]]) -> bytes:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns())
+    writer = csv.DictWriter(text, columns(), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table)
     return text.getvalue().encode()

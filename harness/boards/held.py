@@ -7,17 +7,18 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.boards.board import BoardRow, same_code
+from harness.boards.board import CHANGES, FAMILY, BoardRow, same_code
 from harness.catalog import gpus
 from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Tree
 from harness.judge.facts.gpu import Gpu
-from harness.judge.facts.hashes import Amendment, amendment
+from harness.judge.facts.hashes import Amendment, amendment, judge_sha256
 from harness.judge.facts.problem import Problem
 from harness.records.base import Cause, Status
 from harness.records.pairs import PairRecord
 from harness.records.playoffs import PlayOff
 from harness.records.profiles import ProfileRecord, newest
 from harness.records.results import Record
+from harness.records.same_code import alike
 from harness.records.store import read
 from harness.records.sustained import SustainedRecord
 
@@ -64,6 +65,18 @@ class Held:
         ours, theirs = ((each.rank_key, each.judge_sha256) for each in (row.environment, record.environment))
         return ours == theirs and same_code(self.tree, row, record, record.environment.tilelang)
 
+    def stale(self, iteration: Iteration, record: Record) -> tuple[str, ...]:
+        """What has changed since the record was made: source, family, judge."""
+        judge = judge_sha256(self.tree.root, iteration.problem.operator, self.gpu)
+        now = (*self.tree.hashes(iteration), judge)
+        then = (record.source_sha256, record.families_sha256, record.environment.judge_sha256)
+        changed = tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
+        if FAMILY not in changed:
+            return changed
+        path = self.tree.same_code(*iteration.ladder)
+        code = alike(path, record.source_sha256, record.families_sha256, record.environment.tilelang)
+        return tuple(name for name in changed if name != FAMILY or now[1] not in code)
+
     def passed_since(self, row: BoardRow, recorded_at: str) -> bool:
         """Whether the code of a row has passed at that time or later, on any chip."""
         records = (record for iteration, own in self.tried if iteration.key == row.key for record in own)
@@ -77,8 +90,8 @@ class Held:
         profiles = self._read(self.tree.profiles(*place), ProfileRecord)
         for iteration in ladder:
             own = [record for record in records if record.iteration == iteration.name]
-            if own:
-                self.tried.append((iteration, own))
+            if own:  # those of the present code count as the newest: an edit that is undone has its figure again
+                self.tried.append((iteration, sorted(own, key=lambda record: not self.stale(iteration, record))))
             else:
                 self.unmeasured.append(iteration)
             profile = newest(profiles, iteration.name, *self.tree.hashes(iteration)) if profiles else None

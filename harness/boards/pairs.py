@@ -18,8 +18,7 @@ from harness.machine.progress import Reporter
 from harness.machine.table import bounded
 from harness.records.base import Status
 from harness.records.pairs import PairRecord
-from harness.records.results import Measurement, Record
-from harness.records.store import read
+from harness.records.results import Measurement
 from harness.records.sustained import SustainedRecord
 from harness.runs import opponents
 from harness.runs.opponents import USUAL_S, Opposed, one_by_one, opponent_fields
@@ -129,11 +128,9 @@ def oppose_at_limit(plan: Plan, regime: SustainedSettings, reporter: Reporter) -
 
 def opponents_at_limit(plan: Plan, problem: Problem) -> Iterator[Opposed]:
     """Each opponent that passed at equal clocks."""
-    records, _ = read(plan.tree.opponents(plan.gpu.key, problem.shape_key), Record)
     board = present(plan, problem)
     for row in board.opponents if board else ():
-        entry = _entry(plan, problem, row)
-        measured = next((each.measurement for each in records if each.id == row.record), None)
+        entry, measured = _entry(plan, problem, row), sustained.measurement_of(plan.tree, row)
         if entry is not None and measured is not None and not row.stale:
             yield Opposed(entry, paired=measured)
 
@@ -144,6 +141,8 @@ def pairs_at_limit(plan: Plan, problem: Problem) -> Iterator[Opposed]:
     leader, best = (board.first_at_limit, board.sustained_best_opponent) if board else (None, None)
     against = _entry(plan, problem, best)
     if leader is None or leader.is_baseline or leader.stale or best is None or against is None:
+        return
+    if not best.ratio_low or best.ratio_low <= 0:  # its noise bounds no quotient
         return
     for iteration, paired in sustained.paired_of(plan.tree, [leader]):
         yield Opposed(iteration, against, expected(paired, best))

@@ -51,14 +51,15 @@ def hold(plan: Plan, rounds: int, reporter: Reporter, at_limit: AtLimit | None =
 
     leaders = plan.iterations
     if len(leaders) < 2:
-        raise UsageError("a play-off needs two leaders; here one iteration leads alone")
+        lead = "one iteration leads alone" if leaders else "nothing is measured: run bench first"
+        raise UsageError(f"a play-off needs two leaders; here {lead}")
     ratios: dict[Iteration, list[float]] = {each: [] for each in leaders}
     with judging(plan.tree, plan.gpu, plan.device, reporter) as referees:
         for number in range(rounds):
             for each in random.sample(leaders, len(leaders)):
                 reporter.doing(f"round {number + 1} of {rounds}: {each.name}")
                 ratios[each].append(_once(partial(plan.enter, each, referees), measure, plan.gpu))
-            told = ", ".join(f"{each.name} {found[-1]:.4f}" for each, found in ratios.items())
+            told = ", ".join(f"{each.model} {each.name} {found[-1]:.4f}" for each, found in ratios.items())
             reporter.finished(f"round {number + 1}: {told}")
     return PlayOff(
         schema=SCHEMA,

@@ -38,7 +38,7 @@ class Rivalry:
 
 
 def rivalry(board: Board, regime: Regime = Regime.PAIRED) -> Rivalry | None:
-    """None where the board has no leader or no opponent in that regime."""
+    """None where the board has no leader or no opponent in that regime, or an interval reaches 0."""
     leader, opponent, prefix = (
         (board.first_at_limit, board.sustained_best_opponent, "sustained_")
         if regime is Regime.SUSTAINED
@@ -59,4 +59,4 @@ def rivalry(board: Board, regime: Regime = Regime.PAIRED) -> Rivalry | None:
 
 def _figures(row: BoardRow, name: str) -> tuple[float, float, float] | None:
     figure, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return (figure, low, high) if figure and low and high else None
+    return (figure, low, high) if figure and low and high and low > 0 else None

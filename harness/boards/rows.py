@@ -5,17 +5,15 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.boards.board import CHANGES, DISCARD, FAMILY, KEEP, NOT_MEASURED, BoardRow
+from harness.boards.board import DISCARD, KEEP, NOT_MEASURED, BoardRow
 from harness.boards.held import Held
-from harness.catalog import gpus
-from harness.catalog.tree import Iteration, Tree
+from harness.catalog.tree import Iteration
 from harness.evidence.report import main_kernel
 from harness.judge import builds
-from harness.judge.facts.hashes import judge_sha256, source_sha256, widened_at
+from harness.judge.facts.hashes import source_sha256, widened_at
 from harness.machine.table import counted
 from harness.records.base import RowKind, Status
 from harness.records.results import Measurement, Record, worst_error
-from harness.records.same_code import alike
 from harness.records.sustained import SustainedMeasurement
 from harness.records.throughput import bandwidth_gbs
 
@@ -37,7 +35,7 @@ def row_of(held: Held, iteration: Iteration, record: Record | None) -> BoardRow:
         gbs=bandwidth_gbs(iteration.problem, measured.time_ms) if measured else None,
         max_abs_err=worst_error(trials),
         rel_err=worst_error(trials, "rel_err"),
-        stale=_stale(held.tree, iteration, record) if record else (),
+        stale=held.stale(iteration, record) if record else (),
         decision=None,
         bound=None,
         registers=kernel.registers if kernel else None,
@@ -105,16 +103,3 @@ def sustained_figures(found: SustainedMeasurement) -> dict[str, Any]:
         "pj_per_flop": side.pj_per_flop,
         "sustained_at_limit": found.at_limit,
     }
-
-
-def _stale(tree: Tree, iteration: Iteration, record: Record) -> tuple[str, ...]:
-    """What has changed since the record was made: source, family, judge."""
-    judge = judge_sha256(tree.root, iteration.problem.operator, gpus.find(iteration.gpu))
-    now = (*tree.hashes(iteration), judge)
-    then = (record.source_sha256, record.families_sha256, record.environment.judge_sha256)
-    changed = tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
-    if FAMILY not in changed:
-        return changed
-    path = tree.same_code(*iteration.ladder)
-    code = alike(path, record.source_sha256, record.families_sha256, record.environment.tilelang)
-    return tuple(name for name in changed if name != FAMILY or now[1] not in code)

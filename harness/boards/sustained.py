@@ -154,12 +154,16 @@ def leading(tree: Tree, board: Board, top: int) -> Iterator[tuple[Iteration, Mea
     yield from paired_of(tree, first)
 
 
+def measurement_of(tree: Tree, row: BoardRow) -> Measurement | None:
+    """What a row's record measured at equal clocks."""
+    records, _ = read(tree.records(row.gpu, row.problem, row.model), Record)
+    return next((each.measurement for each in records if each.id == row.record), None)
+
+
 def paired_of(tree: Tree, rows: Iterable[BoardRow]) -> Iterator[tuple[Iteration, Measurement]]:
     """The iterations of some rows, each with its measurement at equal clocks."""
     for row in rows:
-        records, _ = read(tree.records(row.gpu, row.problem, row.model), Record)
-        found = next((each.measurement for each in records if each.id == row.record), None)
-        if found is not None:
+        if (found := measurement_of(tree, row)) is not None:
             yield tree.parse(tree.source(row.gpu, row.problem, row.model, row.iteration)), found
 
 

@@ -1,5 +1,6 @@
 """The command line: words in, an answer on stdout, an exit code."""
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,8 @@ JSON: Final = frozenset({"--json", "--json=true"})
 
 def main() -> NoReturn:
     """Entry point of ``tilebench`` and of ``python -m harness``."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? for ±
     code = carry_out(sys.argv[1:])
     interruption.ignore()
     sys.exit(int(code))

@@ -1,6 +1,6 @@
 """Verbs that start from records: compare, reproduce, play-off, export."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ from harness.boards.play_off import AtLimit
 from harness.boards.reproduction import Reproduction
 from harness.boards.revisions import R
 from harness.catalog import gpus
-from harness.catalog.tree import Iteration, Selection, Tree
+from harness.catalog.tree import OPPONENTS_MODEL, Iteration, Selection, Tree
 from harness.cli import many
 from harness.cli.options import (
     FleetOptions,
@@ -47,7 +47,9 @@ def compare(
     /,
     *,
     chosen: SelectionOptions = SelectionOptions(),
-    fail_on: Annotated[str | None, Parameter(help="Exit with 1 for this verdict: slower, or slower:1%.")] = None,
+    fail_on: Annotated[
+        str | None, Parameter(help="Exit with 1 where an iteration has this verdict: slower, or slower:1%.")
+    ] = None,
     margin: Annotated[
         float | None, Parameter(help="Kernels closer than this are the same; 0.005, or 0.01 at the power limit.")
     ] = None,
@@ -64,6 +66,7 @@ def compare(
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
     (before, problems), (after, more) = (_of_key(tree, key, named, kind) for named in (a, b))
+    said = reported(dict.fromkeys((*problems, *more)))
     shapes = chosen.selection.problems([*before, *after])
     before, after = (chosen.selection.taken(records, shapes) for records in (before, after))
     if not (before and after):
@@ -74,11 +77,13 @@ def compare(
     code = ExitCode.PASSED
     if limits:
         if all(each.verdict is Change.INCOMPARABLE for each in found):
-            more = (*more, *reported([f"tilebench: --fail-on {fail_on}: no two records could be compared"]))
+            said += reported([f"tilebench: --fail-on {fail_on}: no two records could be compared"])
             code = ExitCode.REJECTED
-        elif any(_fails(each, limits) for each in found):
+        elif failing := [each for each in found if each.model != OPPONENTS_MODEL and _fails(each, limits)]:
+            rows = ", ".join(f"{each.problem} {each.model} {each.iteration}" for each in failing)
+            said += reported([f"tilebench: --fail-on {fail_on}: {rows}"])
             code = ExitCode.REJECTED
-    return Reply(found, lambda: tables.comparisons(found, format), code, (*problems, *more))
+    return Reply(found, lambda: tables.comparisons(found, format), code, said)
 
 
 def reproduce(
@@ -220,11 +225,13 @@ def export(
     chosen.selection.check()
     if not (kept := tree.folder(key) / "logs").is_dir():
         raise UsageError(f"nothing under tuning/{key}/ is recorded yet, so there is nothing to export; bench first")
-    found, said = _of_key(tree, key, str(kept), Record)
+    form = exports.chosen(format, output)
+    found, problems = _of_key(tree, key, str(kept), Record)
+    said = reported(problems)
     records, unknown = exports.known(chosen.selection.taken(found))
     boards, problems = leaderboard.boards(tree, key, chosen.selection)
     problems = [*unknown, *(each for each in problems if each not in said)]
-    rows, form = exports.rows(records, boards), exports.chosen(format, output)
+    rows = exports.rows(records, boards)
     enveloped = chosen.json and output is None
     if not enveloped:
         exports.write(rows, form, output)
@@ -234,12 +241,12 @@ def export(
     return Reply(data, lambda: "", problems=(*said, *reported(problems)))
 
 
-def _of_key(tree: Tree, key: str, named: str, kind: type[R]) -> tuple[list[R], tuple[str, ...]]:
+def _of_key(tree: Tree, key: str, named: str, kind: type[R]) -> tuple[list[R], Sequence[str]]:
     """The records of a GPU key that a name stands for, and what could not be read."""
     found, problems = revisions.records(tree, key, named, kind)
     if problems and not found:
         raise UsageError(f"{named} holds no record of {key}: {problems[0]}")
-    return [record for record in found if record.gpu == key], reported(problems)
+    return [record for record in found if record.gpu == key], problems
 
 
 def _fails(found: Comparison, limits: Mapping[str, float]) -> bool:

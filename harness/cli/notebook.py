@@ -78,6 +78,8 @@ def new(
     if bind:
         if parent is None:
             raise UsageError("--bind copies the iteration that --from names; give --from too")
+        if tag is not None or idea is not None:
+            raise UsageError("--bind copies an iteration as it is; leave --tag and --idea out")
         if strange := next((each for each in bind if "=" in each), None):
             raise UsageError(f"--bind {strange} is no shape key; name the other problem in full, like {shape}")
         path, *copies = scaffold.bind(tree, chosen.key, shape, model, parent, bind)

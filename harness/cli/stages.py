@@ -98,7 +98,8 @@ def build(
     results = _carry_out(plan, chosen, traceback)
     rows = tuple(report.row(record) for record in results.records)
     told = _reply(results)
-    kept = f"; new code is kept in builds.jsonl under tuning/{rows[0].gpu}/" if len(rows) > results.reused else ""
+    built = sum(record.build is not None for record in results.records)
+    kept = f"\nnew code is kept in builds.jsonl under tuning/{rows[0].gpu}/" if built > results.reused else ""
     return Reply(
         BuildData(rows, results.reused),
         lambda: f"{report.tables(rows)}\n{told.text()}{kept}",

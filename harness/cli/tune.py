@@ -215,7 +215,7 @@ def _text(plan: TunePlan, tuned: Tuned, pick: Pick) -> str:
         lines.append(f"{pick.latency_ms:.4g} ms by TileLang's profiler; `{hints.program()} bench` judges it")
     if pick.ratio is not None:
         level = f"level with {len(pick.ties)} more" if pick.ties else "leads alone"
-        lines.append(f"ratio {bounded(pick)}, {level}")
+        lines.append(f"ratio {bounded(pick)}, {level}; `{hints.program()} bench` records it")
     if pick.sustained_ratio is not None:
         reached = with_interval(pick.sustained_ratio, pick.sustained_ratio_low, pick.sustained_ratio_high)
         lines.append(f"sustained ratio {reached} at the power limit")

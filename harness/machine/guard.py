@@ -4,13 +4,11 @@ import os
 import select
 import sys
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
 
-from harness.errors import ExitCode, TilebenchError, explained, printable
+from harness.errors import CONTINUES, ExitCode, TilebenchError, explained, printable
 from harness.machine import interruption
 from harness.machine.progress import console
-
-STOPPED: Final = "stopped; what was measured is recorded, and the same command continues"
 
 
 def guarded(
@@ -27,15 +25,16 @@ def guarded(
     except TilebenchError as error:
         reason, code = str(error), error.exit_code
     except KeyboardInterrupt:
-        reason, code = STOPPED, ExitCode.INFRASTRUCTURE
+        reason, code = f"stopped; {CONTINUES}", ExitCode.INFRASTRUCTURE
     except OSError as error:
-        if reader_left():
+        if isinstance(error, BrokenPipeError) and reader_left():
             return ExitCode.PASSED
         reason = f"{error.filename}: {explained(error)}" if error.filename else explained(error)
         code = ExitCode.INFRASTRUCTURE
     console.print(f"tilebench: {printable(reason)}", markup=False)
-    if not reader_left():
-        tell(printable(reason), code)
+    with suppress(OSError):  # the line on stderr has said it
+        if not reader_left():
+            tell(printable(reason), code)
     return code
 
 

@@ -16,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+FIRST_ESTIMATE: Final = 3  # the first ones take part of the start with them
 PAUSE_S: Final = 60.0  # between two lines that say how far a run is, where no terminal shows a bar
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -62,7 +63,9 @@ class _Live:
 
 
 def how_far(done: int, total: int, spent_s: float) -> str:
-    """How much of a run is done, and how long the rest takes if it goes on so."""
+    """How much of a run is done, and from the third on how long the rest takes if it goes on so."""
+    if done < FIRST_ESTIMATE:
+        return f"{done} of {total} done"
     left_s = spent_s / done * (total - done)
     left = f"{left_s:.0f} s" if left_s < 100 else f"{left_s / 60:.0f} min"
     return f"{done} of {total} done; about {left} left"

@@ -93,12 +93,6 @@ def newest(
     profiles: Iterable[ProfileRecord], iteration: str, source_sha256: str, families_sha256: str
 ) -> ProfileRecord | None:
     """The newest profile with counters of an iteration, for exactly this source and these families."""
-    fitting = [
-        each
-        for each in profiles
-        if each.iteration == iteration
-        and each.outcome is ProfileOutcome.PROFILED
-        and each.source_sha256 == source_sha256
-        and each.families_sha256 == families_sha256
-    ]
-    return fitting[-1] if fitting else None
+    code = (iteration, source_sha256, families_sha256)
+    fitting = (each for each in profiles if (each.iteration, each.source_sha256, each.families_sha256) == code)
+    return next((each for each in reversed([*fitting]) if each.outcome is ProfileOutcome.PROFILED), None)

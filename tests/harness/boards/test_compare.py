@@ -339,7 +339,7 @@ def test_a_side_without_records_is_refused(history: Tree) -> None:
         (("reproduce", "zz"), "no record's id begins with 'zz'"),
         (("reproduce", ""), "no record's id begins with ''"),
         (("export", "--format", "xls"), "--format 'xls' is not csv, json, parquet"),
-        (("export", "--format", "parquet"), "Parquet cannot go to a terminal"),
+        (("export", "--format", "parquet"), "Parquet needs a file"),
     ],
 )
 def test_a_wrong_command_is_one_line(history: Tree, words: tuple[str, ...], says: str) -> None:

@@ -15,7 +15,7 @@ from docs.generator.envelope import data_types, schema
 from harness import __version__
 from harness.cli.app import carry_out
 from harness.cli.reply import Envelope
-from tests.harness.checkout import ROOT, SHAPE
+from tests.harness.checkout import ROOT, SHAPE, one_line
 from tests.harness.envelopes import answer, envelope
 
 LADDER = ("--gpu", "cpu", "--shape", SHAPE, "--model", "me")
@@ -124,6 +124,23 @@ def test_a_reader_that_leaves_gets_no_traceback(tmp_path: Path) -> None:
         os.close(writer)
         assert done.returncode == (0 if words[0] == "leaderboard" else 2)
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_disk_that_is_full_is_one_line(option: list[str]) -> None:
+    command = [sys.executable, "-m", "harness", "leaderboard", "--gpu", "h200", *option]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert "No space left on device" in one_line(done.stderr)
+
+
+def test_a_terminal_without_these_characters_gets_others() -> None:
+    command = [sys.executable, "-m", "harness", "leaderboard", "--gpu", "h200"]
+    variables = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "?" in done.stdout
 
 
 def test_the_schema_is_one_and_refuses_what_is_no_envelope() -> None:

@@ -427,9 +427,7 @@ def test_interrupted_it_says_so_in_one_line_and_cleans_up(checkout: Checkout, nu
         os.killpg(process.pid, number)  # as a terminal does
         process.wait()
     assert process.returncode == 3
-    assert (
-        one_line(checkout.said) == "tilebench: stopped; what was measured is recorded, and the same command continues"
-    )
+    assert one_line(checkout.said) == "tilebench: stopped; what is recorded stays, and the same command continues"
     assert until(lambda: checkout.processes() == []), checkout.processes()
     assert checkout.leftovers() == []
     assert {record.status for record in checkout.records()} == {"passed"}
@@ -447,7 +445,7 @@ time.sleep(600)
         ("harness/cli/__init__.py", "tilebench: stopped before it began"),
         (
             "harness/judge/child/preload.py",
-            "tilebench: stopped; what was measured is recorded, and the same command continues",
+            "tilebench: stopped; what is recorded stays, and the same command continues",
         ),
     ],
 )
