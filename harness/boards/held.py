@@ -43,6 +43,7 @@ class Held:
     pairs: list[PairRecord] = field(default_factory=list)
     play_offs: list[PlayOff] = field(default_factory=list)
     wrong: list[Outcome] = field(default_factory=list)  # what was rejected for a wrong result
+    _now: dict[Iteration, tuple[str, str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tree: Tree, gpu: str, iterations: list[Iteration], complaints: list[str]) -> "Held":
@@ -67,8 +68,7 @@ class Held:
 
     def stale(self, iteration: Iteration, record: Record) -> tuple[str, ...]:
         """What has changed since the record was made: source, family, judge."""
-        judge = judge_sha256(self.tree.root, iteration.problem.operator, self.gpu)
-        now = (*self.tree.hashes(iteration), judge)
+        now = self._hashes(iteration)
         then = (record.source_sha256, record.families_sha256, record.environment.judge_sha256)
         changed = tuple(name for name, ours, its in zip(CHANGES, now, then, strict=True) if ours != its)
         if FAMILY not in changed:
@@ -94,11 +94,18 @@ class Held:
                 self.tried.append((iteration, sorted(own, key=lambda record: not self.stale(iteration, record))))
             else:
                 self.unmeasured.append(iteration)
-            profile = newest(profiles, iteration.name, *self.tree.hashes(iteration)) if profiles else None
+            profile = newest(profiles, iteration.name, *self._hashes(iteration)[:2]) if profiles else None
             if profile is not None and profile.bound is not None:
                 self.bounds[iteration.key] = profile.bound.value
         self.sustained += sustained
         self._add_wrong((*records, *sustained))
+
+    def _hashes(self, iteration: Iteration) -> tuple[str, str, str]:
+        """Those of source, families and judge, each computed once."""
+        if (found := self._now.get(iteration)) is None:
+            judge = judge_sha256(self.tree.root, iteration.problem.operator, self.gpu)
+            found = self._now[iteration] = (*self.tree.hashes(iteration), judge)
+        return found
 
     def _add_wrong(self, records: Iterable[Outcome]) -> None:
         self.wrong += (record for record in records if record.cause is Cause.WRONG_RESULT)
