@@ -34,6 +34,7 @@ from harness.judge.processes import (
     await_ended,
 )
 from harness.judge.referee_client import ask, judge_trials, last_words
+from harness.judge.vocabulary import refused_source
 from harness.machine.nvml import strangers
 from harness.records.base import Cause, Stage
 from harness.records.builds import Build, BuildRecord
@@ -116,6 +117,7 @@ def _traced(candidate: Candidate, binding: Iteration) -> str:
 def _refuse_unpinned(candidate: Candidate, built: Built) -> None:
     pinned = contract.levers(parsed(candidate.iteration.path)) or {}
     _reject(Cause.NOT_PINNED, built.unpinned or other_threads(built.compilation, pinned.get("threads")))
+    _reject(Cause.NOT_PINNED, refused_source(built.compilation.source) if built.compilation else None)
 
 
 def _built(candidate: Candidate) -> Built:

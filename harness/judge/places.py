@@ -12,6 +12,7 @@ from harness.errors import printable
 from harness.judge.facts.hashes import FAMILIES, families
 from harness.machine.repository import folders, short
 
+MOST_BYTES: Final = 1 << 20  # of a source that is read
 LONGEST_LINE: Final = 100  # characters of a source line that are shown
 NAMED: Final = re.compile(r"\.py:\d+")  # a reason that names a place
 _STACKED: Final = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)
@@ -111,7 +112,7 @@ def words_of(complaint: str) -> Iterator[str]:
 
 
 def _in_family(root: Path, path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders(root, FAMILIES))
+    return any(path.resolve().is_relative_to(folder.resolve()) for folder in folders(root, FAMILIES))
 
 
 def _frame(frame: Frame) -> tuple[Path, int]:
@@ -142,8 +143,12 @@ def parsed(path: Path) -> ast.Module:
 
 
 def _text(path: Path) -> str:
+    """A file's text, empty where it is none: a contestant may have named a pipe or a device."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES).decode(errors="replace")
     except OSError:
         return ""
 

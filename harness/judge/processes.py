@@ -245,7 +245,7 @@ class Worker:
 
     def check(self) -> None:
         """Raise Ended if the process exceeds its limits."""
-        if memory_bytes(self.pid) > self._memory_bytes:
+        if memory_bytes(self.pid, self.process.pid) > self._memory_bytes:
             raise Ended(Cause.OUT_OF_MEMORY, f"the {self.role} took more than {self._memory_bytes >> 20} MiB of memory")
 
     def pause(self) -> None:
@@ -535,10 +535,15 @@ def _folder_of_sockets() -> str:
     return folder if len(folder) <= LONGEST_FOLDER else "/tmp"
 
 
-def memory_bytes(pid: int) -> int:
-    """What a process and its children hold: mapped, and in files without a name, such as those of memfd_create."""
+def memory_bytes(pid: int, keeper: int | None = None) -> int:
+    """What a process and its children hold: mapped, and in files without a name, such as those of memfd_create.
+
+    Orphans count where it has namespaces: the other child of their ``keeper`` is process 1, which takes them over.
+    """
     mapped, nameless = 0, dict[tuple[int, int], int]()
-    for each in _family(pid):
+    first = [each for each in _children(keeper) if each != pid] if keeper not in (None, pid) else []
+    orphans = (each for one in first for orphan in _children(one) for each in _family(orphan))
+    for each in (*_family(pid), *orphans):
         with contextlib.suppress(OSError, psutil.Error):
             mapped += psutil.Process(each).memory_info().rss
             for descriptor in Path(f"/proc/{each}/fd").iterdir():
@@ -550,12 +555,17 @@ def memory_bytes(pid: int) -> int:
 
 
 def _family(pid: int) -> Iterator[int]:
-    """A process and all below it, by the lists of its threads: psutil would read every process of the machine."""
+    """A process and all below it."""
     yield pid
+    for child in _children(pid):
+        yield from _family(child)
+
+
+def _children(pid: int | None) -> Iterator[int]:
+    """By the lists of its threads: psutil would read every process of the machine."""
     with contextlib.suppress(OSError):
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in children.read_text().split():
-                yield from _family(int(child))
+            yield from map(int, children.read_text().split())
 
 
 def memory_limit_bytes(builders: int = 1) -> int:

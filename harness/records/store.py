@@ -38,11 +38,16 @@ def appending(path: Path) -> Iterator[Callable[[bytes], None]]:
     """Hold the file's lock; gives what appends whole lines. Raises InfrastructureError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+", buffering=0) as file:
+        with open(path, "ab+", buffering=0, opener=_no_link) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield partial(_write_whole, file.fileno())
     except OSError as error:
         raise InfrastructureError(f"{path}: the record cannot be written: {explained(error)}") from error
+
+
+def _no_link(path: str, flags: int) -> int:
+    """A notebook of others may hold a link to any file."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _write_whole(descriptor: int, lines: bytes) -> None:

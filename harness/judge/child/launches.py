@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from harness.judge.child.cuda_calls import checked
 from harness.judge.child.order import Edge
 from harness.judge.facts.compilation import kernel_names
+from harness.judge.facts.problem import Problem
 from harness.judge.messages import Inspected
 
 Call = Callable[[], None]
@@ -24,6 +25,7 @@ PLAIN_OPERATORS: Final = frozenset(
         "new_zeros", "record_stream", "zero_", "zeros", "zeros_like", "_to_copy", "_unsafe_view",
     }
 )  # fmt: skip
+COPIES: Final = frozenset({"clone", "copy_", "_to_copy"})
 PLAIN_KERNELS: Final = re.compile(r"memcpy|memset|at6native.*(FillFunctor|copy_kernel)")
 
 # Bound before an iteration can replace them.
@@ -63,9 +65,10 @@ def warm_up() -> None:
         torch.empty(1)
 
 
-def complaint_of_launches(found: Inspected, *, cpu: bool) -> str | None:
+def complaint_of_launches(found: Inspected, problem: Problem, *, cpu: bool) -> str | None:
     """The complaint about a launch that an iteration must not make; None if there is none."""
-    called = [name for name in found.operators if name not in PLAIN_OPERATORS]
+    plain = PLAIN_OPERATORS if problem.flops else PLAIN_OPERATORS - COPIES  # where a copy is all that is asked for
+    called = [name for name in found.operators if name not in plain]
     if called:
         return f"a launch calls torch's {', '.join(called[:4])}; an iteration computes with its own kernel"
     if cpu:

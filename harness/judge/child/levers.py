@@ -7,6 +7,7 @@ functions. It also notes the closures of the kernels that the file defines.
 import ast
 import inspect
 import json
+import linecache
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ from harness.judge.facts.hashes import FAMILIES
 from harness.judge.facts.import_reader import imports
 from harness.judge.facts.program import Program
 from harness.judge.places import parsed
+from harness.judge.vocabulary import refused_option
 
 _MADE = (Program, tensor_ir().PrimFunc, tilelang.JITKernel, JITImpl)
 _FRONT = f"{FAMILIES}.front"
@@ -49,6 +51,7 @@ class Levers:
         self._heard: set[Callable[..., Any]] = set()
         self._differences: dict[str, str] = {}
         self._environment = dict(os.environ)
+        self._text = path.read_text(encoding="utf-8-sig", errors="replace")
         self._programs: list[tuple[str, str]] = []  # flags and pass configurations, as families gave them
         self._prim_funcs: list[object] = []  # of those programs
         if self._pinned is not None:
@@ -65,6 +68,9 @@ class Levers:
             self._note("CONFIG as the file left it", config)
             self._note("CONFIG as the file left it", dict.fromkeys(self._pinned.keys() - config.keys(), "nothing"))
             self._note_added("CONFIG as the file left it", config)
+        self._note_environment()
+
+    def _note_environment(self) -> None:
         changed = {name for name, _ in self._environment.items() ^ os.environ.items()} - _SET_BY_LIBRARIES
         if changed:
             self._differences.setdefault("environment", f"the file changes {min(changed)}, which compilers may read")
@@ -86,10 +92,22 @@ class Levers:
                     self._hear(import_module(each.dotted), each.name or "*", each.full)
         for name in [name for name in sys.modules if name.partition(".")[0] == FAMILIES]:  # it may find them there
             self._hear(sys.modules[name], "*", name)
-        mutate, get_tir = builder.mutate, JITImpl.get_tir
+        mutate, get_tir, create = builder.mutate, JITImpl.get_tir, tilelang.JITKernel.__init__
+        parameters = inspect.signature(create)
+
+        def noting_kernel(kernel: Any, *args: Any, **kwargs: Any) -> None:
+            """TileLang makes a kernel: its options name no files, and the environment is that of the start."""
+            flags = _arguments(parameters, (kernel, *args), kwargs).get("compile_flags") or ()
+            for flag in (flags,) if isinstance(flags, str) else flags:
+                if complaint := refused_option(str(flag)):
+                    self._differences.setdefault("option", complaint)
+            self._note_environment()
+            create(kernel, *args, **kwargs)
 
         def noting_mutate(function: Any) -> Any:
             if function.__code__.co_filename == self._file:
+                # What TileLang reads of the function is the file's text, whatever the cache was made to say.
+                linecache.cache[self._file] = len(self._text), None, self._text.splitlines(keepends=True), self._file
                 self._note(f"the kernel {function.__name__}", _closure(function))
             return mutate(function)
 
@@ -99,6 +117,7 @@ class Levers:
                 self._note(f"{function.__name__}(…)", _arguments(jit.signature, args, kwargs))
             return get_tir(jit, *args, **kwargs)
 
+        tilelang.JITKernel.__init__ = noting_kernel
         builder.mutate = noting_mutate
         JITImpl.get_tir = noting_get_tir
 

@@ -146,7 +146,7 @@ class _Bench:
                 return Verified(tuple(found))
         if not order.library:
             inspected = side.inspect()
-            wrong = complaint_of_launches(inspected, cpu=self.gpu.is_cpu)
+            wrong = complaint_of_launches(inspected, self.problem, cpu=self.gpu.is_cpu)
             if wrong is not None:
                 raise Out(Cause.FOREIGN_KERNEL, wrong)
             if inspected.unpinned:  # by a kernel that is made at its first call

@@ -62,7 +62,7 @@ def set_up_contestant(brief: Brief) -> Confined:
         no_locks()
     work_in(brief.scratch)
     _tell_stack(brief.scratch / STACK_FILE)
-    for variable in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
+    for variable in ("CUDA_CACHE_PATH", "TILELANG_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[variable] = str(brief.scratch)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,6 +1,8 @@
 """A contestant as its parent sees it: its confinement, its PID, and what is left when it has ended."""
 
+import importlib.util
 import os
+import py_compile
 import time
 from pathlib import Path
 
@@ -9,9 +11,11 @@ import pytest
 
 from harness.catalog import gpus
 from harness.judge.child import namespaces
+from harness.judge.child.contestant import load
 from harness.judge.facts.problem import parse_shape_key
-from harness.judge.processes import Contestant, start_forkserver
+from harness.judge.processes import Contestant, memory_bytes, start_forkserver
 from tests.harness.checkout import ROOT
+from tests.harness.checkout import until as soon
 
 ORPHAN = """
 import os, time
@@ -67,6 +71,32 @@ def test_an_orphan_of_a_contestant_is_ended_before_it_is_timed_or_with_its_end(t
         finally:
             contestant.end()
         assert until(leader, 0) == []
+
+
+def test_the_memory_of_an_orphan_counts(tmp_path: Path) -> None:
+    if not namespaces.offered():
+        pytest.skip("without namespaces an orphan is another process's child")
+    path = tmp_path / "iter001_orphan.py"
+    path.write_text(ORPHAN.replace("    while True", "    held = b'x' * (64 << 20)\n    while True"))
+    contestant = Contestant(ROOT, path, PROBLEM, gpus.find("cpu"))
+    try:
+        contestant._await_confinement(DEADLINE_S)
+
+        def counted() -> bool:
+            return memory_bytes(contestant.pid, contestant.process.pid) - memory_bytes(contestant.pid) > 64 << 20
+
+        assert soon(counted, DEADLINE_S)
+    finally:
+        contestant.end()
+
+
+def test_the_file_s_text_runs_and_no_bytecode_beside_it(tmp_path: Path) -> None:
+    path, other = tmp_path / "iter001_honest.py", tmp_path / "other.py"
+    other.write_text("WHO = 'the bytecode'\n")
+    compiled = Path(importlib.util.cache_from_source(str(path)))
+    py_compile.compile(str(other), str(compiled), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    path.write_text("WHO = 'the text'\n")
+    assert load(path).WHO == "the text"
 
 
 def test_the_parent_knows_the_pid_that_the_contestant_itself_may_not_know(tmp_path: Path) -> None:

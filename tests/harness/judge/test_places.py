@@ -1,11 +1,12 @@
 """The place of a failure: the iteration's lowest frame, a family's below it, or the kernel; foreign text is tame."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from harness.judge.candidate import Rejection
-from harness.judge.places import NAMED, UserCode, stacked, words_of
+from harness.judge.places import NAMED, UserCode, parsed, stacked, words_of
 from harness.records.base import Cause
 
 SOURCE = """from kernels.mine import family
@@ -81,6 +82,12 @@ def test_a_source_without_a_kernel_has_a_place_too(code: UserCode, source: str) 
 def test_a_stack_is_read_from_the_outside_in() -> None:
     text = 'Current thread 0x7:\n  File "/b.py", line 3 in launch\n  File "/a.py", line 7 in run\n'
     assert list(stacked(text)) == [("/a.py", 7), ("/b.py", 3)]
+
+
+def test_a_pipe_in_the_place_of_a_source_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    assert parsed(tmp_path / "pipe.py").body == []
+    assert parsed(Path("/dev/zero")).body == []
 
 
 def test_what_a_contestant_says_is_bounded_and_escaped() -> None:

@@ -111,6 +111,14 @@ def append_many(path: Path, model: str, count: int) -> None:
         append(path, record(model=model, number=number, measurement=measurement(1.0, 1.1, blocks=blocks)))
 
 
+def test_a_link_in_the_place_of_records_is_not_followed(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InfrastructureError, match="the record cannot be written: Too many levels of symbolic links"):
+        append(path, baseline_record())
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_two_processes_at_once_lose_and_double_nothing(path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=append_many, args=(path, model, 100)) for model in ("me", "you")]

@@ -1,0 +1,335 @@
+"""The vocabulary: what an iteration's source may import, name and say, read without importing it.
+
+A module is named only as the beginning of a path, such as ``torch.empty``. So what leads out of it is always read here.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from harness.errors import printable
+from harness.judge.facts.hashes import FAMILIES
+from harness.judge.facts.import_reader import imports
+
+ALLOWED_IMPORTS: Final = frozenset(
+    {
+        "__future__", "collections", "dataclasses", "enum", "functools", "harness.iteration", "itertools", "kernels",
+        "math", "operator", "tilelang", "torch", "typing",
+    }
+)  # fmt: skip
+BASELINE_IMPORT: Final = "baselines"
+FORBIDDEN_IMPORTS: Final = ("tilelang.autotuner", "tilelang.carver", "torch.nn", "torch.utils", "torch.ops", "torch._")
+FRONT: Final = ("attention", "front", "linear", "matmul", "pinned", "warm_up", "*")  # of the families' package
+# What may be named of a module that has more than an iteration needs; of the others all but what is forbidden.
+ALLOWED_OF: Final = {
+    "collections": frozenset({"abc", "ChainMap", "Counter", "OrderedDict", "defaultdict", "deque", "namedtuple"}),
+    "dataclasses": frozenset({"KW_ONLY", "asdict", "astuple", "dataclass", "field", "fields", "replace"}),
+    "enum": frozenset({"Enum", "Flag", "IntEnum", "IntFlag", "StrEnum", "auto", "unique"}),
+    "functools": frozenset({"cache", "cmp_to_key", "lru_cache", "partial", "reduce"}),
+    "harness.iteration": frozenset(
+        {"DTYPE_BYTES", "Problem", "Program", "Workspace", "bench_with", "main", "verify_with"}
+    ),
+    "torch": frozenset(
+        {
+            "Size", "Tensor", "arange", "as_strided", "bfloat16", "bool", "channels_last", "contiguous_format",
+            "device", "double", "dtype", "empty", "empty_like", "empty_strided", "finfo", "float", "float16",
+            "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+            "float8_e8m0fnu", "full", "full_like",
+            "half", "iinfo", "inference_mode", "int", "int16", "int32", "int64", "int8", "is_tensor", "long", "no_grad",
+            "ones", "ones_like", "preserve_format", "save", "short", "strided", "tensor", "uint16", "uint32", "uint64",
+            "uint8", "zeros", "zeros_like",
+            "cuda.Event", "cuda.Stream", "cuda._compile_kernel", "cuda._sleep", "cuda.current_device",
+            "cuda.current_stream", "cuda.device_count", "cuda.get_device_capability", "cuda.get_device_properties",
+            "cuda.is_available", "cuda.is_current_stream_capturing", "cuda.mem_get_info", "cuda.stream",
+            "cuda.synchronize",
+        }
+    ),
+    "typing": frozenset(
+        {
+            "Annotated", "Any", "Callable", "ClassVar", "Dict", "Final", "Generic", "Iterable", "Iterator", "List",
+            "Literal", "Mapping", "NamedTuple", "Optional", "Protocol", "Sequence", "Set", "TYPE_CHECKING", "Tuple",
+            "Type", "TypeAlias", "TypeVar", "Union", "cast",
+        }
+    ),
+}  # fmt: skip
+# Of TileLang and TVM: what leads to files, caches, compilers and the rest of the process.
+DENIED_OF_TILELANG: Final = frozenset(
+    {
+        "analysis", "backend", "base", "cache", "clear_cache", "contextlib", "contrib", "driver", "eager",
+        "enable_cache", "engine", "env", "instrument", "instrumentation", "libinfo", "logging", "multiprocessing",
+        "overrides", "profiler", "rpc", "set_log_level", "support", "tools", "warnings",
+    }
+)  # fmt: skip
+# Modules within TileLang and TVM: a path may lead through them, and not end there.
+WITHIN_TILELANG: Final = frozenset(
+    {
+        "annotations", "arith", "ascend", "atomic", "builtin", "common", "copy_op", "cpu", "cuda", "customize",
+        "dtypes", "experimental", "ffi", "fill_op", "frame", "gemm_op", "ir", "kernel", "language", "layout",
+        "logical", "loop", "math", "math_intrinsics", "meta", "metal", "proxy", "reduce_op", "relax", "rocm",
+        "runtime", "s_tir", "scan_op", "script", "symbolics", "target", "te", "tile_schedule", "tileop", "tir",
+        "tirx", "topi", "transform", "tvm", "utils", "warp_specialize", "webgpu",
+    }
+)  # fmt: skip
+FORBIDDEN_NAMES: Final = frozenset(
+    {
+        "AutoTuner", "autotune", "carver", "ctypes", "relay", "cublas", "cudnn", "cutlass", "compile_kernel",
+        "eval", "exec", "__import__", "globals", "locals", "vars", "getattr", "setattr", "delattr", "open", "modules",
+        "cell_contents", "__closure__", "__code__", "__defaults__", "__dict__", "__globals__", "__kwdefaults__",
+        "__builtins__", "attrgetter", "methodcaller", "numpy", "from_numpy", "__array__", "from_dlpack", "to_dlpack",
+        "__dlpack__", "sys", "os", "gc", "inspect", "importlib", "builtins", "subprocess", "pathlib", "threading",
+        "tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_back", "f_locals", "f_globals", "f_builtins", "f_code",
+        "gi_code", "cr_code", "ag_code", "CodeType", "FunctionType", "types", "codecs", "linecache", "traceback",
+        "pickle", "marshal", "loads", "breakpoint", "load_json", "load_module", "load_library",
+        "get_global_func", "register_func", "register_global_func", "get_type_hints", "update_wrapper", "from_file",
+        "from_database", "enable_cache",
+    }
+)  # fmt: skip
+BUILTIN_COMPILER: Final = "compile"  # elsewhere it is TileLang's
+LIBRARY_CALLS: Final = frozenset(
+    {
+        "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "addbmm", "einsum", "tensordot", "linear", "_scaled_mm",
+        "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul", "__matmul__", "__rmatmul__",
+        "imatmul", "multi_dot",
+    }
+)  # fmt: skip
+# Tensors have these methods, and TileLang has none of the same name.
+LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner", "mv"}
+TORCH_NAMES: Final = frozenset({"torch", "F"})
+# What torch takes from elsewhere, so that no hash of the row covers it.
+TORCH_BRINGS: Final = frozenset({"classes", "from_file", "hub", "library", "load", "ops", "package"})
+SEEN_ON_THE_DEVICE: Final = "cuda"  # of torch: the judge reads what a call launches there
+OWN_DUNDERS: Final = frozenset({"__name__", "__file__"})
+OWN_METHODS: Final = frozenset(
+    {
+        "__call__", "__enter__", "__eq__", "__exit__", "__getitem__", "__hash__", "__init__", "__iter__", "__len__",
+        "__post_init__", "__repr__", "__str__",
+    }
+)  # fmt: skip
+# What gives the compiler other options than CONFIG and the program do; TileLang itself writes pragmas that unroll.
+OPTIONS_IN_SOURCE: Final = re.compile(
+    r"#\s*pragma\s+(GCC|clang)\s+(\w*options|optimize|target)|\b_*(optimize|target|target_clones)_*\s*\(\s*\\*[\"0-9]"
+)
+OPTIONS_IN_TEXT: Final = re.compile(rf"{OPTIONS_IN_SOURCE.pattern}|#\s*pragma\s+(GCC|clang)\b|_Pragma")
+FILES_IN_SOURCE: Final = re.compile(r'#\s*(include|include_next|import|embed)\s*("|<\s*/|<[^>\n]*\.\.)')
+UNREADABLE_SOURCE: Final = re.compile(
+    r'\bu?8?[LU]?R"[^\s()\\"]{0,16}\(|\?\?/'
+)  # where comments begin is not plain there
+# Options that name files, or give the compiler's work to another program.
+FILES_IN_OPTIONS: Final = re.compile(
+    r"@|--?(include|imacros|isystem|iquote|idirafter|sysroot|specs|fplugin|wrapper|ccbin|compiler-bindir|optf|options-file"
+    r"|pre-include|include-path|library|library-path|dlink|input-drive)\b|-[BIL]"
+)
+_SPLICED: Final = re.compile(r"\\[ \t]*\r?\n")
+_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)  # text, or a comment
+_DOTTED: Final = re.compile(r"\w+(\.\w+)*", re.ASCII)
+_DUNDER: Final = re.compile(r"__\w+__")
+
+
+@dataclass(eq=False)
+class Breach(Exception):
+    """The first breach of the contract: where, what, and what to do."""
+
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return printable(f"line {self.line}: {self.reason}" if self.line else self.reason)
+
+
+def check(module: ast.Module, *, is_baseline: bool) -> None:
+    """Raise Breach at what an iteration may not import, name or say; iteration 0 may name what it likes."""
+    _imports(module, is_baseline=is_baseline)
+    if is_baseline:
+        return
+    known, own = _modules(module), _own_fields(module)
+    parts = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(module):
+        match node:
+            case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
+                raise Breach(
+                    node.lineno, "the @ operator calls the library; the kernel must compute the product itself"
+                )
+            case ast.Name(id=name):
+                _name(node.lineno, name)
+                if name == BUILTIN_COMPILER:
+                    raise Breach(node.lineno, "'compile' is Python's own; name TileLang's in full: tilelang.compile")
+                if name in known and id(node) not in parts:
+                    raise Breach(node.lineno, f"'{name}' is a module; name what you need of it, such as {name}.…")
+            case ast.Attribute() if id(node) not in parts:
+                _path(node, known, own)
+            case ast.Constant(value=str(text)):
+                _text(node.lineno, text)
+            case ast.MatchClass():
+                _pattern(node, known, own)
+            case ast.ImportFrom(module=str(place), names=aliases):
+                for alias in aliases:
+                    _imported(node.lineno, place, alias.name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name not in OWN_METHODS:
+                _name(node.lineno, name)
+            case ast.keyword(arg=str(name)) if name.startswith("__"):
+                _name(node.lineno, name)
+
+
+def refused_source(text: str, options: re.Pattern[str] = OPTIONS_IN_SOURCE) -> str | None:
+    """The complaint about a source, or a part of one, that gives the compiler options or files of its own."""
+    whole = _SPLICED.sub("", text).replace("%:", "#")  # ``%:`` is another # of C
+    plain = _TOKEN.sub(lambda token: " " if token[0].startswith("/") else token[0], whole)
+    for form, why in (
+        (options, "gives the compiler other options than CONFIG; pass them as compile_flags"),
+        (FILES_IN_SOURCE, "brings in a file that no hash of the row covers"),
+        (UNREADABLE_SOURCE, "hides what the compiler reads; write it plainly"),
+    ):
+        if found := form.search(plain) or form.search(whole):
+            return f"'{found[0]}' {why}"
+    return None
+
+
+def refused_option(option: str) -> str | None:
+    """The complaint about a compiler's option that names a file or another program."""
+    if FILES_IN_OPTIONS.match(option.strip().removeprefix("-Xcompiler").lstrip("= ,")):
+        return f"the option '{option}' brings in what no hash of the row covers"
+    return None
+
+
+def _imports(module: ast.Module, *, is_baseline: bool) -> None:
+    for each in imports(module):
+        if each.relative:
+            raise Breach(each.line, "relative imports are not allowed; name the module in full")
+        for name in (each.dotted, each.full):
+            if name.startswith(FORBIDDEN_IMPORTS):
+                raise Breach(each.line, f"import of '{name}': tuning and library calls do not belong in an iteration")
+        top = each.module[0]
+        if each.full.split(".")[:2] in ([FAMILIES], *([FAMILIES, name] for name in FRONT)):
+            raise Breach(each.line, f"import of '{each.full}': it takes other rows' levers; import a family's function")
+        if top == BASELINE_IMPORT:
+            if not is_baseline:
+                raise Breach(each.line, "only iter000 imports baselines")
+        elif top not in ALLOWED_IMPORTS and each.dotted not in ALLOWED_IMPORTS:
+            allowed = ", ".join(sorted(ALLOWED_IMPORTS))
+            raise Breach(each.line, f"import of '{each.dotted}' is not allowed; allowed: {allowed}")
+
+
+def _modules(module: ast.Module) -> dict[str, str]:
+    """The modules that names of a source stand for; those of the families are as free as the source itself."""
+    found = {name: name for name in TORCH_NAMES}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                if top != FAMILIES:
+                    found[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tilelang":
+            for alias in node.names:
+                if alias.name in WITHIN_TILELANG:
+                    found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def _path(outermost: ast.Attribute, known: dict[str, str], own: set[str]) -> None:
+    """Check a path such as ``torch.cuda.Event.record``, all of its names at once."""
+    names: list[str] = []
+    inner: ast.expr = outermost
+    while isinstance(inner, ast.Attribute):
+        names.append(inner.attr)
+        inner = inner.value
+    names.reverse()
+    root = inner.id if isinstance(inner, ast.Name) else None
+    said = ".".join((root or "…", *names))
+    line, place = outermost.lineno, known.get(root or "", "")
+    of_torch = place.partition(".")[0] in TORCH_NAMES
+    for position, name in enumerate(names):
+        if (name in LIBRARY_METHODS - own) or (name in LIBRARY_CALLS and of_torch):
+            raise Breach(line, f"'{said}' calls the library; that belongs to iter000")
+        _name(line, name)
+        seen = of_torch and SEEN_ON_THE_DEVICE in (*place.split("."), *names[:position])
+        if name.startswith("_") and root != "self" and not seen:
+            raise Breach(line, f"'{said}' is internal to {root or 'its object'}; use what is documented")
+        if of_torch and name in TORCH_BRINGS:
+            raise Breach(line, f"'{said}' brings in what no hash of the row covers")
+        if name in ALLOWED_IMPORTS - {"math", "operator"}:
+            raise Breach(line, f"'{said}' leads to the module {name}; import it by itself")
+    if place:
+        if not isinstance(outermost.ctx, ast.Load):
+            raise Breach(line, f"'{said}' is a module's own; an iteration changes nothing there")
+        _of_module(line, said, f"{place}.{'.'.join(names)}")
+
+
+def _of_module(line: int, said: str, full: str) -> None:
+    """``full`` is the path in full, from the module's own name on."""
+    parts = full.split(".")
+    if parts[0] == "tilelang":
+        if denied := DENIED_OF_TILELANG.intersection(parts):
+            raise Breach(line, f"'{said}' leads to TileLang's {min(denied)}, which the row does not cover")
+        if parts[-1] in WITHIN_TILELANG:
+            raise Breach(line, f"'{said}' is a module; name what you need of it, such as {said}.…")
+    for module, allowed in ALLOWED_OF.items():
+        if full.startswith(f"{module}."):
+            rest = full.removeprefix(f"{module}.").split(".")
+            if not any(".".join(rest[:length]) in allowed for length in range(1, len(rest) + 1)):
+                raise Breach(line, f"'{said}' is not allowed in an iteration; of {module} it may name what is listed")
+
+
+def _pattern(node: ast.MatchClass, known: dict[str, str], own: set[str]) -> None:
+    if node.patterns:
+        raise Breach(node.lineno, "a class is matched by position, which names attributes in a text; match by name")
+    for name in node.kwd_attrs:
+        _path(ast.Attribute(ast.Constant(None), name, ast.Load(), lineno=node.lineno), known, own)
+
+
+def _name(line: int, name: str) -> None:
+    if name in FORBIDDEN_NAMES or (name.startswith("__") and name not in OWN_DUNDERS):
+        raise Breach(line, f"'{name}' is not allowed in an iteration")
+
+
+def _imported(line: int, module: str, name: str) -> None:
+    if name == "*":
+        raise Breach(line, f"import of everything in '{module}'; import by name")
+    _name(line, name)
+    top = module.partition(".")[0]
+    if top in ("torch", "operator") and name in LIBRARY_CALLS:
+        raise Breach(line, f"'{name}' of {module} calls the library; that belongs to iter000")
+    if top == "torch" and name in TORCH_BRINGS:
+        raise Breach(line, f"'{name}' of {module} brings in what no hash of the row covers")
+    if name in ALLOWED_IMPORTS - {"math"} and (top, name) != ("collections", "abc"):
+        raise Breach(line, f"'{name}' of {module} is another module; import it by itself")
+    if top == "tilelang" and name in WITHIN_TILELANG:
+        name = f"{name}.…"
+    _of_module(line, name.removesuffix(".…"), f"{module}.{name}")
+
+
+def _text(line: int, text: str) -> None:
+    """A string may name no forbidden attribute, and no source in it may change what the compiler reads."""
+    if _DOTTED.fullmatch(text):
+        for name in text.split("."):
+            if name in FORBIDDEN_NAMES or (_DUNDER.fullmatch(name) and name not in OWN_DUNDERS | {"__main__"}):
+                raise Breach(line, f"'{name}' is not allowed in an iteration")
+    if complaint := refused_source(text, OPTIONS_IN_TEXT):
+        raise Breach(line, complaint)
+
+
+def _own_fields(module: ast.Module) -> set[str]:
+    """Names of fields and methods of the source's own classes."""
+    return {
+        name
+        for node in ast.walk(module)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        for name in ([each.name] if isinstance(each, ast.FunctionDef) else targets(each))
+    }
+
+
+def targets(node: ast.stmt) -> list[str]:
+    """The plain names that a statement assigns."""
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return [node.target.id]
+    return []
+
+
+def root_name(node: ast.Attribute) -> str | None:
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return inner.id if isinstance(inner, ast.Name) else None
