@@ -24,6 +24,9 @@ from harness.judge.vocabulary import targets
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."
 TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means what is read here, so it is bound once
+_ARITHMETIC: Final = (
+    *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant, ast.Name, ast.Subscript, ast.expr_context),
+)
 MOST_BYTES: Final = 1 << 18  # of a file: a long kernel has 30 KB
 MOST_CONFIG: Final = 4000  # characters of a CONFIG as a row shows it
 TUNING_NAME: Final = re.compile(
@@ -111,6 +114,8 @@ def _bound_once(module: ast.Module) -> None:
     for name, line in _bindings(module):
         if name in PINNED_NAMES & found:
             raise Breach(line, f"'{name}' is bound twice, and the second is not read; bind it once")
+        if name == "dict":
+            raise Breach(line, "'dict' is bound anew; CONFIG would no longer be what is read here")
         found.add(name)
 
 
@@ -148,12 +153,18 @@ def _config(module: ast.Module, *, is_baseline: bool) -> str:
         value = _assigned(node, "CONFIG")
         if value is not None:
             said = ", ".join(f"{name}={ast.unparse(each)}" for name, each in _items(value))
+            if said and not any(_reads_config(each) for each in ast.walk(module)):
+                raise Breach(node.lineno, "CONFIG is not read, so nothing runs as it says")
             if len(said) > MOST_CONFIG:
                 raise Breach(node.lineno, f"CONFIG has over {MOST_CONFIG:,} characters; pin parameters, not data")
             return said
     if is_baseline:
         return ""
     raise Breach(0, "no CONFIG; pin every tuning parameter in it, as a literal: CONFIG = dict(block_M=128, …)")
+
+
+def _reads_config(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "CONFIG" and isinstance(node.ctx, ast.Load)
 
 
 def _pinned(module: ast.Module) -> None:
@@ -167,7 +178,7 @@ def _pinned(module: ast.Module) -> None:
                 for name, each in _items(value):
                     if not is_literal(each):
                         raise Breach(each.lineno, f"CONFIG: '{name}' is not a literal; pin it")
-            elif not is_literal(value) and target != "PARENT":
+            elif not _is_constant(value) and target != "PARENT":
                 raise Breach(node.lineno, f"'{target}' is not a literal; pin it")
     for call in ast.walk(module):
         if isinstance(call, ast.Call):
@@ -176,6 +187,16 @@ def _pinned(module: ast.Module) -> None:
                     continue
                 if not _is_pinned(keyword.value):
                     raise Breach(keyword.value.lineno, f"'{_argument(keyword)}' is not pinned")
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """A literal, arithmetic over literals and constants of the file, or a dict by TileLang's pass configurations."""
+    if isinstance(value, ast.Dict):
+        keys = (key is not None and (is_literal(key) or "PassConfigKey." in ast.unparse(key)) for key in value.keys)
+        return all(keys) and all(map(is_literal, value.values))
+    nodes = list(ast.walk(value))
+    plain = all(isinstance(node, _ARITHMETIC) for node in nodes)
+    return is_literal(value) or (plain and all(node.id.isupper() for node in nodes if isinstance(node, ast.Name)))
 
 
 def _parent(module: ast.Module, iteration: Iteration) -> str | None:

@@ -5,6 +5,7 @@ A module is named only as the beginning of a path, such as ``torch.empty``. So w
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,7 +42,8 @@ ALLOWED_OF: Final = {
             "uint8", "zeros", "zeros_like",
             "cuda.Event", "cuda.Stream", "cuda._compile_kernel", "cuda._sleep", "cuda.current_device",
             "cuda.current_stream", "cuda.device_count", "cuda.get_device_capability", "cuda.get_device_properties",
-            "cuda.is_available", "cuda.is_current_stream_capturing", "cuda.mem_get_info", "cuda.stream",
+            "cuda.is_available", "cuda.is_current_stream_capturing", "cuda.mem_get_info", "cuda.nvtx.range_pop",
+            "cuda.nvtx.range_push", "cuda.stream",
             "cuda.synchronize",
         }
     ),
@@ -49,28 +51,28 @@ ALLOWED_OF: Final = {
         {
             "Annotated", "Any", "Callable", "ClassVar", "Dict", "Final", "Generic", "Iterable", "Iterator", "List",
             "Literal", "Mapping", "NamedTuple", "Optional", "Protocol", "Sequence", "Set", "TYPE_CHECKING", "Tuple",
-            "Type", "TypeAlias", "TypeVar", "Union", "cast",
+            "Type", "TypeAlias", "TypeVar", "Union", "cast", "overload",
         }
     ),
 }  # fmt: skip
-# Of TileLang and TVM: what leads to files, caches, compilers and the rest of the process.
-DENIED_OF_TILELANG: Final = frozenset(
-    {
-        "analysis", "backend", "base", "cache", "clear_cache", "contextlib", "contrib", "driver", "eager",
-        "enable_cache", "engine", "env", "instrument", "instrumentation", "libinfo", "logging", "multiprocessing",
-        "overrides", "profiler", "rpc", "set_log_level", "support", "tools", "warnings",
-    }
-)  # fmt: skip
-# Modules within TileLang and TVM: a path may lead through them, and not end there.
+# Modules within TileLang and TVM that a path may lead through, and not end with.
 WITHIN_TILELANG: Final = frozenset(
     {
-        "annotations", "arith", "ascend", "atomic", "builtin", "common", "copy_op", "cpu", "cuda", "customize",
-        "dtypes", "experimental", "ffi", "fill_op", "frame", "gemm_op", "ir", "kernel", "language", "layout",
-        "logical", "loop", "math", "math_intrinsics", "meta", "metal", "proxy", "reduce_op", "relax", "rocm",
-        "runtime", "s_tir", "scan_op", "script", "symbolics", "target", "te", "tile_schedule", "tileop", "tir",
-        "tirx", "topi", "transform", "tvm", "utils", "warp_specialize", "webgpu",
+        "annotations", "atomic", "base", "builtin", "common", "copy_op", "cpu", "customize", "dtypes", "eager",
+        "experimental", "extras", "fill_op", "frame", "gemm_op", "intrinsics", "kernel", "language", "layout",
+        "logical", "loop", "math", "math_intrinsics", "meta", "overrides", "proxy", "quantize", "reduce_op", "scan_op",
+        "symbolics", "target", "tensor", "tile_schedule", "tileop", "tir", "tirx", "transform", "tvm", "utils",
+        "warp_specialize",
     }
 )  # fmt: skip
+# What an iteration names of TileLang and TVM: no files, caches, compilers, registries, nor modules of Python within.
+ALLOWED_OF_TILELANG: Final = re.compile(
+    rf"((cpu\.)?language\.(?!({'|'.join(sorted(WITHIN_TILELANG))})\b)|(language\.)?(tvm\.)?tirx?\.)(?!np\b)[A-Za-z]\w*\b"
+    r"|(compile|jit|lazy_jit|JITKernel|PassConfigKey|Layout|Fragment|cdiv|next_power_of_2)\b(?!\.(kernel|adapter|param)\b)"
+    r"|layout\.(Layout|Fragment|make_\w+)|transform\.PassConfigKey|math\.\w+|((cuda|rocm)\.)?intrinsics\.(\w+\.)*((make|get)_\w+|\w+Emitter)|quantize\.\w+"
+    r"|tileop\.base\.GemmWarpPolicy|utils\.(tensor\.)?map_torch_type|extras\.\w+|tvm\.(target\.Target|DataType)\b"
+)
+FAMILY_MODULES: Final = frozenset({"T", "ir", "np", "tvm"})  # names that families give to modules of others
 FORBIDDEN_NAMES: Final = frozenset(
     {
         "AutoTuner", "autotune", "carver", "ctypes", "relay", "cublas", "cudnn", "cutlass", "compile_kernel",
@@ -79,10 +81,10 @@ FORBIDDEN_NAMES: Final = frozenset(
         "__builtins__", "attrgetter", "methodcaller", "numpy", "from_numpy", "__array__", "from_dlpack", "to_dlpack",
         "__dlpack__", "sys", "os", "gc", "inspect", "importlib", "builtins", "subprocess", "pathlib", "threading",
         "tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_back", "f_locals", "f_globals", "f_builtins", "f_code",
-        "gi_code", "cr_code", "ag_code", "CodeType", "FunctionType", "types", "codecs", "linecache", "traceback",
+        "gi_code", "cr_code", "ag_code", "CodeType", "FunctionType", "codecs", "linecache", "traceback",
         "pickle", "marshal", "loads", "breakpoint", "load_json", "load_module", "load_library",
         "get_global_func", "register_func", "register_global_func", "get_type_hints", "update_wrapper", "from_file",
-        "from_database", "enable_cache",
+        "from_database", "enable_cache", "obj", "format", "format_map",
     }
 )  # fmt: skip
 BUILTIN_COMPILER: Final = "compile"  # elsewhere it is TileLang's
@@ -99,29 +101,31 @@ TORCH_NAMES: Final = frozenset({"torch", "F"})
 # What torch takes from elsewhere, so that no hash of the row covers it.
 TORCH_BRINGS: Final = frozenset({"classes", "from_file", "hub", "library", "load", "ops", "package"})
 SEEN_ON_THE_DEVICE: Final = "cuda"  # of torch: the judge reads what a call launches there
-OWN_DUNDERS: Final = frozenset({"__name__", "__file__"})
+OWN_DUNDERS: Final = frozenset({"__file__", "__main__", "__name__", "__slots__"})
 OWN_METHODS: Final = frozenset(
     {
-        "__call__", "__enter__", "__eq__", "__exit__", "__getitem__", "__hash__", "__init__", "__iter__", "__len__",
-        "__post_init__", "__repr__", "__str__",
+        "__call__", "__enter__", "__eq__", "__exit__", "__ge__", "__getitem__", "__gt__", "__hash__", "__init__",
+        "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__post_init__", "__repr__", "__str__",
     }
 )  # fmt: skip
 # What gives the compiler other options than CONFIG and the program do; TileLang itself writes pragmas that unroll.
 OPTIONS_IN_SOURCE: Final = re.compile(
-    r"#\s*pragma\s+(GCC|clang)\s+(\w*options|optimize|target)|\b_*(optimize|target|target_clones)_*\s*\(\s*\\*[\"0-9]"
+    r"#\s*pragma\s+(GCC|clang)\s+(\w*options|optimize|target)"
+    r"|(__attribute\w*|\bgnu|\bclang)\b[^;{}]{0,200}?\b_*(optimize|target|target_clones)_*\s*\("
 )
 OPTIONS_IN_TEXT: Final = re.compile(rf"{OPTIONS_IN_SOURCE.pattern}|#\s*pragma\s+(GCC|clang)\b|_Pragma")
-FILES_IN_SOURCE: Final = re.compile(r'#\s*(include|include_next|import|embed)\s*("|<\s*/|<[^>\n]*\.\.)')
-UNREADABLE_SOURCE: Final = re.compile(
-    r'\bu?8?[LU]?R"[^\s()\\"]{0,16}\(|\?\?/'
-)  # where comments begin is not plain there
+FILES_IN_SOURCE: Final = re.compile(r'#\s*(include|include_next|import|embed)\s*("|<\s*/|<[^>\n]{0,200}\.\.)')
+UNREADABLE_SOURCE: Final = re.compile(r'\bu?8?[LU]?R"[^\s()\\"]{0,16}\(|\?\?/')  # comments may begin anywhere there
+LIBRARY_IN_SOURCE: Final = re.compile(
+    r"\bdlfcn\b|\bdl(m?open|v?sym)\b|\bcblas_\w+|\b[sd]gemm_?\b|\b(system|popen|fork|exec[lv]p?e?)\s*\("
+)
 # Options that name files, or give the compiler's work to another program.
 FILES_IN_OPTIONS: Final = re.compile(
     r"@|--?(include|imacros|isystem|iquote|idirafter|sysroot|specs|fplugin|wrapper|ccbin|compiler-bindir|optf|options-file"
     r"|pre-include|include-path|library|library-path|dlink|input-drive)\b|-[BIL]"
 )
 _SPLICED: Final = re.compile(r"\\[ \t]*\r?\n")
-_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)  # text, or a comment
+_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\\n])*(?:"|\n|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)  # text, or a comment
 _DOTTED: Final = re.compile(r"\w+(\.\w+)*", re.ASCII)
 _DUNDER: Final = re.compile(r"__\w+__")
 
@@ -143,6 +147,13 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
     if is_baseline:
         return
     known, own = _modules(module), _own_fields(module)
+    _bound(module)
+    _annotations(module)
+    one_argument = {
+        id(node.func)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+    }
     parts = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Attribute)}
     for node in ast.walk(module):
         match node:
@@ -154,7 +165,9 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
                 _name(node.lineno, name)
                 if name == BUILTIN_COMPILER:
                     raise Breach(node.lineno, "'compile' is Python's own; name TileLang's in full: tilelang.compile")
-                if name in known and id(node) not in parts:
+                if name == "type" and id(node) not in one_argument:
+                    raise Breach(node.lineno, "'type' may only ask for the type of a value, as in type(value)")
+                if name in known and name != "F" and id(node) not in parts:
                     raise Breach(node.lineno, f"'{name}' is a module; name what you need of it, such as {name}.…")
             case ast.Attribute() if id(node) not in parts:
                 _path(node, known, own)
@@ -165,10 +178,46 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
             case ast.ImportFrom(module=str(place), names=aliases):
                 for alias in aliases:
                     _imported(node.lineno, place, alias.name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name not in OWN_METHODS:
-                _name(node.lineno, name)
             case ast.keyword(arg=str(name)) if name.startswith("__"):
                 _name(node.lineno, name)
+
+
+def _bound(module: ast.Module) -> None:
+    """Whatever the source binds has a name that it may use."""
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name not in OWN_METHODS:
+                _name(node.lineno, name)
+            case (
+                (ast.alias(asname=str(name)) | ast.arg(arg=name) | ast.ClassDef(name=name))
+                | (ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)))
+                | ast.MatchMapping(rest=str(name))
+            ):
+                _name(node.lineno, name)
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                for name in names:
+                    _name(node.lineno, name)
+
+
+def _annotations(module: ast.Module) -> None:
+    """No annotation is a text, which TileLang and typing would evaluate."""
+    for node in ast.walk(module):
+        for each in (getattr(node, name, None) for name in ("annotation", "returns")):
+            if each is not None and (text := next(_texts_in(each), None)):
+                raise Breach(text.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
+
+
+def _texts_in(annotation: ast.expr) -> Iterator[ast.Constant]:
+    """Its texts, but not those of a call or of Literal, which stay texts."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        yield annotation
+    if isinstance(annotation, ast.Call) or (
+        isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal")
+    ):
+        return
+    for child in ast.iter_child_nodes(annotation):
+        if isinstance(child, ast.expr):
+            yield from _texts_in(child)
 
 
 def refused_source(text: str, options: re.Pattern[str] = OPTIONS_IN_SOURCE) -> str | None:
@@ -179,6 +228,7 @@ def refused_source(text: str, options: re.Pattern[str] = OPTIONS_IN_SOURCE) -> s
         (options, "gives the compiler other options than CONFIG; pass them as compile_flags"),
         (FILES_IN_SOURCE, "brings in a file that no hash of the row covers"),
         (UNREADABLE_SOURCE, "hides what the compiler reads; write it plainly"),
+        (LIBRARY_IN_SOURCE, "calls a library or another program; the kernel must compute by itself"),
     ):
         if found := form.search(plain) or form.search(whole):
             return f"'{found[0]}' {why}"
@@ -211,17 +261,17 @@ def _imports(module: ast.Module, *, is_baseline: bool) -> None:
 
 
 def _modules(module: ast.Module) -> dict[str, str]:
-    """The modules that names of a source stand for; those of the families are as free as the source itself."""
+    """The modules that names of a source stand for, and what it has of the families."""
     found = {name: name for name in TORCH_NAMES}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
-                if top != FAMILIES:
-                    found[alias.asname or top] = alias.name if alias.asname else top
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tilelang":
+                found[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom):
+            top = (node.module or "").partition(".")[0]
             for alias in node.names:
-                if alias.name in WITHIN_TILELANG:
+                if top == "tilelang" and alias.name in WITHIN_TILELANG:
                     found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     return found
 
@@ -257,16 +307,17 @@ def _path(outermost: ast.Attribute, known: dict[str, str], own: set[str]) -> Non
 
 def _of_module(line: int, said: str, full: str) -> None:
     """``full`` is the path in full, from the module's own name on."""
-    parts = full.split(".")
-    if parts[0] == "tilelang":
-        if denied := DENIED_OF_TILELANG.intersection(parts):
-            raise Breach(line, f"'{said}' leads to TileLang's {min(denied)}, which the row does not cover")
-        if parts[-1] in WITHIN_TILELANG:
+    top, _, rest = full.partition(".")
+    if top == "tilelang" and not ALLOWED_OF_TILELANG.match(rest):
+        if rest.rpartition(".")[2] in WITHIN_TILELANG:
             raise Breach(line, f"'{said}' is a module; name what you need of it, such as {said}.…")
+        raise Breach(line, f"'{said}' is not what an iteration may name of TileLang; see docs/reference/contract.md")
+    if top == FAMILIES and (strange := {*FRONT, *FAMILY_MODULES}.intersection(rest.split("."))):
+        raise Breach(line, f"'{said}' leads from the families to {min(strange)}; import what you need by itself")
     for module, allowed in ALLOWED_OF.items():
-        if full.startswith(f"{module}."):
-            rest = full.removeprefix(f"{module}.").split(".")
-            if not any(".".join(rest[:length]) in allowed for length in range(1, len(rest) + 1)):
+        if f"{full}.".startswith(f"{module.partition('.')[0]}."):
+            inner = full.removeprefix(f"{module}.").split(".") if full.startswith(f"{module}.") else []
+            if not any(".".join(inner[:length]) in allowed for length in range(1, len(inner) + 1)):
                 raise Breach(line, f"'{said}' is not allowed in an iteration; of {module} it may name what is listed")
 
 
@@ -293,16 +344,17 @@ def _imported(line: int, module: str, name: str) -> None:
         raise Breach(line, f"'{name}' of {module} brings in what no hash of the row covers")
     if name in ALLOWED_IMPORTS - {"math"} and (top, name) != ("collections", "abc"):
         raise Breach(line, f"'{name}' of {module} is another module; import it by itself")
-    if top == "tilelang" and name in WITHIN_TILELANG:
-        name = f"{name}.…"
-    _of_module(line, name.removesuffix(".…"), f"{module}.{name}")
+    if top == FAMILIES and name in FAMILY_MODULES:
+        raise Breach(line, f"'{name}' of {module} is another module; import it by itself")
+    if top != "tilelang" or name not in WITHIN_TILELANG:  # what is named of a module is checked there
+        _of_module(line, name, f"{module}.{name}")
 
 
 def _text(line: int, text: str) -> None:
     """A string may name no forbidden attribute, and no source in it may change what the compiler reads."""
     if _DOTTED.fullmatch(text):
         for name in text.split("."):
-            if name in FORBIDDEN_NAMES or (_DUNDER.fullmatch(name) and name not in OWN_DUNDERS | {"__main__"}):
+            if name in FORBIDDEN_NAMES - {"format", "obj"} or (_DUNDER.fullmatch(name) and name not in OWN_DUNDERS):
                 raise Breach(line, f"'{name}' is not allowed in an iteration")
     if complaint := refused_source(text, OPTIONS_IN_TEXT):
         raise Breach(line, complaint)

@@ -41,8 +41,14 @@ def scratch(use: str) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and all below it, however deep: rm does not recurse in Python's way, nor follow links."""
-    subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
+    """Remove a folder and all below it, however deep: rm does not recurse in Python's way, nor follow links.
+
+    A contestant may have taken its own rights to a folder away.
+    """
+    for command in (("rm", "-rf"), ("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        subprocess.run([*command, "--", folder], stderr=subprocess.DEVNULL, check=False)
+        if not folder.exists():
+            return
 
 
 def make_scratch(use: str, place: str | None = None) -> Path:

@@ -68,6 +68,8 @@ class Levers:
             self._note("CONFIG as the file left it", config)
             self._note("CONFIG as the file left it", dict.fromkeys(self._pinned.keys() - config.keys(), "nothing"))
             self._note_added("CONFIG as the file left it", config)
+        elif self._pinned is not None:
+            self._differences.setdefault("CONFIG", f"CONFIG as the file left it is {_text(config)}, and no dict")
         self._note_environment()
 
     def _note_environment(self) -> None:
@@ -165,7 +167,8 @@ class Levers:
 
     def _note(self, where: str, values: Mapping[str, Any]) -> None:
         pinned = self._pinned or {}
-        for name, value in values.items():
+        for name, given in values.items():
+            value = _unwrapped(given)
             if name in pinned and _is_plain(value) and _text(value) != _text(pinned[name]):
                 self._differences.setdefault(name, f"CONFIG pins {name}={pinned[name]!r}, and {where} has {value!r}")
 
@@ -213,6 +216,11 @@ def _cells(function: Any) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         with suppress(ValueError):  # not yet bound
             yield name, cell.cell_contents
+
+
+def _unwrapped(value: Any) -> Any:
+    """A number in TVM's own wrapping is a number."""
+    return value.value if type(value).__name__ in ("IntImm", "FloatImm") else value
 
 
 def _is_plain(value: object) -> bool:

@@ -12,7 +12,7 @@ from harness.catalog.tree import Tree
 from harness.cli import compare
 from harness.cli.options import BuildOptions, MeasureOptions, SelectionOptions
 from harness.extras.selftest import agreement, sensitivity
-from harness.judge.candidate import Candidate, Referees, Settings
+from harness.judge.candidate import Referees, Settings
 from harness.judge.facts.gpu import Gpu
 from harness.machine.progress import Quiet
 from harness.records.base import Stage
@@ -45,7 +45,7 @@ def of_agreement(tree: Tree, gpu: Gpu, patch: pytest.MonkeyPatch) -> None:
     path = tree.folder(gpu.key) / "srcs" / SHAPE / "me" / "iter000_torch_matmul.py"
     patch.setattr(agreement, "start_forkserver", lambda *_: None)
     patch.setattr(Referees, "seat", lambda *_: None)
-    patch.setattr(Candidate, "enter", lambda *arguments: tell(arguments[4]))
+    patch.setattr(agreement, "Candidate", lambda *arguments: tell(arguments[4]))
     list(agreement.repeat(tree, gpu, None, [tree.parse(path)], 1, Quiet()))
 
 

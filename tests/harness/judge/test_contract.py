@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.catalog.tree import Iteration, Selection, Tree
-from harness.judge import contract
+from harness.judge import contract, vocabulary
 from harness.judge.contract import Breach, Terms
 from tests.harness.checkout import ROOT
 
@@ -137,7 +137,7 @@ BREACHES = {
         "WIDTH = 4", "import torch\n\nX = torch.serialization.pickle.loads", "'pickle' is not allowed"
     ),
     "TileLang's cache": ("problem.dims", "tilelang.enable_cache()", "'enable_cache' is not allowed"),
-    "TileLang's tracer": ("problem.dims", "T.eager.builder", "'T.eager.builder' leads to TileLang's eager"),
+    "TileLang's tracer": ("problem.dims", "T.eager.builder", "'T.eager.builder' is not what an iteration may name"),
     "something else in a module": ("    M, N, K", "    T.Kernel = 1\n    M, N, K", "changes nothing there"),
     "Python's compiler": ("problem.dims", "compile('1', '', 'eval')", "name TileLang's in full: tilelang.compile"),
     "code of a generator": ("problem.dims", "(x for x in ()).gi_code", "'gi_code' is not allowed"),
@@ -152,6 +152,35 @@ BREACHES = {
     ),
     "a CONFIG with data": ("negative=-1", f'negative="{"y" * 5000}"', "CONFIG has over 4,000 characters"),
     "a long file": ("WIDTH = 4", f'TEXT = "{"y" * 300_000}"', "the file has over 256 KB"),
+    "numpy of TileLang": (
+        "import tilelang.language as T", "from tilelang.utils.tensor import np", "'np' is not what an iteration may"
+    ),
+    "numpy of its language": ("problem.dims", "T.dtypes.np.dot", "'T.dtypes.np.dot' is not what an iteration may name"),
+    "TVM's functions": (
+        "WIDTH = 4", "from tilelang import tvm\n\nX = tvm.ffi.init_ffi_api", "is not what an iteration may name"
+    ),
+    "a format string": ("problem.dims", "'{0.dims}'.format(problem)", "'format' is not allowed"),
+    "what an error is about": ("problem.dims", "problem.error.obj", "'obj' is not allowed"),
+    "the harness by its name": (
+        "import tilelang.language as T", "import harness.iteration\nX = harness.judge.places", "is not allowed in"
+    ),
+    "a module of that name": ("WIDTH = 4", "import torch as __builtins__", "'__builtins__' is not allowed"),
+    "a class of that name": ("WIDTH = 4", "class __builtins__:\n    pass", "'__builtins__' is not allowed"),
+    "a global of that name": ("    M, N, K", "    global __builtins__\n    M, N, K", "'__builtins__' is not allowed"),
+    "an annotation in quotes": ("WIDTH = 4", "WIDTH: 'int' = 4", "an annotation in quotes is evaluated elsewhere"),
+    "an annotation within another": ("WIDTH = 4", "WIDTH: list['int'] = 4", "an annotation in quotes is evaluated"),
+    "a class made by type": ("problem.dims", "type('X', (), {})", "'type' may only ask for the type of a value"),
+    "type as a value": ("problem.dims", "map(type, problem.dims)", "'type' may only ask for the type of a value"),
+    "a module of a family": ("import tilelang.language as T", "from kernels.hopper import T", "is another module"),
+    "the same by a path": (
+        "import tilelang.language as T", "import kernels.hopper\nX = kernels.hopper.T.x", "to T; import"
+    ),
+    "the front by a path": (
+        "import tilelang.language as T", "import kernels.cpu\nX = kernels.linear", "to linear; import"
+    ),
+    "a library in a source": ("WIDTH = 4", "TEXT = 'dlsym(dlopen(0, 1), x)'", "calls a library or another program"),
+    "a CONFIG that is not read": ('CONFIG["block_M"]', "128", "CONFIG is not read, so nothing runs as it says"),
+    "another dict": ("WIDTH = 4", "def dict(**given):\n    return [2]", "'dict' is bound anew"),
     "a second build": ("WIDTH = 4", "for build in (min,):\n    pass", "'build' is bound twice"),
     "a second CONFIG": ("WIDTH = 4", "with open_it() as CONFIG:\n    pass", "'CONFIG' is bound twice"),
     "a build of a function": ("M, N, K = problem.dims", "global CONFIG\n    CONFIG = {}", "'CONFIG' is bound twice"),
@@ -318,3 +347,32 @@ def test_no_file_that_ships_is_misplaced() -> None:
 @pytest.mark.parametrize("problem", SHIPPED)
 def test_all_that_ships_keeps_the_contract(problem: str) -> None:
     assert [(each.name, said) for each in SHIPPED[problem] if (said := breach(each))] == []
+
+
+ALLOWED = {
+    "a pass configuration": "import tilelang\n\nOPTIONS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}",
+    "arithmetic over constants": 'SCALE = 1.0 / 8**0.5\nHALF = CONFIG["block_M"] // 2',
+    "a layout": "from tilelang.layout import make_swizzled_layout",
+    "a layout by its path": "import tilelang\n\nlayout = tilelang.layout.make_swizzled_layout",
+    "a policy": "from tilelang.tileop.base import GemmWarpPolicy",
+    "a target": 'from tilelang import tvm\n\ntarget = tvm.target.Target("c")',
+    "tensor IR": "infinity = T.tir.max_value",
+    "a stream of torch": "import torch\n\nstream = torch.cuda.current_stream",
+    "an annotation of words": 'from typing import Literal\n\nside: Literal["left", "right"] = "left"',
+    "a tensor's annotation": 'def kernel(A: T.Tensor((8, 8), "float32")):\n    return A',
+    "slots and an order": "class Tile:\n    __slots__ = ()\n\n    def __lt__(self, other):\n        return True",
+    "a variable called F": "def sizes(problem):\n    N, F = problem.dims\n    return (N, F)",
+    "words about optimizing": 'said = "optimize (2) of it"',
+    "a comment in a source": 'source = "// none\\n#pragma unroll\\nint x; /* nothing */"',
+}
+
+
+@pytest.mark.parametrize("written", ALLOWED.values(), ids=ALLOWED)
+def test_what_engineers_write_is_allowed(folder: Path, written: str) -> None:
+    check(folder, GOOD.replace("WIDTH = 4", f"WIDTH = 4\n{written}"))
+
+
+def test_a_long_text_takes_no_long_time_to_read() -> None:
+    """Each would take minutes if it were read anew from each of its characters."""
+    for text in ("#include<" * 25_000, '"' + '\\"' * 100_000, "/*" * 100_000, "__attribute__ " * 15_000):
+        vocabulary.refused_source(text, vocabulary.OPTIONS_IN_TEXT)
