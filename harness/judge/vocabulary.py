@@ -58,19 +58,30 @@ ALLOWED_OF: Final = {
 # Modules within TileLang and TVM that a path may lead through, and not end with.
 WITHIN_TILELANG: Final = frozenset(
     {
-        "annotations", "atomic", "base", "builtin", "common", "copy_op", "cpu", "customize", "dtypes", "eager",
+        "annotations", "atomic", "base", "builtin", "common", "copy_op", "cpu", "cuda", "customize", "dtypes", "eager",
         "experimental", "extras", "fill_op", "frame", "gemm_op", "intrinsics", "kernel", "language", "layout",
-        "logical", "loop", "math", "math_intrinsics", "meta", "overrides", "proxy", "quantize", "reduce_op", "scan_op",
-        "symbolics", "target", "tensor", "tile_schedule", "tileop", "tir", "tirx", "transform", "tvm", "utils",
-        "warp_specialize",
+        "logical", "loop", "math", "math_intrinsics", "meta", "metal", "overrides", "proxy", "quantize", "reduce_op",
+        "rocm", "scan_op", "symbolics", "target", "tensor", "tile_schedule", "tileop", "tir", "tirx", "transform",
+        "tvm", "utils", "warp_specialize",
     }
 )  # fmt: skip
+_MODULES: Final = "|".join(sorted(WITHIN_TILELANG))
+_OF_TIR: Final = (
+    "analysis|backend|buffer|entry|exports|expr|function|functor|generic|ir|op|pipeline|script|stmt|stmt_functor"
+)
 # What an iteration names of TileLang and TVM: no files, caches, compilers, registries, nor modules of Python within.
 ALLOWED_OF_TILELANG: Final = re.compile(
-    rf"((cpu\.)?language\.(?!({'|'.join(sorted(WITHIN_TILELANG))})\b)|(language\.)?(tvm\.)?tirx?\.)(?!np\b)[A-Za-z]\w*\b"
-    r"|(compile|jit|lazy_jit|JITKernel|PassConfigKey|Layout|Fragment|cdiv|next_power_of_2)\b(?!\.(kernel|adapter|param)\b)"
-    r"|layout\.(Layout|Fragment|make_\w+)|transform\.PassConfigKey|math\.\w+|((cuda|rocm)\.)?intrinsics\.(\w+\.)*((make|get)_\w+|\w+Emitter)|quantize\.\w+"
-    r"|tileop\.base\.GemmWarpPolicy|utils\.(tensor\.)?map_torch_type|extras\.\w+|tvm\.(target\.Target|DataType)\b"
+    "|".join(
+        (
+            rf"((cpu|cuda|metal|rocm)\.)?language\.(?!({_MODULES}|np)\b)[A-Za-z]\w*",
+            rf"(language\.)?(tvm\.)?tirx?\.(?!({_MODULES}|{_OF_TIR}|np)\b)[A-Za-z]\w*\Z",
+            r"(compile|jit|lazy_jit|disable_cache|cdiv|next_power_of_2)\Z",
+            r"((jit\.)?JITKernel|(transform\.)?PassConfigKey|(layout\.)?(Layout|Fragment))\b",
+            r"layout\.make_\w+|((cuda|rocm)\.)?intrinsics\.(\w+\.)*((make|get)_\w+|\w+Emitter)\Z",
+            r"math\.\w+\Z|quantize\.\w+\Z|extras\.\w+|utils\.(tensor\.)?map_torch_type\Z",
+            r"tileop\.base\.GemmWarpPolicy\b|tvm\.(target\.Target|DataType)\b",
+        )
+    )
 )
 FAMILY_MODULES: Final = frozenset({"T", "ir", "np", "tvm"})  # names that families give to modules of others
 FORBIDDEN_NAMES: Final = frozenset(

@@ -179,7 +179,6 @@ BREACHES = {
         "import tilelang.language as T", "import kernels.cpu\nX = kernels.linear", "to linear; import"
     ),
     "a library in a source": ("WIDTH = 4", "TEXT = 'dlsym(dlopen(0, 1), x)'", "calls a library or another program"),
-    "a CONFIG that is not read": ('CONFIG["block_M"]', "128", "CONFIG is not read, so nothing runs as it says"),
     "another dict": ("WIDTH = 4", "def dict(**given):\n    return [2]", "'dict' is bound anew"),
     "a second build": ("WIDTH = 4", "for build in (min,):\n    pass", "'build' is bound twice"),
     "a second CONFIG": ("WIDTH = 4", "with open_it() as CONFIG:\n    pass", "'CONFIG' is bound twice"),
