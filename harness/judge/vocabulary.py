@@ -95,9 +95,10 @@ FORBIDDEN_NAMES: Final = frozenset(
         "gi_code", "cr_code", "ag_code", "CodeType", "FunctionType", "codecs", "linecache", "traceback",
         "pickle", "marshal", "loads", "breakpoint", "load_json", "load_module", "load_library",
         "get_global_func", "register_func", "register_global_func", "get_type_hints", "update_wrapper", "from_file",
-        "from_database", "enable_cache", "obj", "format", "format_map",
+        "from_database", "enable_cache", "import_module", "obj", "format", "format_map",
     }
 )  # fmt: skip
+DATACLASS: Final = "dataclass"
 BUILTIN_COMPILER: Final = "compile"  # elsewhere it is TileLang's
 LIBRARY_CALLS: Final = frozenset(
     {
@@ -160,6 +161,7 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
     known, own = _modules(module), _own_fields(module)
     _bound(module)
     _annotations(module)
+    _decorators(module)
     one_argument = {
         id(node.func)
         for node in ast.walk(module)
@@ -178,7 +180,7 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
                     raise Breach(node.lineno, "'compile' is Python's own; name TileLang's in full: tilelang.compile")
                 if name == "type" and id(node) not in one_argument:
                     raise Breach(node.lineno, "'type' may only ask for the type of a value, as in type(value)")
-                if name in known and name != "F" and id(node) not in parts:
+                if known.get(name, FAMILIES).partition(".")[0] not in (FAMILIES, "F") and id(node) not in parts:
                     raise Breach(node.lineno, f"'{name}' is a module; name what you need of it, such as {name}.…")
             case ast.Attribute() if id(node) not in parts:
                 _path(node, known, own)
@@ -216,6 +218,24 @@ def _annotations(module: ast.Module) -> None:
         for each in (getattr(node, name, None) for name in ("annotation", "returns")):
             if each is not None and (text := next(_texts_in(each), None)):
                 raise Breach(text.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
+
+
+def _decorators(module: ast.Module) -> None:
+    """``dataclass`` writes code from the names of a class, so it stands above a class of the file alone."""
+    classes = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    above = [each.func if isinstance(each, ast.Call) else each for node in classes for each in node.decorator_list]
+    named = {
+        alias.asname or alias.name
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name == DATACLASS
+    }
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Name | ast.Attribute) or node in above:
+            continue
+        if node.id in named if isinstance(node, ast.Name) else node.attr == DATACLASS:
+            raise Breach(node.lineno, f"'{DATACLASS}' may only stand above a class")
 
 
 def _texts_in(annotation: ast.expr) -> Iterator[ast.Constant]:
@@ -282,7 +302,7 @@ def _modules(module: ast.Module) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom):
             top = (node.module or "").partition(".")[0]
             for alias in node.names:
-                if top == "tilelang" and alias.name in WITHIN_TILELANG:
+                if top == FAMILIES or (top == "tilelang" and alias.name in WITHIN_TILELANG):
                     found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     return found
 

@@ -169,6 +169,15 @@ BREACHES = {
     "a global of that name": ("    M, N, K", "    global __builtins__\n    M, N, K", "'__builtins__' is not allowed"),
     "an annotation in quotes": ("WIDTH = 4", "WIDTH: 'int' = 4", "an annotation in quotes is evaluated elsewhere"),
     "an annotation within another": ("WIDTH = 4", "WIDTH: list['int'] = 4", "an annotation in quotes is evaluated"),
+    "a class made by the type of a type": (
+        "import tilelang.language as T", "from dataclasses import dataclass as d\nX = d(type(type(0)))", "above a class"
+    ),
+    "the importer of the families": (
+        "import tilelang.language as T", "from kernels import import_module", "'import_module' is not allowed"
+    ),
+    "a module of a module of a family": (
+        "import tilelang.language as T", "from kernels import hopper\nX = hopper.T.eager", "to T; import what you need"
+    ),
     "a class made by type": ("problem.dims", "type('X', (), {})", "'type' may only ask for the type of a value"),
     "type as a value": ("problem.dims", "map(type, problem.dims)", "'type' may only ask for the type of a value"),
     "a module of a family": ("import tilelang.language as T", "from kernels.hopper import T", "is another module"),
@@ -351,6 +360,8 @@ def test_all_that_ships_keeps_the_contract(problem: str) -> None:
 ALLOWED = {
     "a pass configuration": "import tilelang\n\nOPTIONS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}",
     "arithmetic over constants": 'SCALE = 1.0 / 8**0.5\nHALF = CONFIG["block_M"] // 2',
+    "a dataclass": "from dataclasses import dataclass\n\n@dataclass(frozen=True)\nclass Tile:\n    rows: int",
+    "a family's function": "from kernels.gemm import pipelined\n\nfamilies = [pipelined]",
     "a layout": "from tilelang.layout import make_swizzled_layout",
     "a layout by its path": "import tilelang\n\nlayout = tilelang.layout.make_swizzled_layout",
     "a policy": "from tilelang.tileop.base import GemmWarpPolicy",
