@@ -14,7 +14,7 @@ from harness.catalog.tree import Iteration, Selection, Tree
 from harness.evidence.toolchain import Toolchain
 from harness.iteration import Problem
 from harness.judge import fault_attribution
-from harness.judge.candidate import Candidate, Settings
+from harness.judge.candidate import Settings
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.verdicts import status_of
 from harness.machine.progress import Quiet
@@ -59,7 +59,7 @@ def test_iterations_that_build_at_once_do_not_wait_for_each_other(monkeypatch: p
         finished += 1
         return candidate.iteration.number, False
 
-    monkeypatch.setattr(Candidate, "enter", enter)
+    monkeypatch.setattr(run, "Candidate", enter)
     monkeypatch.setattr(run, "advance", lambda *rest, **more: None)
     monkeypatch.setattr(run, "finish", finish)
     plan = run.Plan(Tree(ROOT), gpus.find("h200"), None, (), Settings(3.0), upto=Stage.CONTRACT)

@@ -12,7 +12,7 @@ import pytest
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError
-from harness.judge.candidate import Candidate, Settings
+from harness.judge.candidate import Settings
 from harness.machine.identity import living
 from harness.machine.nvml import Device
 from harness.machine.progress import Quiet
@@ -98,7 +98,7 @@ def test_the_first_builds_are_done_while_it_waits(
     ahead: subprocess.Popen[bytes], tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[Built] = []
-    monkeypatch.setattr(Candidate, "enter", lambda *rest, **more: Built())
+    monkeypatch.setattr(run, "Candidate", lambda *rest, **more: Built())
     monkeypatch.setattr(run, "advance", lambda candidate, *rest, **more: built.append(candidate))
     monkeypatch.setattr(run, "own_turn", Turn(name_of(ahead)))
     monkeypatch.setattr("harness.runs.turn.time.sleep", lambda seconds: ahead.kill() if built else None)

@@ -6,7 +6,7 @@ from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.extras.selftest import agreement
 from harness.extras.selftest.agreement import AgreementFinding, Repeat, _line, _summary, table
-from harness.judge.candidate import Candidate, Referees
+from harness.judge.candidate import Referees
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import Quiet
 from tests.harness.checkout import SHAPE
@@ -46,7 +46,7 @@ def test_a_stop_keeps_what_was_measured(tree: Tree, monkeypatch: pytest.MonkeyPa
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    for owner, name in ((agreement, "start_forkserver"), (Referees, "seat"), (Candidate, "enter")):
+    for owner, name in ((agreement, "start_forkserver"), (Referees, "seat"), (agreement, "Candidate")):
         monkeypatch.setattr(owner, name, lambda *_: None)
     monkeypatch.setattr(agreement, "_once", once)
     path = tree.folder("cpu") / "srcs" / SHAPE / "me" / "iter000_torch_matmul.py"
