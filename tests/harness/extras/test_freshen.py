@@ -94,6 +94,7 @@ def test_a_row_is_fresh_again_where_the_family_gives_the_same_code(checkout: Che
 @pytest.mark.slow
 @NEEDS_NVCC
 def test_a_row_stays_stale_where_no_commit_has_its_families(checkout: Checkout) -> None:
+    checkout.tree.records(GPU, SHAPE, MODEL).unlink()
     measured(checkout, checkout.folder(SHAPE, gpu=GPU) / "iter001_stock.py", families="0" * 64)
     (found,) = checkout.json("freshen", "--gpu", GPU)
     assert found["outcome"] == "lost"
