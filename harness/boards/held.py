@@ -29,7 +29,10 @@ Outcome = Record | SustainedRecord | PairRecord
 
 @dataclass(slots=True)
 class Held:
-    """One problem's iterations and records; each list of records is in the order of its file."""
+    """One problem's iterations and records, which are in the order of their file.
+
+    But of ``tried`` the records of the present code come last: an edit that is undone has its figure again.
+    """
 
     tree: Tree
     gpu: Gpu
@@ -90,7 +93,7 @@ class Held:
         profiles = self._read(self.tree.profiles(*place), ProfileRecord)
         for iteration in ladder:
             own = [record for record in records if record.iteration == iteration.name]
-            if own:  # those of the present code count as the newest: an edit that is undone has its figure again
+            if own:
                 self.tried.append((iteration, sorted(own, key=lambda record: not self.stale(iteration, record))))
             else:
                 self.unmeasured.append(iteration)

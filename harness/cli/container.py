@@ -79,5 +79,6 @@ def _needs_gpu(words: tuple[str, ...]) -> bool:
     named = [after for word, after in pairwise(words) if word == "--gpu"]
     named += [word.partition("=")[2] for word in words if word.startswith("--gpu=")]
     key = named[-1] if named else gpus.AUTO
-    need = not gpus.find(key).is_cpu if key != gpus.AUTO else None
-    return bool(devices()) if need is None or (need and words[0] in WITHOUT_GPU) else need
+    if key != gpus.AUTO and gpus.find(key).is_cpu:
+        return False
+    return bool(devices()) if key == gpus.AUTO or words[0] in WITHOUT_GPU else True

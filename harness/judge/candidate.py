@@ -98,17 +98,16 @@ class Candidate:
     confinement: Confinement | None = None  # known when its processes have ended
 
     def __post_init__(self) -> None:
-        self.source_sha256 = source_sha256(self.iteration.path)
-        self.families_sha256 = families_sha256(self.root, self.iteration.path)
-        self.judge_sha256 = judge_sha256(self.root, self.iteration.problem.operator, self.gpu)
+        self.source_sha256, self.families_sha256, self.judge_sha256 = self._hashes(judge_sha256)
 
     def hashes_now(self) -> tuple[str, str, str]:
         """Hashes of source, families and judge as they lie on the disk now."""
-        return (
-            source_sha256(self.iteration.path),
-            families_sha256(self.root, self.iteration.path),
-            judge_sha256.__wrapped__(self.root, self.iteration.problem.operator, self.gpu),
-        )
+        return self._hashes(judge_sha256.__wrapped__)
+
+    def _hashes(self, of_judge: Callable[[Path, str, Gpu], str]) -> tuple[str, str, str]:
+        path = self.iteration.path
+        judge = of_judge(self.root, self.iteration.problem.operator, self.gpu)
+        return source_sha256(path), families_sha256(self.root, path), judge
 
     @property
     def baseline_name(self) -> str:

@@ -25,8 +25,8 @@ PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why.
 TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means what is read here, so it is bound once
 _ARITHMETIC: Final = (
-    *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant, ast.Name, ast.Subscript, ast.expr_context),
-)
+    ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant, ast.Name, ast.Subscript, ast.expr_context,
+)  # fmt: skip
 MOST_BYTES: Final = 1 << 18  # of a file: a long kernel has 30 KB
 MOST_CONFIG: Final = 4000  # characters of a CONFIG as a row shows it
 TUNING_NAME: Final = re.compile(

@@ -5,7 +5,7 @@ A module is named only as the beginning of a path, such as ``torch.empty``. So w
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ ALLOWED_IMPORTS: Final = frozenset(
         "math", "operator", "tilelang", "torch", "typing",
     }
 )  # fmt: skip
+OTHER_MODULES: Final = ALLOWED_IMPORTS - {"math", "operator"}  # those two are names in other modules too
 BASELINE_IMPORT: Final = "baselines"
 FORBIDDEN_IMPORTS: Final = ("tilelang.autotuner", "tilelang.carver", "torch.nn", "torch.utils", "torch.ops", "torch._")
 FRONT: Final = ("attention", "front", "linear", "matmul", "pinned", "warm_up", "*")  # of the families' package
@@ -98,6 +99,7 @@ FORBIDDEN_NAMES: Final = frozenset(
         "from_database", "enable_cache", "import_module", "obj", "format", "format_map",
     }
 )  # fmt: skip
+FORBIDDEN_IN_TEXT: Final = FORBIDDEN_NAMES - {"format", "obj"}
 DATACLASS: Final = "dataclass"
 BUILTIN_COMPILER: Final = "compile"  # elsewhere it is TileLang's
 LIBRARY_CALLS: Final = frozenset(
@@ -158,17 +160,15 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
     _imports(module, is_baseline=is_baseline)
     if is_baseline:
         return
-    known, own = _modules(module), _own_fields(module)
-    _bound(module)
-    _annotations(module)
-    _decorators(module)
-    one_argument = {
-        id(node.func)
-        for node in ast.walk(module)
-        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
-    }
-    parts = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(module):
+    nodes = list(ast.walk(module))
+    known, methods = _modules(nodes), LIBRARY_METHODS - _own_fields(nodes)
+    _bound(nodes)
+    _annotations(nodes)
+    _decorators(nodes)
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    one_argument = {id(call.func) for call in calls if len(call.args) == 1 and not call.keywords}
+    parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
         match node:
             case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
                 raise Breach(
@@ -183,11 +183,11 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
                 if known.get(name, FAMILIES).partition(".")[0] not in (FAMILIES, "F") and id(node) not in parts:
                     raise Breach(node.lineno, f"'{name}' is a module; name what you need of it, such as {name}.…")
             case ast.Attribute() if id(node) not in parts:
-                _path(node, known, own)
+                _path(node, known, methods)
             case ast.Constant(value=str(text)):
                 _text(node.lineno, text)
             case ast.MatchClass():
-                _pattern(node, known, own)
+                _pattern(node, known, methods)
             case ast.ImportFrom(module=str(place), names=aliases):
                 for alias in aliases:
                     _imported(node.lineno, place, alias.name)
@@ -195,9 +195,9 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
                 _name(node.lineno, name)
 
 
-def _bound(module: ast.Module) -> None:
+def _bound(nodes: Sequence[ast.AST]) -> None:
     """Whatever the source binds has a name that it may use."""
-    for node in ast.walk(module):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name not in OWN_METHODS:
                 _name(node.lineno, name)
@@ -212,26 +212,26 @@ def _bound(module: ast.Module) -> None:
                     _name(node.lineno, name)
 
 
-def _annotations(module: ast.Module) -> None:
+def _annotations(nodes: Sequence[ast.AST]) -> None:
     """No annotation is a text, which TileLang and typing would evaluate."""
-    for node in ast.walk(module):
+    for node in nodes:
         for each in (getattr(node, name, None) for name in ("annotation", "returns")):
             if each is not None and (text := next(_texts_in(each), None)):
                 raise Breach(text.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
 
 
-def _decorators(module: ast.Module) -> None:
+def _decorators(nodes: Sequence[ast.AST]) -> None:
     """``dataclass`` writes code from the names of a class, so it stands above a class of the file alone."""
-    classes = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     above = [each.func if isinstance(each, ast.Call) else each for node in classes for each in node.decorator_list]
     named = {
         alias.asname or alias.name
-        for node in ast.walk(module)
+        for node in nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.name == DATACLASS
     }
-    for node in ast.walk(module):
+    for node in nodes:
         if not isinstance(node, ast.Name | ast.Attribute) or node in above:
             continue
         if node.id in named if isinstance(node, ast.Name) else node.attr == DATACLASS:
@@ -291,10 +291,10 @@ def _imports(module: ast.Module, *, is_baseline: bool) -> None:
             raise Breach(each.line, f"import of '{each.dotted}' is not allowed; allowed: {allowed}")
 
 
-def _modules(module: ast.Module) -> dict[str, str]:
+def _modules(nodes: Sequence[ast.AST]) -> dict[str, str]:
     """The modules that names of a source stand for, and what it has of the families."""
     found = {name: name for name in TORCH_NAMES}
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
@@ -307,20 +307,14 @@ def _modules(module: ast.Module) -> dict[str, str]:
     return found
 
 
-def _path(outermost: ast.Attribute, known: dict[str, str], own: set[str]) -> None:
-    """Check a path such as ``torch.cuda.Event.record``, all of its names at once."""
-    names: list[str] = []
-    inner: ast.expr = outermost
-    while isinstance(inner, ast.Attribute):
-        names.append(inner.attr)
-        inner = inner.value
-    names.reverse()
-    root = inner.id if isinstance(inner, ast.Name) else None
+def _path(outermost: ast.Attribute, known: dict[str, str], methods: frozenset[str]) -> None:
+    """Check a path such as ``torch.cuda.Event.record``, all of its names at once; ``methods`` call the library."""
+    root, names = _unwound(outermost)
     said = ".".join((root or "…", *names))
     line, place = outermost.lineno, known.get(root or "", "")
     of_torch = place.partition(".")[0] in TORCH_NAMES
     for position, name in enumerate(names):
-        if (name in LIBRARY_METHODS - own) or (name in LIBRARY_CALLS and of_torch):
+        if name in methods or (name in LIBRARY_CALLS and of_torch):
             raise Breach(line, f"'{said}' calls the library; that belongs to iter000")
         _name(line, name)
         seen = of_torch and SEEN_ON_THE_DEVICE in (*place.split("."), *names[:position])
@@ -328,7 +322,7 @@ def _path(outermost: ast.Attribute, known: dict[str, str], own: set[str]) -> Non
             raise Breach(line, f"'{said}' is internal to {root or 'its object'}; use what is documented")
         if of_torch and name in TORCH_BRINGS:
             raise Breach(line, f"'{said}' brings in what no hash of the row covers")
-        if name in ALLOWED_IMPORTS - {"math", "operator"}:
+        if name in OTHER_MODULES:
             raise Breach(line, f"'{said}' leads to the module {name}; import it by itself")
     if place:
         if not isinstance(outermost.ctx, ast.Load):
@@ -352,11 +346,11 @@ def _of_module(line: int, said: str, full: str) -> None:
                 raise Breach(line, f"'{said}' is not allowed in an iteration; of {module} it may name what is listed")
 
 
-def _pattern(node: ast.MatchClass, known: dict[str, str], own: set[str]) -> None:
+def _pattern(node: ast.MatchClass, known: dict[str, str], methods: frozenset[str]) -> None:
     if node.patterns:
         raise Breach(node.lineno, "a class is matched by position, which names attributes in a text; match by name")
     for name in node.kwd_attrs:
-        _path(ast.Attribute(ast.Constant(None), name, ast.Load(), lineno=node.lineno), known, own)
+        _path(ast.Attribute(ast.Constant(None), name, ast.Load(), lineno=node.lineno), known, methods)
 
 
 def _name(line: int, name: str) -> None:
@@ -373,7 +367,7 @@ def _imported(line: int, module: str, name: str) -> None:
         raise Breach(line, f"'{name}' of {module} calls the library; that belongs to iter000")
     if top == "torch" and name in TORCH_BRINGS:
         raise Breach(line, f"'{name}' of {module} brings in what no hash of the row covers")
-    if name in ALLOWED_IMPORTS - {"math"} and (top, name) != ("collections", "abc"):
+    if name in OTHER_MODULES or name == "operator":
         raise Breach(line, f"'{name}' of {module} is another module; import it by itself")
     if top == FAMILIES and name in FAMILY_MODULES:
         raise Breach(line, f"'{name}' of {module} is another module; import it by itself")
@@ -385,17 +379,17 @@ def _text(line: int, text: str) -> None:
     """A string may name no forbidden attribute, and no source in it may change what the compiler reads."""
     if _DOTTED.fullmatch(text):
         for name in text.split("."):
-            if name in FORBIDDEN_NAMES - {"format", "obj"} or (_DUNDER.fullmatch(name) and name not in OWN_DUNDERS):
+            if name in FORBIDDEN_IN_TEXT or (_DUNDER.fullmatch(name) and name not in OWN_DUNDERS):
                 raise Breach(line, f"'{name}' is not allowed in an iteration")
     if complaint := refused_source(text, OPTIONS_IN_TEXT):
         raise Breach(line, complaint)
 
 
-def _own_fields(module: ast.Module) -> set[str]:
+def _own_fields(nodes: Sequence[ast.AST]) -> set[str]:
     """Names of fields and methods of the source's own classes."""
     return {
         name
-        for node in ast.walk(module)
+        for node in nodes
         if isinstance(node, ast.ClassDef)
         for each in node.body
         for name in ([each.name] if isinstance(each, ast.FunctionDef) else targets(each))
@@ -412,7 +406,14 @@ def targets(node: ast.stmt) -> list[str]:
 
 
 def root_name(node: ast.Attribute) -> str | None:
+    return _unwound(node)[0]
+
+
+def _unwound(node: ast.Attribute) -> tuple[str | None, list[str]]:
+    """The name that a path begins with, None for another expression, and the names after it."""
+    names: list[str] = []
     inner: ast.expr = node
     while isinstance(inner, ast.Attribute):
+        names.append(inner.attr)
         inner = inner.value
-    return inner.id if isinstance(inner, ast.Name) else None
+    return inner.id if isinstance(inner, ast.Name) else None, names[::-1]

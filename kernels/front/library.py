@@ -7,8 +7,9 @@ import ctypes
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -83,6 +84,16 @@ def _asked(problem: Problem, device: torch.device) -> tuple[str, ...]:
         return ()
 
 
+@contextmanager
+def capturing(graph: torch.cuda.CUDAGraph, **options: Any) -> Iterator[None]:
+    """Capture on the present stream. Unlike ``torch.cuda.graph`` it waits for no device and collects no garbage."""
+    graph.capture_begin(capture_error_mode="thread_local", **options)
+    try:
+        yield
+    finally:
+        graph.capture_end()
+
+
 def _captured(problem: Problem, device: torch.device) -> torch.cuda.CUDAGraph:
     """The library's launch on tensors without values; raises RuntimeError where they find no memory."""
     graph, launch, dtype = torch.cuda.CUDAGraph(keep_graph=True), library_of(problem), getattr(torch, problem.input)
@@ -91,11 +102,8 @@ def _captured(problem: Problem, device: torch.device) -> torch.cuda.CUDAGraph:
         small = torch.empty(LEAST_SIDE, LEAST_SIDE, dtype=dtype, device=device)
         with torch.cuda.stream(torch.cuda.Stream(device)):
             launch(small, small, torch.empty_like(small))
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
+            with capturing(graph):
                 launch(*tensors)
-            finally:
-                graph.capture_end()
     return graph
 
 

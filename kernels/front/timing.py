@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harness.judge.facts.problem import Problem
 from kernels.front.arguments import CAUSAL
-from kernels.front.library import library_attention, library_of
+from kernels.front.library import capturing, library_attention, library_of
 
 ROUNDS: Final = 16
 BLOCK_US: Final = 5000.0
@@ -66,16 +66,11 @@ class Inputs:
 
 
 def captured(launch: Launch, inputs: Inputs, launches: int, memory: Any) -> torch.cuda.CUDAGraph:
-    """Not ``torch.cuda.graph``, which waits for the device and collects garbage."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        graph.capture_begin(pool=memory, capture_error_mode="thread_local")
-        try:
-            for index in range(launches):
-                launch(*inputs.sets[index % len(inputs.sets)], inputs.out)
-        finally:
-            graph.capture_end()
+    with torch.cuda.stream(stream), capturing(graph, pool=memory):
+        for index in range(launches):
+            launch(*inputs.sets[index % len(inputs.sets)], inputs.out)
     return graph
 
 

@@ -51,7 +51,7 @@ class Levers:
         self._heard: set[Callable[..., Any]] = set()
         self._differences: dict[str, str] = {}
         self._environment = dict(os.environ)
-        self._text = path.read_text(encoding="utf-8-sig", errors="replace")
+        self._source = path.read_text(encoding="utf-8-sig", errors="replace")
         self._programs: list[tuple[str, str]] = []  # flags and pass configurations, as families gave them
         self._prim_funcs: list[object] = []  # of those programs
         if self._pinned is not None:
@@ -109,7 +109,12 @@ class Levers:
         def noting_mutate(function: Any) -> Any:
             if function.__code__.co_filename == self._file:
                 # What TileLang reads of the function is the file's text, whatever the cache was made to say.
-                linecache.cache[self._file] = len(self._text), None, self._text.splitlines(keepends=True), self._file
+                linecache.cache[self._file] = (
+                    len(self._source),
+                    None,
+                    self._source.splitlines(keepends=True),
+                    self._file,
+                )
                 self._note(f"the kernel {function.__name__}", _closure(function))
             return mutate(function)
 
