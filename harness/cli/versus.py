@@ -129,7 +129,7 @@ def hold(
             iterations = changed(iterations, paired)
         compiler = BuildCompiler(tree, gpu, build_deadline, reporter, again)
         rows = [] if gpu.is_cpu else versus(compiler, [*iterations, *others], before, after, diff=diff)
-        paired = paired if identical else settled(paired, rows)
+        paired = settled(paired, rows)
     first_facts, second_facts = (
         msgspec.convert(each, EnvironmentFacts, from_attributes=True) for each in (before, after)
     )
