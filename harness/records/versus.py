@@ -25,7 +25,7 @@ class VersusRecord(IterationRecord, frozen=True):
 
     The ratio in ``measurement`` is the old environment's time over the new one's: above 1 the new one is faster. Where
     ``swapped``, the old one stood in the contestant's place, and the ratio is the new one's time over the old one's.
-    ``identical`` says that both generated the same code; then nothing was measured.
+    ``identical`` says that both generated the same code; then nothing is measured unless it is asked for.
     """
 
     old: MatchSide

@@ -69,8 +69,8 @@ class Duel:
         with run_ahead(self._built, places, BUILDS, window=BUILDS, abort=end_forkserver) as found:
             one, other = found
         if one is not None and other is not None:
-            self.same = identical(one, other, self.match.plan.gpu) and not self.match.identical_too
-        if self.failures or self.same:
+            self.same = identical(one, other, self.match.plan.gpu)
+        if self.failures or self.settled:
             candidate.leave()
         for process in (candidate.baseline, candidate.contestant):
             if process is not None:
@@ -86,6 +86,11 @@ class Duel:
             return None
 
     @property
+    def settled(self) -> bool:
+        """Whether one code in both is the answer, so that nothing is measured."""
+        return self.same and not self.match.identical_too
+
+    @property
     def places(self) -> tuple[Contender, Contender]:
         """The environment in the library's place, and that in the contestant's."""
         return (self.match.new, self.match.old) if self.swapped else (self.match.old, self.match.new)
@@ -94,7 +99,7 @@ class Duel:
         """Verify and time what was built, and end its processes."""
         plan, candidate = self.match.plan, self.candidate
         rejection = None
-        if not self.failures and not self.same:
+        if not self.failures and not self.settled:
             try:
                 rejection = _benched(candidate)
             finally:

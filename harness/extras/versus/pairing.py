@@ -34,8 +34,9 @@ class PairedRow(msgspec.Struct, frozen=True):
 
     ``ratio`` is the old environment's time over the new one's: above 1 the new one is faster. Its interval is as wide
     as the verdicts of the whole table need, and at least that of 95%. ``reason`` says what broke, why nothing is
-    decided, or why a row that was measured unlike is the same. Where the library's call was also compared,
-    ``to_library`` is the kernel's new ratio to the library over its old one.
+    decided, or why a row that was measured unlike is the same. Where both have one code the row is the same, measured
+    or not. Where the library's call was also compared, ``to_library`` is the kernel's new ratio to the library over
+    its old one.
     """
 
     problem: str
@@ -107,28 +108,27 @@ def _beside(row: PairedRow, call: Estimate | None) -> PairedRow:
 def row(records: Sequence[VersusRecord], error: float) -> PairedRow:
     """The row that one iteration's measurements make; ``error`` is that of one measurement."""
     last = records[-1]
-    if last.identical:
-        return PairedRow(*last.key, Shift.SAME, identical=True)
     if last.reason is not None:
         return PairedRow(*last.key, _fault(last), reason=last.reason)
+    if last.measurement is None:
+        return PairedRow(*last.key, Shift.SAME, identical=True)
     found = [
         of_measurement(each.measurement, swapped=each.swapped, error=error)
         for each in records
         if each.measurement is not None
     ]
-    both, verdict = pooled(found), shift(found)
+    identical = all(each.identical for each in records)
+    both, verdict = pooled(found), Shift.SAME if identical else shift(found)
     doubt = "the interval is too wide, or two measurements disagree" if verdict is Shift.UNDECIDED else None
-    return PairedRow(*last.key, verdict, False, both.ratio, both.low, both.high, doubt)
+    return PairedRow(*last.key, verdict, identical, both.ratio, both.low, both.high, doubt)
 
 
 def line(record: VersusRecord) -> str:
     """One measurement in one line."""
     head = f"{record.shape_key} {record.model} {record.iteration}"
     found = record.measurement
-    if record.identical:
-        return f"{head}: the same code in both"
     if found is None:
-        return f"{head}: {record.reason}"
+        return f"{head}: {record.reason or 'the same code in both'}"
     first, second = ("new", "old") if record.swapped else ("old", "new")
     return f"{head}: {first}/{second} {bounded(found)}"
 
@@ -210,6 +210,6 @@ def _reusable(match: Match, iteration: Iteration, *, swapped: bool) -> VersusRec
 
     def fits(record: VersusRecord) -> bool:
         found = record.families_sha256, record.old.sha256, record.new.sha256, record.swapped
-        return found == wanted and not (record.identical and match.identical_too)
+        return found == wanted and not (record.identical and record.measurement is None and match.identical_too)
 
     return repeated(plan, iteration, here, path, VersusRecord, fits)

@@ -107,7 +107,8 @@ def _figure(numbered: NumberedRow, name: str) -> str:
 
 def pairs(rows: Sequence[PairedRow], form: str = PLAIN) -> str:
     """All rows that have a ratio or a fault: those without a ratio first, then the slowest, and why below."""
-    shown = sorted((row for row in rows if not row.identical), key=lambda row: (row.ratio is not None, row.ratio or 0))
+    listed = (row for row in rows if row.ratio is not None or not row.identical)
+    shown = sorted(listed, key=lambda row: (row.ratio is not None, row.ratio or 0))
     made = table(
         shown,
         {

@@ -82,6 +82,7 @@ FAULT: Final[dict[str, Any]] = {"status": Status.FAILED, "cause": Cause.LOAD, "r
         ([record(1.03), record(1.03, swapped=True)], Shift.SAME),  # it is the place that is faster
         ([record(1.001)], Shift.SAME),
         ([record(identical=True)], Shift.SAME),
+        ([record(0.97, identical=True)], Shift.SAME),  # one code: its place is slower
         ([record(new=failing(NEW), **FAULT)], Shift.BROKEN),
         ([record(old=failing(OLD), **FAULT)], Shift.FIXED),
         ([record(old=failing(OLD), new=failing(NEW), **FAULT)], Shift.FAILS),
