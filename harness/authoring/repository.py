@@ -8,8 +8,7 @@ from typing import Final
 from harness.errors import UsageError
 from harness.judge.facts.hashes import BASELINES
 from harness.machine import files
-from harness.machine.repository import OWN
-from harness.operators import OPERATORS
+from harness.machine.repository import OWN, code
 
 STARTER: Final = Path(__file__).with_name("starter")  # laid out as a repository is
 EXAMPLE: Final = "example"  # the name that an operator's name replaces
@@ -39,11 +38,12 @@ def new_operator(root: Path, name: str) -> tuple[Path, Path]:
         raise UsageError(f"operator '{name}' is a word of Python, and no function can have its name")
     operator = root / OWN["harness.operators"] / f"{name}.py"
     baseline = root / BASELINES / f"torch_{name}.py"
-    if name in OPERATORS and not operator.is_file():
-        raise UsageError(f"operator '{name}' is shipped already; choose another name")
-    for path, example in ((operator, "example_operator.py"), (baseline, "example_baseline.py")):
-        if path.is_file():
+    for path, package in ((operator, "harness.operators"), (baseline, BASELINES)):
+        if path.exists():
             raise UsageError(f"{path} is there already; nothing was overwritten")
+        if code(root).joinpath(*package.split("."), path.name).exists():
+            raise UsageError(f"operator '{name}' is not free: {package}.{path.stem} is shipped; choose another name")
+    for path, example in ((operator, "example_operator.py"), (baseline, "example_baseline.py")):
         text = Path(__file__).with_name(example).read_text(encoding="utf-8")
         files.put(path, re.sub(rf"\b{EXAMPLE}(?=\b|_)", name, text).encode())
     return operator, baseline

@@ -7,7 +7,7 @@ import msgspec
 
 from harness.authoring import ideas
 from harness.boards import leaderboard
-from harness.boards.board import NOT_MEASURED, BoardRow
+from harness.boards.board import KEEP, NOT_MEASURED, BoardRow
 from harness.boards.power import PowerBound
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import builds, contract
@@ -175,7 +175,7 @@ def _leaders(steps: tuple[LadderStep, ...]) -> tuple[LadderStep | None, str | No
     """The best iteration, and the parent of the next one; the figure of an older source counts for neither."""
     measured = [each for each in steps if each.ratio is not None and each.status == Status.PASSED]
     current = sorted((each for each in measured if "source" not in each.stale), key=lambda each: -(each.ratio or 0.0))
-    best = next((each for each in current if each.decision == "KEEP"), None)
+    best = next((each for each in current if each.decision == KEEP), None)
     if best is not None and best.number > 0:
         return best, best.iteration
     fastest = next((each.iteration for each in current if each.number > 0), None)

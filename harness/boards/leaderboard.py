@@ -143,7 +143,8 @@ def _with_sustained(held: Held, board: Board) -> Board:
     def newest(row: BoardRow, opponent: str | None) -> tuple[str, SustainedMeasurement] | None:
         for record in reversed(held.sustained):
             measured = record.measurement
-            if measured is not None and record.opponent == opponent and held.same_code(row, record):
+            alike = row.environment is not None and record.environment.loads_alike(row.environment)
+            if alike and measured is not None and record.opponent == opponent and held.same_code(row, record):
                 return (record.id, measured) if measured.counts else None
         return None
 

@@ -100,7 +100,7 @@ def find_record(tree: Tree, named: str) -> Judged:
     """The record of an id or its beginning, or the last measurement of a file. Raises UsageError."""
     path = Path(named)
     if path.is_file():
-        records = [each for each in _read(path) if each.measurement is not None]
+        records = [each for each in _read(path) if each.measurement is not None and each.model != OPPONENTS_MODEL]
         if not records:
             raise UsageError(f"{path} holds no record of a measurement")
         return records[-1]
@@ -186,7 +186,9 @@ def again(
         sustained = [msgspec.convert(each, SustainedRecord) for each in data.get("sustained", ())]
     except (ValueError, KeyError, TypeError, msgspec.MsgspecError):
         raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above") from None
-    measured = next(each for each in records if each.iteration == record.iteration)
+    measured = next((each for each in records if each.iteration == record.iteration), None)
+    if measured is None:
+        raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above")
     alone = (each for each in sustained if each.iteration == record.iteration and each.opponent is None)
     at_limit_again = next(alone, None) if at_limit else None
     if at_limit and at_limit_again is None:

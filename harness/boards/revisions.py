@@ -36,7 +36,8 @@ def records(tree: Tree, gpu: str, named: str, kind: type[R]) -> tuple[list[R], l
     files_there = [name for name in names if name.endswith(f"/{FILES[kind]}")]
     if not files_there:
         raise UsageError(f"revision {named} has no records under {folder}")
-    return _joined(decode(git(tree.root, "show", f"{commit}:{name}"), kind, f"{named}:{name}") for name in files_there)
+    texts = ((git(tree.root, "show", f"{commit}:./{name}"), f"{named}:{name}") for name in files_there)
+    return _joined(decode(text, kind, place) for text, place in texts)
 
 
 def resolve(root: Path, revision: str) -> str:
@@ -52,13 +53,13 @@ def resolve(root: Path, revision: str) -> str:
 
 @contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
-    """A scratch worktree of a commit, removed afterwards."""
+    """The repository in a scratch worktree of a commit, removed afterwards; it may be a folder of what git holds."""
     with files.scratch("revision") as folder:
-        place = folder / "tree"
+        place, within = folder / "tree", git(root, "rev-parse", "--show-prefix").decode().strip()
         git(root, "worktree", "prune")  # worktrees of killed processes
         git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
         try:
-            yield place
+            yield place / within
         finally:
             git(root, "worktree", "remove", "--force", str(place))
 

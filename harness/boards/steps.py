@@ -93,8 +93,8 @@ def _call(regime: Regime, board: Board, weight: float) -> _Call | None:
     if regime is Regime.PAIRED:
         figures = row.time_ms, row.ratio, row.ratio_low, row.ratio_high
     else:
-        joules, watts = row.joules_per_launch, row.sustained_power_w
-        launch_ms = 1e3 * joules / watts if joules and watts else None
+        tflops = row.sustained_tflops
+        launch_ms = parse_shape_key(row.problem).flops / (1e9 * tflops) if tflops else None
         figures = launch_ms, row.sustained_ratio, row.sustained_ratio_low, row.sustained_ratio_high
     time_ms, ratio, low, high = figures
     if time_ms is None or ratio is None or low is None or high is None:

@@ -185,13 +185,13 @@ def near(tree: Tree, key: str, selection: Selection) -> str:
     present, _ = tree.scan(key, Selection())
     ladder = [each for each in present if selection.takes_problem(each.shape_key)]
     own = [each for each in ladder if selection.model in (None, each.model)]
-    hints = [
+    told = [
         tree.like(key, selection.shape),
         meant(selection.model, sorted({each.model for each in ladder})),
     ]
-    if selection.shape and selection.iteration and own and not any(hints):
-        hints = [f"; the last is {max(own, key=lambda each: each.number).name}"]
-    return "".join(hints)
+    if selection.shape and selection.iteration and own and not any(told):
+        told = [f"; the last is {max(own, key=lambda each: each.number).name}"]
+    return "".join(told)
 
 
 def _of_leader(fill: Callable[[BoardRow], str]) -> Callable[[Board], str]:

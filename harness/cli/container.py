@@ -15,7 +15,7 @@ from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.machine.nvml import devices
 from harness.machine.progress import console, reporting
 
-WITHOUT_GPU: Final = frozenset({"check", "build", "new", "next", "freshen", *GROUPS[READ]})
+WITHOUT_GPU: Final = frozenset({"check", "build", "new", "next", "freshen", "transfer", *GROUPS[READ]})
 
 
 class ImageData(msgspec.Struct, frozen=True):

@@ -52,7 +52,7 @@ from harness.runs.result_line import result_line
 from harness.runs.run import Plan, Results, run
 from harness.runs.within import ENDLESS, TIME_OVER, Deadline, by_worth
 
-Regime = Literal["paired", "sustained", "both"]
+Regimes = Literal["paired", "sustained", "both"]
 
 
 class RunData(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ def bench(
         ),
     ] = None,
     regime: Annotated[
-        Regime, Parameter(help="paired: at equal clocks; sustained: the leaders, each side alone at the power limit.")
+        Regimes, Parameter(help="paired: at equal clocks; sustained: the leaders, each side alone at the power limit.")
     ] = "both",
     sustained_top: Annotated[
         int,
@@ -247,6 +247,8 @@ def watch(
 ) -> Reply[RunData]:
     """Bench a draft each time that it is saved, without a new start, until Ctrl-C: --iter, or the newest iteration."""
     found = _plan(chosen, Stage.BENCH, how, needs_device=True)
+    if found.misplaced and not found.iterations:
+        raise UsageError(found.misplaced[0].reason)
     if len({(each.shape_key, each.model) for each in found.iterations}) != 1:
         raise UsageError(f"watch needs --shape and --model, e.g. --shape {chosen.example} --model me")
     draft = found.iterations[-1]

@@ -1,4 +1,4 @@
-"""Verbs for upgrades: versus holds two environments against each other, bisect finds the release that differs."""
+"""The verbs ``versus``, ``freshen`` and ``bisect``: two environments against each other."""
 
 from collections import Counter
 from pathlib import Path

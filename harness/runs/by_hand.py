@@ -11,7 +11,7 @@ from harness.errors import ExitCode
 from harness.judge.candidate import Settings
 from harness.machine.guard import guarded
 from harness.machine.progress import Quiet
-from harness.records.base import Stage, Status
+from harness.records.base import Stage, exit_code_of
 from harness.records.results import Record
 from harness.runs import companion_files
 from harness.runs.run import Plan, run
@@ -37,4 +37,4 @@ def _measure(path: Path, upto: Stage) -> Record:
 def _print(record: Record) -> ExitCode:
     for line in companion_files.timing_lines(record):
         print(line)
-    return ExitCode.PASSED if record.status is Status.PASSED else ExitCode.REJECTED
+    return exit_code_of([(record.status, record.cause)])

@@ -34,55 +34,32 @@ class Tile:
         return problem.operator != "matmul" or self.shape[1] % SWIZZLED_COLUMNS == 0
 
 
+def tile_with(family: str, block_M: int, block_N: int, block_K: int, num_stages: int, **levers: Any) -> Tile:
+    sizes = {"block_M": block_M, "block_N": block_N, "block_K": block_K, "num_stages": num_stages}
+    return Tile(family, sizes | levers)
+
+
 def _wide(block_M: int, block_N: int, num_stages: int, **more: Any) -> Tile:
-    levers = {
-        "block_M": block_M,
-        "block_N": block_N,
-        "block_K": 64,
-        "num_stages": num_stages,
-        "consumer_groups": 2,
-        "group_M": 16,
-        "persistent": True,
-        "wgmma_in_flight": 0,
-        "dependent_launch": True,
-    }
-    return Tile(WARP_SPECIALIZED, levers | more)
+    levers = {"consumer_groups": 2, "group_M": 16, "persistent": True, "wgmma_in_flight": 0, "dependent_launch": True}
+    return tile_with(WARP_SPECIALIZED, block_M, block_N, 64, num_stages, **levers | more)
 
 
 def _single(block_M: int, block_N: int, block_K: int, num_stages: int, **more: Any) -> Tile:
-    levers = {
-        "block_M": block_M,
-        "block_N": block_N,
-        "block_K": block_K,
-        "num_stages": num_stages,
-        "consumer_groups": block_M // 64,
-        "persistent": False,
-        "dependent_launch": True,
-    }
-    return Tile(WARP_SPECIALIZED, levers | more)
+    levers = {"consumer_groups": block_M // 64, "persistent": False, "dependent_launch": True}
+    return tile_with(WARP_SPECIALIZED, block_M, block_N, block_K, num_stages, **levers | more)
 
 
 def _turns(block_N: int, num_stages: int, **more: Any) -> Tile:
-    levers = {"block_M": 128, "block_N": block_N, "block_K": 64, "num_stages": num_stages, "group_M": 16}
-    return Tile(PING_PONG, levers | {"dependent_launch": True} | more)
+    return tile_with(PING_PONG, 128, block_N, 64, num_stages, **{"group_M": 16, "dependent_launch": True} | more)
 
 
 def _stream(block_N: int, num_stages: int, **more: Any) -> Tile:
-    levers = {"block_M": 128, "block_N": block_N, "block_K": 64, "num_stages": num_stages, "cluster_M": 1}
-    return Tile(STREAM_K, levers | more)
+    return tile_with(STREAM_K, 128, block_N, 64, num_stages, **{"cluster_M": 1} | more)
 
 
-def _split(block_M: int, block_N: int, num_stages: int, split: int, **more: Any) -> Tile:
-    levers = {
-        "block_M": block_M,
-        "block_N": block_N,
-        "block_K": 64,
-        "num_stages": num_stages,
-        "consumer_groups": block_M // 64,
-        "split": split,
-        "dependent_launch": True,
-    }
-    return Tile(SPLIT_K, levers | more)
+def _split(block_M: int, num_stages: int, split: int, **more: Any) -> Tile:
+    levers = {"consumer_groups": block_M // 64, "split": split, "dependent_launch": True}
+    return tile_with(SPLIT_K, block_M, 128, 64, num_stages, **levers | more)
 
 
 CANDIDATES: Final[dict[str, Tile]] = {
@@ -115,9 +92,9 @@ CANDIDATES: Final[dict[str, Tile]] = {
     "low128": _single(64, 128, 64, 8),
     "low64": _single(64, 64, 128, 6, cluster_N=2, group_M=1, stagger=2),
     "low64alone": _single(64, 64, 128, 6),
-    "split128": _split(128, 128, 4, 2),
-    "split64": _split(64, 128, 7, 2),
-    "split64x4": _split(64, 128, 6, 4, epilogue_N=32),
+    "split128": _split(128, 4, 2),
+    "split64": _split(64, 7, 2),
+    "split64x4": _split(64, 6, 4, epilogue_N=32),
 }
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
+from harness.catalog.families import COMPILER_LEVERS, imported
 from harness.iteration import Program
 from harness.judge.facts.problem import Problem
 from kernels.compiled import compiled
@@ -26,10 +26,8 @@ class Choice:
 
     def program(self, problem: Problem) -> Program:
         assert self.family is not None, "the library has no program"
-        module, _, name = self.family.rpartition(".")
-        family = getattr(import_module(module), name)
-        added: dict[str, Any] = {"pass_configs": self.pass_configs} if self.pass_configs else {}
-        added |= {"compile_flags": self.compile_flags} if self.compile_flags else {}
+        family = imported(self.family)
+        added = {name: given for name in COMPILER_LEVERS if (given := getattr(self, name))}
         return compiled(family, problem, **added, **self.levers) if added else family(problem, **self.levers)
 
     def __str__(self) -> str:

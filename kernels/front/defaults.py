@@ -9,7 +9,7 @@ import torch
 
 from harness.judge.facts.problem import DTYPE_BYTES, Problem
 from kernels.front.arguments import CAUSAL, SECOND
-from kernels.front.candidates import Tile, choice_of
+from kernels.front.candidates import Tile, choice_of, tile_with
 from kernels.front.choice import Choice, library
 from kernels.front.library import library_tile
 from kernels.front.model import LOSS, fill, model
@@ -38,26 +38,9 @@ _PIPELINED: Final = "kernels.gemm.pipelined"
 # speed, so a variable of the environment must ask for them.
 UNMEASURED: Final = "TILEBENCH_UNMEASURED"
 MEASURED_HOPPER: Final = "h200"
-_AMPERE: Final = Tile(
-    _PIPELINED,
-    {"block_M": 128, "block_N": 256, "block_K": 64, "num_stages": 3, "threads": 256, "panel": 8},
-)
-_ADA: Final = Tile(
-    _PIPELINED,
-    {"block_M": 128, "block_N": 128, "block_K": 32, "num_stages": 3, "threads": 256, "panel": 8},
-)
-_BLACKWELL: Final = Tile(
-    _PIPELINED,
-    {
-        "block_M": 128,
-        "block_N": 256,
-        "block_K": 64,
-        "num_stages": 4,
-        "threads": 256,
-        "panel": 8,
-        "epilogue": "tma",
-    },
-)
+_AMPERE: Final = tile_with(_PIPELINED, 128, 256, 64, 3, threads=256, panel=8)
+_ADA: Final = tile_with(_PIPELINED, 128, 128, 32, 3, threads=256, panel=8)
+_BLACKWELL: Final = tile_with(_PIPELINED, 128, 256, 64, 4, threads=256, panel=8, epilogue="tma")
 ONLY_TILES: Final = {"sm_80": _AMPERE, "sm_86": _ADA, "sm_89": _ADA, "sm_100a": _BLACKWELL}
 
 

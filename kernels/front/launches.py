@@ -36,6 +36,7 @@ SIZES_USUAL: Final = 32
 CHANGING: Final = ("B", "M", "S")  # batch, rows and tokens
 
 _launches: dict[Key, Launch] = {}
+_taken: dict[Key, Choice] = {}
 _sizes: Counter[Key] = Counter()  # of a layer, compiled without a published winner
 _locks: dict[Key, threading.Lock] = {}
 _tracing = threading.Lock()  # a few milliseconds in Python; compilers run beside each other
@@ -55,7 +56,7 @@ def warm_up(*shape_keys: str, device: torch.device | str | int | None = None) ->
     where = resolved(device)
     with ThreadPoolExecutor(cores.jobs()) as pool:
         list(pool.map(partial(launch_of, device=where, ahead=True), problems))
-    return {problem.shape_key: str(choose(problem, place(where))) for problem in problems}
+    return {problem.shape_key: str(_taken[problem, where]) for problem in problems}
 
 
 def resolved(device: torch.device | str | int | None) -> torch.device:
@@ -107,7 +108,7 @@ def launch_of(problem: Problem, device: torch.device, *, ahead: bool = False) ->
 
 def _made(problem: Problem, device: torch.device, *, ahead: bool) -> Launch:
     where = place(device)
-    choice = choose(problem, where, ahead=ahead)
+    choice = _taken[problem, device] = choose(problem, where, ahead=ahead)
     if choice.family is None:
         return _library(problem, device)
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -126,19 +127,23 @@ def _library(problem: Problem, device: torch.device) -> Launch:
 
 
 def _compiled(problem: Problem, choice: Choice, where: Place) -> Launch:
-    target = tvm.target.Target("c" if where.arch == "c" else {"kind": "cuda", "arch": where.arch})
     with _tracing:
         program = choice.program(problem)
-    kernel = tilelang.compile(
-        program.prim_func,
-        out_idx=None,
-        target=target,
-        pass_configs=dict(program.pass_configs) or None,
-        compile_flags=list(program.compile_flags) or None,
-    )
+    kernel = kernel_of(program, where.arch)
     if where.arch == "c":
         return _on_cpu(kernel)
     return _on_gpu(_with_workspaces(_function(kernel), program, where.device), problem, where.device)
+
+
+def kernel_of(program: Program, arch: str | None) -> Any:
+    """What TileLang compiles of a program for an architecture."""
+    return tilelang.compile(
+        program.prim_func,
+        out_idx=None,
+        target=tvm.target.Target("c" if arch == "c" else {"kind": "cuda", "arch": arch}),
+        pass_configs=dict(program.pass_configs) or None,
+        compile_flags=list(program.compile_flags) or None,
+    )
 
 
 def _on_cpu(kernel: Any) -> Launch:

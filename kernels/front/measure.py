@@ -10,6 +10,7 @@ processes meanwhile. BUILDS is a folder that keeps them; `--build` fills it ahea
 library's tile to the products of RECORDS that have none.
 """
 
+import hashlib
 import json
 import logging
 import math
@@ -27,7 +28,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+import tilelang
 import torch
+from tilelang import tvm
 
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.machine import cores
@@ -35,7 +38,7 @@ from kernels.front.arguments import CAUSAL, SECOND
 from kernels.front.candidates import STREAM_K, choice_of
 from kernels.front.choice import Choice
 from kernels.front.defaults import default
-from kernels.front.launches import resolved
+from kernels.front.launches import kernel_of, resolved
 from kernels.front.library import first_tile, library_kernels
 from kernels.front.model import LOSS
 from kernels.front.places import Place, place
@@ -46,24 +49,13 @@ POOL_ELEMENTS: Final = 1 << 30
 
 
 def build(key: str, name: str, choice: Choice, folder: str) -> str:
-    """Compile a candidate to a shared library; in a process without a GPU."""
+    """Compile a candidate to a shared library, whose name tells its levers; in a process without a GPU."""
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
-    import tilelang
-
     logging.getLogger("tilelang").setLevel(logging.ERROR)
-    from tilelang import tvm
-
-    path = Path(folder) / f"{key}__{name}.so"
+    path = Path(folder) / f"{key}__{name}_{hashlib.sha256(repr(choice).encode()).hexdigest()[:8]}.so"
     if path.exists():
         return str(path)
-    program = choice.program(parse_shape_key(key))
-    kernel = tilelang.compile(
-        program.prim_func,
-        out_idx=None,
-        target=tvm.target.Target({"kind": "cuda", "arch": "sm_90a"}),
-        pass_configs=dict(program.pass_configs) or None,
-        compile_flags=list(program.compile_flags) or None,
-    )
+    kernel = kernel_of(choice.program(parse_shape_key(key)), "sm_90a")
     unfinished = path.with_name(f"unfinished_{path.name}")
     kernel.adapter.get_exportable_executable().export_library(str(unfinished))
     unfinished.rename(path)
@@ -71,8 +63,6 @@ def build(key: str, name: str, choice: Choice, folder: str) -> str:
 
 
 def load(problem: Problem, choice: Choice, path: str) -> Launch:
-    from tilelang import tvm
-
     function = tvm.runtime.load_module(path).main
     if choice.family != STREAM_K:
         return function  # type: ignore[no-any-return]
@@ -102,8 +92,6 @@ def _asked(problem: Problem) -> dict[str, Any]:
 
 
 def header() -> dict[str, Any]:
-    import tilelang
-
     found = torch.cuda.get_device_properties(0)
     return {
         "device": found.name,

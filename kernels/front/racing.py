@@ -23,7 +23,7 @@ import msgspec
 import torch
 
 from harness.catalog import gpus
-from harness.errors import UsageError
+from harness.errors import InfrastructureError, UsageError
 from harness.judge.facts.gpu import CPU
 from harness.judge.facts.problem import Problem
 from harness.machine import cores
@@ -93,9 +93,13 @@ def raced(problem: Problem, where: Place, compiled: Compile) -> Choice | None:
         if held is None:
             return None
         found, launch = held
-        append(path(), found)
         choice = replace(found.choice(), launch=launch)
-        print(f"tilebench: {problem}: {choice}; kept in {path()}", file=sys.stderr)
+        try:
+            append(path(), found)
+            where_kept = f"kept in {path()}"
+        except InfrastructureError as error:
+            where_kept = f"not kept: {error}"
+        print(f"tilebench: {problem}: {choice}; {where_kept}", file=sys.stderr)
         return choice
 
 

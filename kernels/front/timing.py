@@ -148,21 +148,18 @@ def start(
 
 
 def race_on_cpu(problem: Problem, launches: Mapping[str, Launch]) -> dict[str, Any]:
-    """Race candidates on a CPU, and give the record."""
+    """Race candidates on a CPU, and give the ratios of those that are right."""
     generator = torch.Generator().manual_seed(0)
     inputs = [torch.randn(shape, generator=generator) for shape in problem.inputs]
     out, torch_s = torch.empty(problem.output_shape), library(problem)
     torch_s(*inputs, out)
     expected = out.clone()
-    racing, failed = {"library": torch_s}, dict[str, str]()
+    racing = {"library": torch_s}
     for name, launch in launches.items():
         out.fill_(float("nan"))
         launch(*inputs, out)
-        error = float((out - expected).norm() / expected.norm())
-        if error < ERROR_MAX_ON_CPU:
+        if float((out - expected).norm() / expected.norm()) < ERROR_MAX_ON_CPU:
             racing[name] = launch
-        else:
-            failed[name] = f"off by {error:.2g}"
     in_block = max(1, min(LAUNCHES_MAX, round(BLOCK_ON_CPU_S / _seconds(torch_s, inputs, out, 1))))
     times: dict[str, list[float]] = {name: [] for name in racing}
     order = random.Random(0)
@@ -170,8 +167,7 @@ def race_on_cpu(problem: Problem, launches: Mapping[str, Launch]) -> dict[str, A
         for name in order.sample(list(racing), len(racing)):
             times[name].append(_seconds(racing[name], inputs, out, in_block))
     base = times.pop("library")
-    found = {name: [round(each, 4) for each in ratio(base, own)] for name, own in times.items()}
-    return {"key": problem.shape_key, "ratios": found} | ({"failed": failed} if failed else {})
+    return {"ratios": {name: [round(each, 4) for each in ratio(base, own)] for name, own in times.items()}}
 
 
 def _seconds(launch: Launch, inputs: Sequence[Tensor], out: Tensor, launches: int) -> float:

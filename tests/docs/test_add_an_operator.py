@@ -40,7 +40,7 @@ def test_the_page_shows_what_new_operator_writes(example: Path) -> None:
         new_operator(example.parents[1], "rownorm")
 
 
-@pytest.mark.parametrize("name", ["matmul", "Norm", "row_norm", "1norm", "class", ""])
+@pytest.mark.parametrize("name", ["matmul", "sdpa", "products", "Norm", "row_norm", "1norm", "class", ""])
 def test_a_name_that_no_operator_may_have(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=f"operator '{name}' is "):
         new_operator(tmp_path, name)

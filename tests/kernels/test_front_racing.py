@@ -120,7 +120,6 @@ def test_a_wrong_result_never_wins() -> None:
     }
     record = race_on_cpu(PROBLEM, {"right": right, **wrong})
     assert list(record["ratios"]) == ["right"]
-    assert record["failed"].keys() == wrong.keys()
 
 
 def test_a_ratio_is_the_median_of_its_rounds() -> None:

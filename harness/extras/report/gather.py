@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import geometric_mean
 from typing import Final
 
-from harness.boards import leaderboard
+from harness.boards import leaderboard, tables
 from harness.boards.board import Board, BoardRow
 from harness.boards.rivals import Rivalry, rivalry
 from harness.catalog import gpus
@@ -20,7 +20,6 @@ from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import worst
-from harness.machine import hints
 from harness.records.base import Environment, Regime, Status
 from harness.records.builds import Build, BuildRecord
 from harness.records.ceilings import CeilingRecord
@@ -299,8 +298,7 @@ def gather(tree: Tree, gpu: str, selection: Selection, beside: str | None = None
     others, more = _boards_of(tree, gpu, beside) if beside else ([], [])
     boards, complaints = leaderboard.boards(tree, gpu, selection)
     if not boards:
-        begin = f"`{hints.program()} new --gpu {gpu} --shape KEY --model NAME` begins a ladder"
-        raise UsageError(f"no iteration under tuning/{gpu}/ to report on; {begin}")
+        raise UsageError(tables.no_iteration(tree, gpu, selection))
     by_problem: dict[str, list[Board]] = {}
     for board in boards:
         by_problem.setdefault(board.problem, []).append(board)

@@ -58,6 +58,11 @@ class PairedRow(msgspec.Struct, frozen=True):
         return self.problem, self.model, self.iteration
 
     @property
+    def listed(self) -> bool:
+        """Whether tables have it: it has a ratio or a fault."""
+        return self.ratio is not None or not self.identical
+
+    @property
     def estimate(self) -> Estimate | None:
         """The ratio with its interval: exactly 1 for the same code, None where nothing was measured."""
         if self.ratio is None or self.ratio_low is None or self.ratio_high is None:

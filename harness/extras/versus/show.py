@@ -107,8 +107,7 @@ def _figure(numbered: NumberedRow, name: str) -> str:
 
 def pairs(rows: Sequence[PairedRow], form: str = PLAIN) -> str:
     """All rows that have a ratio or a fault: those without a ratio first, then the slowest, and why below."""
-    listed = (row for row in rows if row.ratio is not None or not row.identical)
-    shown = sorted(listed, key=lambda row: (row.ratio is not None, row.ratio or 0))
+    shown = sorted((row for row in rows if row.listed), key=lambda row: (row.ratio is not None, row.ratio or 0))
     made = table(
         shown,
         {

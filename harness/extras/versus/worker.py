@@ -1,7 +1,7 @@
 """The contestant's side of a build: imports iterations and compiles them for a GPU that need not be here.
 
-Runs under either interpreter as ``python -m harness.extras.versus.worker REPOSITORY``. It needs nothing but TileLang,
-of any release from 0.1.8 on. Each order is built in a forked child.
+Runs under either interpreter as ``python -m harness.extras.versus.worker REPOSITORY [CODES]``. It needs nothing but
+TileLang, of any release from 0.1.8 on. Each order is built in a forked child.
 """
 
 import hashlib
@@ -185,7 +185,7 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
     nvcc.compile_cuda = compile_cuda
     target = tvm.target.Target(_target(tvm, order["arch"]))
     with target:
-        kernels = _kernels(order, tilelang, tvm, target)
+        kernels = _kernels(order, tilelang, target)
     if not made:
         raise RuntimeError(
             "build() gives no kernel that nvcc has compiled: it compiles when it is called, or calls torch"
@@ -198,10 +198,10 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
     return {"modules": modules}
 
 
-def _kernels(order: dict[str, Any], tilelang: Any, tvm: Any, target: Any) -> list[Any]:
+def _kernels(order: dict[str, Any], tilelang: Any, target: Any) -> list[Any]:
     """What an order's iteration compiles, or a function of another tree."""
     if "function" not in order:
-        return [_compiled(tilelang, tvm, _function(order["path"]), order["shape_key"], target)]
+        return [_compiled(tilelang, _function(order["path"]), order["shape_key"], target)]
     from harness.extras import stand_in
 
     return stand_in.call(Path(order["path"]), order["function"], Path(order["root"]), order["arch"], order["sms"])
@@ -226,7 +226,7 @@ def _function(path: str) -> Any:
     return module.build
 
 
-def _compiled(tilelang: Any, tvm: Any, build: Any, shape_key: str, target: Any) -> Any:
+def _compiled(tilelang: Any, build: Any, shape_key: str, target: Any) -> Any:
     """The compiled kernel, or None where ``build`` gives any other function."""
     problem = parse_shape_key(shape_key)
     built = build(problem)

@@ -254,13 +254,18 @@ def test_another_chip_widens_the_interval_and_is_said() -> None:
 @pytest.fixture
 def history(tmp_path: Path) -> Tree:
     """A repository with two revisions of records."""
-    tree = Tree(tmp_path)
+    return recorded_in(tmp_path, tmp_path)
+
+
+def recorded_in(clone: Path, root: Path) -> Tree:
+    """A repository in a git clone, with two revisions of records."""
+    tree = Tree(root)
     path = tree.records("cpu", "matmul_f32fp32_8x8x8", "me")
-    git(tmp_path, "init", "--quiet")
+    git(clone, "init", "--quiet")
     for low, high in ((1.00, 1.01), (0.90, 0.91)):
         append(path, record(measurement=measurement(low, high)))
-        git(tmp_path, "add", "-A")
-        git(tmp_path, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "--quiet", "-m", "records")
+        git(clone, "add", "-A")
+        git(clone, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "--quiet", "-m", "records")
     return tree
 
 
@@ -274,6 +279,13 @@ def test_revisions_and_the_last_two(history: Tree, a: str, b: str) -> None:
     (found,) = pair(before, after)
     assert found.verdict is Change.SLOWER
     assert found.quotient == pytest.approx(0.905 / 1.005, rel=1e-3)
+
+
+def test_a_repository_may_be_a_folder_of_its_clone(tmp_path: Path) -> None:
+    tree = recorded_in(tmp_path, tmp_path / "kernels/mine")
+    assert len(revisions.records(tree, "cpu", "HEAD~1", Record)[0]) == 1
+    with revisions.checked_out(tree.root, "HEAD~1") as older:
+        assert len(revisions.records(Tree(older), "cpu", str(older / "tuning"), Record)[0]) == 1
 
 
 def test_a_folder_and_a_file_of_records(history: Tree) -> None:

@@ -62,7 +62,7 @@ def at_the_limit(board: Board) -> Board:
     assert leader is not None
     held = msgspec.structs.replace(
         leader, sustained_ratio=1.03, sustained_ratio_low=1.02, sustained_ratio_high=1.04,
-        sustained_rank=1, joules_per_launch=0.13, sustained_power_w=690.0,
+        sustained_rank=1, sustained_tflops=690.0,
     )  # fmt: skip
     return replace(board, rows=tuple(held if row is leader else row for row in board.rows))
 

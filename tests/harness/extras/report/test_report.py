@@ -446,7 +446,7 @@ def test_the_verb_writes_the_file_and_says_where(
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (("--gpu", "h100"), ExitCode.USAGE, "no iteration under tuning/h100/ to report on"),
+        (("--gpu", "h100"), ExitCode.USAGE, "no iteration under tuning/h100/ yet"),
         (("--gpu", "h300"), ExitCode.USAGE, "unknown GPU key 'h300'"),
         (("--gpu", GPU, "--beside", "h100"), ExitCode.USAGE, "no iteration under tuning/h100/ to show beside"),
         (("--gpu", GPU, "--beside", GPU), ExitCode.USAGE, "is the page's own GPU"),
