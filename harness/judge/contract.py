@@ -16,9 +16,11 @@ from typing import Any, Final
 from harness.catalog import names
 from harness.catalog.tree import Iteration
 from harness.judge import vocabulary
-from harness.judge.facts.hashes import is_literal, source_sha256
+from harness.judge.facts.hashes import FAMILIES, is_literal, source_sha256
+from harness.judge.facts.import_reader import Imported, imports
 from harness.judge.vocabulary import Breach as Breach
 from harness.judge.vocabulary import targets
+from harness.machine.repository import folders
 
 # What `new` writes as the idea of an iteration; no two ideas may be equal, so it names the iteration.
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."
@@ -27,6 +29,9 @@ PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means wha
 _ARITHMETIC: Final = (
     ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant, ast.Name, ast.Subscript, ast.expr_context,
 )  # fmt: skip
+# Where Python ends no line, or another, and where inspect, tokenize or TileLang does.
+ODD_LINES: Final = re.compile("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+BEGINS: Final = re.compile(r"\s*(async\s+)?def\s+\w|.*(?<!\w)lambda(:|\s)")  # a function's line, as inspect finds it
 MOST_BYTES: Final = 1 << 18  # of a file: a long kernel has 30 KB
 MOST_CONFIG: Final = 4000  # characters of a CONFIG as a row shows it
 TUNING_NAME: Final = re.compile(
@@ -55,10 +60,14 @@ def check(iteration: Iteration) -> Terms:
 
 
 def _check(iteration: Iteration) -> Terms:
-    module = ast.parse(_text(iteration.path))
+    text = _text(iteration.path)
+    module = ast.parse(text)
+    _found_where_they_stand(module, text)
     is_baseline = iteration.number == 0
     idea = _idea(module)
-    vocabulary.check(module, is_baseline=is_baseline)
+    families = folders(iteration.path.parents[6], FAMILIES)
+    modules = {each.bound for each in imports(module) if any(_is_module(base, each) for base in families)}
+    vocabulary.check(module, is_baseline=is_baseline, modules=modules)
     _build(module)
     _bound_once(module)
     _pinned(module)
@@ -77,7 +86,39 @@ def _text(path: Path) -> str:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     if not encoding.startswith("utf-8"):
         raise Breach(1, f"the file says that it is {encoding}; write it in UTF-8")
-    return content.decode("utf-8-sig")
+    text = content.decode("utf-8-sig")
+    if odd := ODD_LINES.search(text):
+        raise Breach(text.count("\n", 0, odd.start()) + 1, f"{odd[0]!r} ends a line for some readers; leave it out")
+    return text
+
+
+def _found_where_they_stand(module: ast.Module, text: str) -> None:
+    """TileLang traces the text that inspect finds of a function: that must be the function, and no text above it."""
+    lines, nodes = text.split("\n"), list(ast.walk(module))
+    within_texts = {
+        line
+        for node in nodes
+        if isinstance(node, ast.Constant | ast.JoinedStr)
+        for line in range(node.lineno + 1, (node.end_lineno or 0) + 1)
+    }
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if node.lineno in within_texts or not BEGINS.match(lines[node.lineno - 1]):
+            raise Breach(node.lineno, "another text may be read for this function; begin it on a line of its own")
+
+
+def _is_module(families: Path, imported: Imported) -> bool:
+    """Whether an import of the families binds a module, not what one holds."""
+    if imported.module[0] != FAMILIES:
+        return False
+    if imported.name is None:
+        return True
+    package = families.joinpath(*imported.module[1:])
+    init, inner = package / "__init__.py", package / imported.name
+    if not (inner.is_dir() or inner.with_suffix(".py").is_file()):
+        return False
+    return not (init.is_file() and any(each.bound == imported.name for each in imports(ast.parse(init.read_bytes()))))
 
 
 def _idea(module: ast.Module) -> str:

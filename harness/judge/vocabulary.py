@@ -5,13 +5,13 @@ A module is named only as the beginning of a path, such as ``torch.empty``. So w
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import printable
 from harness.judge.facts.hashes import FAMILIES
-from harness.judge.facts.import_reader import imports
+from harness.judge.facts.import_reader import imports, imports_of
 
 ALLOWED_IMPORTS: Final = frozenset(
     {
@@ -26,7 +26,7 @@ FRONT: Final = ("attention", "front", "linear", "matmul", "pinned", "warm_up", "
 # What may be named of a module that has more than an iteration needs; of the others all but what is forbidden.
 ALLOWED_OF: Final = {
     "collections": frozenset({"abc", "ChainMap", "Counter", "OrderedDict", "defaultdict", "deque", "namedtuple"}),
-    "dataclasses": frozenset({"KW_ONLY", "asdict", "astuple", "dataclass", "field", "fields", "replace"}),
+    "dataclasses": frozenset({"KW_ONLY", "asdict", "astuple", "dataclass", "field", "replace"}),
     "enum": frozenset({"Enum", "Flag", "IntEnum", "IntFlag", "StrEnum", "auto", "unique"}),
     "functools": frozenset({"cache", "cmp_to_key", "lru_cache", "partial", "reduce"}),
     "harness.iteration": frozenset(
@@ -52,20 +52,21 @@ ALLOWED_OF: Final = {
         {
             "Annotated", "Any", "Callable", "ClassVar", "Dict", "Final", "Generic", "Iterable", "Iterator", "List",
             "Literal", "Mapping", "NamedTuple", "Optional", "Protocol", "Sequence", "Set", "TYPE_CHECKING", "Tuple",
-            "Type", "TypeAlias", "TypeVar", "Union", "cast", "overload",
+            "TypeAlias", "TypeVar", "Union", "cast", "overload",
         }
     ),
 }  # fmt: skip
 # Modules within TileLang and TVM that a path may lead through, and not end with.
 WITHIN_TILELANG: Final = frozenset(
     {
-        "annotations", "atomic", "base", "builtin", "common", "copy_op", "cpu", "cuda", "customize", "dtypes", "eager",
-        "experimental", "extras", "fill_op", "frame", "gemm_op", "intrinsics", "kernel", "language", "layout",
-        "logical", "loop", "math", "math_intrinsics", "meta", "metal", "overrides", "proxy", "quantize", "reduce_op",
-        "rocm", "scan_op", "symbolics", "target", "tensor", "tile_schedule", "tileop", "tir", "tirx", "transform",
-        "tvm", "utils", "warp_specialize",
+        "allocate", "annotations", "ast", "atomic", "base", "builtin", "cluster", "common", "copy_op", "cpu", "cuda",
+        "customize", "dtypes", "eager", "experimental", "extras", "fill_op", "fp8", "frame", "gemm_op", "intrinsics",
+        "kernel", "language", "layout", "logical", "loop", "math", "math_intrinsics", "meta", "metal", "overrides",
+        "parser", "pdl", "proxy", "quantize", "random", "reduce_op", "rocm", "scan_op", "symbolics", "target", "tensor",
+        "tile_schedule", "tileop", "tir", "tirx", "transform", "tvm", "utils", "warp_specialize", "warpgroup",
     }
 )  # fmt: skip
+IMPORTED_OF: Final = {"torch": frozenset({"cuda"}), "tilelang": WITHIN_TILELANG | {"jit"}}
 _MODULES: Final = "|".join(sorted(WITHIN_TILELANG))
 _OF_TIR: Final = (
     "analysis|backend|buffer|entry|exports|expr|function|functor|generic|ir|op|pipeline|script|stmt|stmt_functor"
@@ -97,20 +98,36 @@ FORBIDDEN_NAMES: Final = frozenset(
         "pickle", "marshal", "loads", "breakpoint", "load_json", "load_module", "load_library",
         "get_global_func", "register_func", "register_global_func", "get_type_hints", "update_wrapper", "from_file",
         "from_database", "enable_cache", "import_module", "obj", "format", "format_map",
+        # of a compiled kernel: it leads to ctypes, to a compiler, and to files
+        "adapter", "artifact", "compile_lib", "device_mod", "executable", "get_exportable_executable", "host_mod",
+        "lib_generator", "load_lib", "rt_mod", "CUDASourceCodeKernel",
+        # site adds these to Python; they read files
+        "license", "credits", "copyright", "help", "exit", "quit",
     }
 )  # fmt: skip
-FORBIDDEN_IN_TEXT: Final = FORBIDDEN_NAMES - {"format", "obj"}
+FORBIDDEN_IN_TEXT: Final = FORBIDDEN_NAMES - {
+    "format",
+    "obj",
+    "license",
+    "credits",
+    "copyright",
+    "help",
+    "exit",
+    "quit",
+}
+_MANGLED: Final = re.compile(r"_\w+?__\w")  # a private name of another class
 DATACLASS: Final = "dataclass"
 BUILTIN_COMPILER: Final = "compile"  # elsewhere it is TileLang's
 LIBRARY_CALLS: Final = frozenset(
     {
         "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "addbmm", "einsum", "tensordot", "linear", "_scaled_mm",
         "scaled_dot_product_attention", "functional", "dot", "inner", "chain_matmul", "__matmul__", "__rmatmul__",
-        "imatmul", "multi_dot",
+        "imatmul", "multi_dot", "addmv", "addr", "ger", "outer", "vdot", "kron", "cov", "matrix_power", "matrix_exp",
+        "smm", "sspaddmm", "softmax", "log_softmax", "logsumexp", "topk", "sort",
     }
 )  # fmt: skip
 # Tensors have these methods, and TileLang has none of the same name.
-LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional", "dot", "inner", "mv"}
+LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional"}
 TORCH_NAMES: Final = frozenset({"torch", "F"})
 # What torch takes from elsewhere, so that no hash of the row covers it.
 TORCH_BRINGS: Final = frozenset({"classes", "from_file", "hub", "library", "load", "ops", "package"})
@@ -128,7 +145,9 @@ OPTIONS_IN_SOURCE: Final = re.compile(
     r"|(__attribute\w*|\bgnu|\bclang)\b[^;{}]{0,200}?\b_*(optimize|target|target_clones)_*\s*\("
 )
 OPTIONS_IN_TEXT: Final = re.compile(rf"{OPTIONS_IN_SOURCE.pattern}|#\s*pragma\s+(GCC|clang)\b|_Pragma")
-FILES_IN_SOURCE: Final = re.compile(r'#\s*(include|include_next|import|embed)\s*("|<\s*/|<[^>\n]{0,200}\.\.)')
+FILES_IN_SOURCE: Final = re.compile(
+    r'#\s*(include|include_next|import|embed)\s*("|[A-Za-z_(]|<\s*/|<[^>\n]{0,200}\.\.)|\.inc(bin|lude)\b|\?\?='
+)
 UNREADABLE_SOURCE: Final = re.compile(r'\bu?8?[LU]?R"[^\s()\\"]{0,16}\(|\?\?/')  # comments may begin anywhere there
 LIBRARY_IN_SOURCE: Final = re.compile(
     r"\bdlfcn\b|\bdl(m?open|v?sym)\b|\bcblas_\w+|\b[sd]gemm_?\b|\b(system|popen|fork|exec[lv]p?e?)\s*\("
@@ -136,8 +155,11 @@ LIBRARY_IN_SOURCE: Final = re.compile(
 # Options that name files, or give the compiler's work to another program.
 FILES_IN_OPTIONS: Final = re.compile(
     r"@|--?(include|imacros|isystem|iquote|idirafter|sysroot|specs|fplugin|wrapper|ccbin|compiler-bindir|optf|options-file"
-    r"|pre-include|include-path|library|library-path|dlink|input-drive)\b|-[BIL]"
+    r"|pre-include|include-path|library|library-path|dlink|input-drive|fprofile-use|fauto-profile|X(archive|assembler|clang|linker|nvlink|preprocessor))\b"
+    r"|-[BILTlx]|-W[alp]\Z|[^-]\S*/|[^-\s]\S*\.(a|c|cc|cpp|cu|cuh|h|hpp|ii?|o|s|so)\Z|/"
 )
+_OPTION_PARTS: Final = re.compile(r"[\s,=\"']+")
+ENUMS: Final = frozenset({"Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"})
 _SPLICED: Final = re.compile(r"\\[ \t]*\r?\n")
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\\n])*(?:"|\n|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)  # text, or a comment
 _DOTTED: Final = re.compile(r"\w+(\.\w+)*", re.ASCII)
@@ -155,19 +177,22 @@ class Breach(Exception):
         return printable(f"line {self.line}: {self.reason}" if self.line else self.reason)
 
 
-def check(module: ast.Module, *, is_baseline: bool) -> None:
-    """Raise Breach at what an iteration may not import, name or say; iteration 0 may name what it likes."""
+def check(module: ast.Module, *, is_baseline: bool, modules: Collection[str] = ()) -> None:
+    """Raise Breach at what an iteration may not import, name or say; iteration 0 may name what it likes.
+
+    ``modules`` are names of the source that stand for modules of the families.
+    """
     _imports(module, is_baseline=is_baseline)
     if is_baseline:
         return
     nodes = list(ast.walk(module))
-    known, methods = _modules(nodes), LIBRARY_METHODS - _own_fields(nodes)
+    known, own = _modules(nodes), OwnClasses.of(nodes)
     _bound(nodes)
-    _annotations(nodes)
+    _classes(nodes)
+    _annotations(nodes, known)
     _decorators(nodes)
-    calls = (node for node in nodes if isinstance(node, ast.Call))
-    one_argument = {id(call.func) for call in calls if len(call.args) == 1 and not call.keywords}
     parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    asked = set(_types_asked(nodes))
     for node in nodes:
         match node:
             case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
@@ -178,16 +203,17 @@ def check(module: ast.Module, *, is_baseline: bool) -> None:
                 _name(node.lineno, name)
                 if name == BUILTIN_COMPILER:
                     raise Breach(node.lineno, "'compile' is Python's own; name TileLang's in full: tilelang.compile")
-                if name == "type" and id(node) not in one_argument:
-                    raise Breach(node.lineno, "'type' may only ask for the type of a value, as in type(value)")
-                if known.get(name, FAMILIES).partition(".")[0] not in (FAMILIES, "F") and id(node) not in parts:
+                if name == "type" and id(node) not in asked:
+                    raise Breach(node.lineno, "'type' may only be compared, as in type(value) is int")
+                place = known.get(name, FAMILIES).partition(".")[0]
+                if id(node) not in parts and (place not in (FAMILIES, "F") or name in modules):
                     raise Breach(node.lineno, f"'{name}' is a module; name what you need of it, such as {name}.…")
             case ast.Attribute() if id(node) not in parts:
-                _path(node, known, methods)
+                _path(node, known, own)
             case ast.Constant(value=str(text)):
                 _text(node.lineno, text)
             case ast.MatchClass():
-                _pattern(node, known, methods)
+                _pattern(node, known, own)
             case ast.ImportFrom(module=str(place), names=aliases):
                 for alias in aliases:
                     _imported(node.lineno, place, alias.name)
@@ -212,17 +238,113 @@ def _bound(nodes: Sequence[ast.AST]) -> None:
                     _name(node.lineno, name)
 
 
-def _annotations(nodes: Sequence[ast.AST]) -> None:
-    """No annotation is a text, which TileLang and typing would evaluate."""
+def _annotations(nodes: Sequence[ast.AST], known: Mapping[str, str]) -> None:
+    """TileLang and typing evaluate an annotation that is a text, so each is written where it stands, and is none."""
+    variable = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    variable |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    variable |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    of_tilelang = {each.bound for node in nodes for each in imports_of(node) if each.module[0] == "tilelang"}
     for node in nodes:
         for each in (getattr(node, name, None) for name in ("annotation", "returns")):
-            if each is not None and (text := next(_texts_in(each), None)):
-                raise Breach(text.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
+            for part in () if each is None else _written_in(each):
+                root, made = _root_of(part), isinstance(part, ast.Call)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    raise Breach(part.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
+                if not isinstance(part, ast.Constant) and (
+                    root is None or root in variable or (made and root not in of_tilelang and root not in known)
+                ):
+                    raise Breach(
+                        part.lineno, f"the annotation '{ast.unparse(part)[:40]}' may be a text; write the type"
+                    )
+
+
+def _written_in(annotation: ast.expr) -> Iterator[ast.expr]:
+    """The parts that decide what an annotation is: not the arguments of a call, nor those of Literal."""
+    match annotation:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            yield from _written_in(left)
+            yield from _written_in(right)
+        case ast.Subscript(value=value, slice=inner):
+            yield value
+            if isinstance(value, ast.Name) and value.id != "Literal":
+                yield from _written_in(inner)
+            elif isinstance(value, ast.Attribute) and _unwound(value)[0] in ("collections", "typing"):
+                yield from () if value.attr == "Literal" else _written_in(inner)
+        case ast.Tuple(elts=several) | ast.List(elts=several):
+            for each in several:
+                yield from _written_in(each)
+        case _:
+            yield annotation
+
+
+def _root_of(node: ast.expr) -> str | None:
+    """The name that a path, or a call of one, begins with; None for another expression."""
+    inner = node.func if isinstance(node, ast.Call) else node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return inner.id if isinstance(inner, ast.Name) else None
+
+
+def _types_asked(nodes: Sequence[ast.AST]) -> Iterator[int]:
+    """Where ``type`` asks for the type of a value that is compared, or that tells its name."""
+    for node in nodes:
+        found = (
+            [node.left, *node.comparators]
+            if isinstance(node, ast.Compare)
+            else [node.value]
+            if isinstance(node, ast.Attribute) and node.attr == "__name__"
+            else []
+        )
+        for each in found:
+            if isinstance(each, ast.Call) and len(each.args) == 1 and not each.keywords:
+                yield id(each.func)
+
+
+def _classes(nodes: Sequence[ast.AST]) -> None:
+    """A class holds no module and has no metaclass; an enum is a base, and makes no other enum."""
+    bases = {id(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases}
+    enums = {
+        each.bound for node in nodes for each in imports_of(node) if each.module == ("enum",) and each.name in ENUMS
+    }
+    own = set[str]()
+    for node in nodes:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        if node.keywords:
+            raise Breach(node.lineno, f"class {node.name} has a keyword, such as metaclass; leave it out")
+        if imported := next(_imported_by(node.body), None):
+            raise Breach(imported.lineno, "an import in a class makes a module its attribute; import outside of it")
+        if any(_names_enum(base, enums) for base in node.bases):
+            own.add(node.name)
+    for node in nodes:
+        if isinstance(node, ast.expr) and _names_enum(node, enums) and id(node) not in bases:
+            raise Breach(node.lineno, "an enum may only be the base of a class")
+        if isinstance(node, ast.Call) and _root_of(node) in own and len(node.args) + len(node.keywords) > 1:
+            raise Breach(node.lineno, "an enum is asked for one value; it makes no other enum")
+
+
+def _names_enum(node: ast.expr, enums: Collection[str]) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in ENUMS and isinstance(node.value, ast.Name)
+    return isinstance(node, ast.Name) and node.id in enums
+
+
+def _imported_by(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The imports of a class's body, whatever they stand within, but not those of its functions."""
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _imported_by(
+                [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
+            )
 
 
 def _decorators(nodes: Sequence[ast.AST]) -> None:
-    """``dataclass`` writes code from the names of a class, so it stands above a class of the file alone."""
+    """``dataclass`` writes code from the names of a class, so it stands above a class of the file, and alone."""
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    if crowded := next((node for node in classes if len(node.decorator_list) > 1), None):
+        raise Breach(crowded.lineno, f"class {crowded.name} has several decorators; leave one")
     above = [each.func if isinstance(each, ast.Call) else each for node in classes for each in node.decorator_list]
     named = {
         alias.asname or alias.name
@@ -236,19 +358,6 @@ def _decorators(nodes: Sequence[ast.AST]) -> None:
             continue
         if node.id in named if isinstance(node, ast.Name) else node.attr == DATACLASS:
             raise Breach(node.lineno, f"'{DATACLASS}' may only stand above a class")
-
-
-def _texts_in(annotation: ast.expr) -> Iterator[ast.Constant]:
-    """Its texts, but not those of a call or of Literal, which stay texts."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        yield annotation
-    if isinstance(annotation, ast.Call) or (
-        isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal")
-    ):
-        return
-    for child in ast.iter_child_nodes(annotation):
-        if isinstance(child, ast.expr):
-            yield from _texts_in(child)
 
 
 def refused_source(text: str, options: re.Pattern[str] = OPTIONS_IN_SOURCE) -> str | None:
@@ -268,12 +377,13 @@ def refused_source(text: str, options: re.Pattern[str] = OPTIONS_IN_SOURCE) -> s
 
 def refused_option(option: str) -> str | None:
     """The complaint about a compiler's option that names a file or another program."""
-    if FILES_IN_OPTIONS.match(option.strip().removeprefix("-Xcompiler").lstrip("= ,")):
+    if any(FILES_IN_OPTIONS.match(part) for part in _OPTION_PARTS.split(option.strip())):
         return f"the option '{option}' brings in what no hash of the row covers"
     return None
 
 
 def _imports(module: ast.Module, *, is_baseline: bool) -> None:
+    bound = dict[str, str]()
     for each in imports(module):
         if each.relative:
             raise Breach(each.line, "relative imports are not allowed; name the module in full")
@@ -281,11 +391,17 @@ def _imports(module: ast.Module, *, is_baseline: bool) -> None:
             if name.startswith(FORBIDDEN_IMPORTS):
                 raise Breach(each.line, f"import of '{name}': tuning and library calls do not belong in an iteration")
         top = each.module[0]
+        if bound.setdefault(each.bound, each.full if each.bound != top else top) != (
+            each.full if each.bound != top else top
+        ):
+            raise Breach(each.line, f"'{each.bound}' is imported from two places")
         if each.full.split(".")[:2] in ([FAMILIES], *([FAMILIES, name] for name in FRONT)):
             raise Breach(each.line, f"import of '{each.full}': it takes other rows' levers; import a family's function")
         if top == BASELINE_IMPORT:
             if not is_baseline:
                 raise Breach(each.line, "only iter000 imports baselines")
+        elif top in IMPORTED_OF and not IMPORTED_OF[top].issuperset(each.module[1:]):
+            raise Breach(each.line, f"import of '{each.dotted}' is not allowed; {top} brings what an iteration needs")
         elif top not in ALLOWED_IMPORTS and each.dotted not in ALLOWED_IMPORTS:
             allowed = ", ".join(sorted(ALLOWED_IMPORTS))
             raise Breach(each.line, f"import of '{each.dotted}' is not allowed; allowed: {allowed}")
@@ -307,26 +423,28 @@ def _modules(nodes: Sequence[ast.AST]) -> dict[str, str]:
     return found
 
 
-def _path(outermost: ast.Attribute, known: dict[str, str], methods: frozenset[str]) -> None:
-    """Check a path such as ``torch.cuda.Event.record``, all of its names at once; ``methods`` call the library."""
+def _path(outermost: ast.Attribute, known: Mapping[str, str], own: "OwnClasses") -> None:
+    """Check a path such as ``torch.cuda.Event.record``, all of its names at once."""
     root, names = _unwound(outermost)
+    methods = LIBRARY_METHODS - own.fields_of(outermost)
     said = ".".join((root or "…", *names))
     line, place = outermost.lineno, known.get(root or "", "")
     of_torch = place.partition(".")[0] in TORCH_NAMES
     for position, name in enumerate(names):
-        if name in methods or (name in LIBRARY_CALLS and of_torch):
+        plain = name if name.startswith("__") else name.removesuffix("_")  # a_ writes in place what a makes
+        if plain in methods or (plain in LIBRARY_CALLS and of_torch):
             raise Breach(line, f"'{said}' calls the library; that belongs to iter000")
         _name(line, name)
         seen = of_torch and SEEN_ON_THE_DEVICE in (*place.split("."), *names[:position])
-        if name.startswith("_") and root != "self" and not seen:
+        if name.startswith("_") and not (root == "self" and name in own.private) and not seen:
             raise Breach(line, f"'{said}' is internal to {root or 'its object'}; use what is documented")
         if of_torch and name in TORCH_BRINGS:
             raise Breach(line, f"'{said}' brings in what no hash of the row covers")
         if name in OTHER_MODULES:
             raise Breach(line, f"'{said}' leads to the module {name}; import it by itself")
+    if not isinstance(outermost.ctx, ast.Load) and id(outermost) not in own.made:
+        raise Breach(line, f"'{said}' is not the iteration's own; it sets attributes of self, in __init__ and its like")
     if place:
-        if not isinstance(outermost.ctx, ast.Load):
-            raise Breach(line, f"'{said}' is a module's own; an iteration changes nothing there")
         _of_module(line, said, f"{place}.{'.'.join(names)}")
 
 
@@ -346,15 +464,15 @@ def _of_module(line: int, said: str, full: str) -> None:
                 raise Breach(line, f"'{said}' is not allowed in an iteration; of {module} it may name what is listed")
 
 
-def _pattern(node: ast.MatchClass, known: dict[str, str], methods: frozenset[str]) -> None:
+def _pattern(node: ast.MatchClass, known: Mapping[str, str], own: "OwnClasses") -> None:
     if node.patterns:
         raise Breach(node.lineno, "a class is matched by position, which names attributes in a text; match by name")
     for name in node.kwd_attrs:
-        _path(ast.Attribute(ast.Constant(None), name, ast.Load(), lineno=node.lineno), known, methods)
+        _path(ast.Attribute(ast.Constant(None), name, ast.Load(), lineno=node.lineno), known, own)
 
 
 def _name(line: int, name: str) -> None:
-    if name in FORBIDDEN_NAMES or (name.startswith("__") and name not in OWN_DUNDERS):
+    if name in FORBIDDEN_NAMES or _MANGLED.match(name) or (name.startswith("__") and name not in OWN_DUNDERS):
         raise Breach(line, f"'{name}' is not allowed in an iteration")
 
 
@@ -385,15 +503,46 @@ def _text(line: int, text: str) -> None:
         raise Breach(line, complaint)
 
 
-def _own_fields(nodes: Sequence[ast.AST]) -> set[str]:
-    """Names of fields and methods of the source's own classes."""
-    return {
-        name
-        for node in nodes
-        if isinstance(node, ast.ClassDef)
-        for each in node.body
-        for name in ([each.name] if isinstance(each, ast.FunctionDef) else targets(each))
-    }
+@dataclass(frozen=True)
+class OwnClasses:
+    """The source's own classes: their fields and methods, and the attributes that their objects set of themselves."""
+
+    fields: frozenset[str]
+    objects: frozenset[str]  # names that stand for a class, or for an object that one made
+    private: frozenset[str]
+    made: frozenset[int]  # where a method such as __init__ sets an attribute of self
+
+    @classmethod
+    def of(cls, nodes: Sequence[ast.AST]) -> "OwnClasses":
+        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+        body = [each for node in classes for each in node.body]
+        methods = [each for each in body if isinstance(each, ast.FunctionDef)]
+        fields = {each.name for each in methods} | {name for each in body for name in targets(each)}
+        named = {node.name for node in classes}
+        assigned = (node for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign))
+        objects = {
+            name
+            for node in assigned
+            if isinstance(node.value, ast.Call) and _root_of(node.value) in named
+            for name in targets(node)
+        }
+        set_there = [
+            each
+            for method in methods
+            if method.name in OWN_METHODS
+            for each in ast.walk(method)
+            if isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) and _unwound(each)[0] == "self"
+        ]
+        private = {each.attr for each in set_there} | fields
+        owners = frozenset(named | objects | {"self"})
+        return cls(frozenset(fields), owners, frozenset(private), frozenset(map(id, set_there)))
+
+    def fields_of(self, path: ast.Attribute) -> frozenset[str]:
+        """The fields that a path may name: of an own class or its object."""
+        inner: ast.expr = path
+        while isinstance(inner, ast.Attribute):
+            inner = inner.value
+        return self.fields if _root_of(inner) in self.objects else frozenset()
 
 
 def targets(node: ast.stmt) -> list[str]:

@@ -49,7 +49,7 @@ POOL_ELEMENTS: Final = 1 << 30
 
 
 def build(key: str, name: str, choice: Choice, folder: str) -> str:
-    """Compile a candidate to a shared library, whose name tells its levers; in a process without a GPU."""
+    """Compile a candidate to a shared library with its levers in the name; in a process without a GPU."""
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
     logging.getLogger("tilelang").setLevel(logging.ERROR)
     path = Path(folder) / f"{key}__{name}_{hashlib.sha256(repr(choice).encode()).hexdigest()[:8]}.so"

@@ -34,6 +34,7 @@ from harness.judge.vocabulary import refused_option
 _MADE = (Program, tensor_ir().PrimFunc, tilelang.JITKernel, JITImpl)
 _FRONT = f"{FAMILIES}.front"
 # Functions that TileLang gives the generated source to before it is compiled; by default there are none.
+DEVICE_FLAGS: Final = "tl.device_compile_flags"  # a pass configuration that nvcc gets as options
 _REWRITING: Final = ("tilelang_callback_cuda_postproc", "tilelang_callback_c_host_postproc")
 _SET_BY_LIBRARIES: Final = {"CUDA_MODULE_LOADING", "TORCH_CUDA_ARCH_LIST"}  # torch at its first use of CUDA, TileLang
 _PLAIN = (bool, int, float, str, type(None))
@@ -99,10 +100,14 @@ class Levers:
 
         def noting_kernel(kernel: Any, *args: Any, **kwargs: Any) -> None:
             """TileLang makes a kernel: its options name no files, and the environment is that of the start."""
-            flags = _arguments(parameters, (kernel, *args), kwargs).get("compile_flags") or ()
-            for flag in (flags,) if isinstance(flags, str) else flags:
-                if complaint := refused_option(str(flag)):
-                    self._differences.setdefault("option", complaint)
+            given = _arguments(parameters, (kernel, *args), kwargs)
+            configs = {
+                str(getattr(key, "value", key)): value for key, value in (given.get("pass_configs") or {}).items()
+            }
+            for flags in (given.get("compile_flags"), configs.get(DEVICE_FLAGS)):
+                for flag in (flags,) if isinstance(flags, str) else flags or ():
+                    if complaint := refused_option(str(flag)):
+                        self._differences.setdefault("option", complaint)
             self._note_environment()
             create(kernel, *args, **kwargs)
 
@@ -112,7 +117,7 @@ class Levers:
                 linecache.cache[self._file] = (
                     len(self._source),
                     None,
-                    self._source.splitlines(keepends=True),
+                    [f"{line}\n" for line in self._source.split("\n")],
                     self._file,
                 )
                 self._note(f"the kernel {function.__name__}", _closure(function))
