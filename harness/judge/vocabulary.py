@@ -314,7 +314,7 @@ def _classes(nodes: Sequence[ast.AST]) -> None:
             raise Breach(node.lineno, f"class {node.name} has a keyword, such as metaclass; leave it out")
         if imported := next(_imported_by(node.body), None):
             raise Breach(imported.lineno, "an import in a class makes a module its attribute; import outside of it")
-        if any(_names_enum(base, enums) for base in node.bases):
+        if any(_names_enum(base, enums) or _root_of(base) in own for base in node.bases):
             own.add(node.name)
     for node in nodes:
         if isinstance(node, ast.expr) and _names_enum(node, enums) and id(node) not in bases:
@@ -391,9 +391,8 @@ def _imports(module: ast.Module, *, is_baseline: bool) -> None:
             if name.startswith(FORBIDDEN_IMPORTS):
                 raise Breach(each.line, f"import of '{name}': tuning and library calls do not belong in an iteration")
         top = each.module[0]
-        if bound.setdefault(each.bound, each.full if each.bound != top else top) != (
-            each.full if each.bound != top else top
-        ):
+        place = top if each.bound == top else each.full
+        if bound.setdefault(each.bound, place) != place:
             raise Breach(each.line, f"'{each.bound}' is imported from two places")
         if each.full.split(".")[:2] in ([FAMILIES], *([FAMILIES, name] for name in FRONT)):
             raise Breach(each.line, f"import of '{each.full}': it takes other rows' levers; import a family's function")

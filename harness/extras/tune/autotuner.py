@@ -170,11 +170,13 @@ def program_of(family: str, problem: Problem) -> Callable[..., Any]:
     """A function from a configuration to its Program, with the compiler levers applied as a pinned iteration does."""
     function, levers = load_family(family)
     compiled, _ = load_family(COMPILED)
+    tracing = threading.Lock()  # Python 3.11 may fail where threads read sources at once: python/cpython#106905
 
     def program(**config: Any) -> Any:
         config.pop(_PASSED, None)
         own = {name: value for name, value in config.items() if name in levers}
-        return compiled(function, problem, **own, **{n: v for n, v in config.items() if n not in levers})
+        with tracing:
+            return compiled(function, problem, **own, **{n: v for n, v in config.items() if n not in levers})
 
     return program
 
