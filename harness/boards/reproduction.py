@@ -184,11 +184,9 @@ def again(
         data = said.get("data", said)
         records = [msgspec.convert(each, Record) for each in data["records"]]
         sustained = [msgspec.convert(each, SustainedRecord) for each in data.get("sustained", ())]
-    except (ValueError, KeyError, TypeError, msgspec.MsgspecError):
+        measured = next(each for each in records if each.iteration == record.iteration)
+    except (ValueError, KeyError, TypeError, StopIteration, msgspec.MsgspecError):
         raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above") from None
-    measured = next((each for each in records if each.iteration == record.iteration), None)
-    if measured is None:
-        raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above")
     alone = (each for each in sustained if each.iteration == record.iteration and each.opponent is None)
     at_limit_again = next(alone, None) if at_limit else None
     if at_limit and at_limit_again is None:

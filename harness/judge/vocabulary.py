@@ -247,7 +247,7 @@ def _annotations(nodes: Sequence[ast.AST], known: Mapping[str, str]) -> None:
     for node in nodes:
         for each in (getattr(node, name, None) for name in ("annotation", "returns")):
             for part in () if each is None else _written_in(each):
-                root, made = _root_of(part), isinstance(part, ast.Call)
+                root, made = root_name(part), isinstance(part, ast.Call)
                 if isinstance(part, ast.Constant) and isinstance(part.value, str):
                     raise Breach(part.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
                 if not isinstance(part, ast.Constant) and (
@@ -268,21 +268,13 @@ def _written_in(annotation: ast.expr) -> Iterator[ast.expr]:
             yield value
             if isinstance(value, ast.Name) and value.id != "Literal":
                 yield from _written_in(inner)
-            elif isinstance(value, ast.Attribute) and _unwound(value)[0] in ("collections", "typing"):
+            elif isinstance(value, ast.Attribute) and root_name(value) in ("collections", "typing"):
                 yield from () if value.attr == "Literal" else _written_in(inner)
         case ast.Tuple(elts=several) | ast.List(elts=several):
             for each in several:
                 yield from _written_in(each)
         case _:
             yield annotation
-
-
-def _root_of(node: ast.expr) -> str | None:
-    """The name that a path, or a call of one, begins with; None for another expression."""
-    inner = node.func if isinstance(node, ast.Call) else node
-    while isinstance(inner, ast.Attribute):
-        inner = inner.value
-    return inner.id if isinstance(inner, ast.Name) else None
 
 
 def _types_asked(nodes: Sequence[ast.AST]) -> Iterator[int]:
@@ -303,24 +295,27 @@ def _types_asked(nodes: Sequence[ast.AST]) -> Iterator[int]:
 def _classes(nodes: Sequence[ast.AST]) -> None:
     """A class holds no module and has no metaclass; an enum is a base, and makes no other enum."""
     bases = {id(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases}
-    enums = {
-        each.bound for node in nodes for each in imports_of(node) if each.module == ("enum",) and each.name in ENUMS
-    }
+    enums = _imported_as(nodes, ENUMS)
     own = set[str]()
     for node in nodes:
         if not isinstance(node, ast.ClassDef):
             continue
         if node.keywords:
             raise Breach(node.lineno, f"class {node.name} has a keyword, such as metaclass; leave it out")
-        if imported := next(_imported_by(node.body), None):
+        if imported := next(_imported_by(node), None):
             raise Breach(imported.lineno, "an import in a class makes a module its attribute; import outside of it")
-        if any(_names_enum(base, enums) or _root_of(base) in own for base in node.bases):
+        if any(_names_enum(base, enums) or root_name(base) in own for base in node.bases):
             own.add(node.name)
     for node in nodes:
         if isinstance(node, ast.expr) and _names_enum(node, enums) and id(node) not in bases:
             raise Breach(node.lineno, "an enum may only be the base of a class")
-        if isinstance(node, ast.Call) and _root_of(node) in own and len(node.args) + len(node.keywords) > 1:
+        if isinstance(node, ast.Call) and root_name(node) in own and len(node.args) + len(node.keywords) > 1:
             raise Breach(node.lineno, "an enum is asked for one value; it makes no other enum")
+
+
+def _imported_as(nodes: Sequence[ast.AST], names: Collection[str]) -> set[str]:
+    """What the source calls the names that it imports."""
+    return {each.bound for node in nodes for each in imports_of(node) if each.name in names}
 
 
 def _names_enum(node: ast.expr, enums: Collection[str]) -> bool:
@@ -329,15 +324,13 @@ def _names_enum(node: ast.expr, enums: Collection[str]) -> bool:
     return isinstance(node, ast.Name) and node.id in enums
 
 
-def _imported_by(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def _imported_by(node: ast.AST) -> Iterator[ast.stmt]:
     """The imports of a class's body, whatever they stand within, but not those of its functions."""
-    for node in body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield from _imported_by(
-                [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
-            )
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.Import | ast.ImportFrom):
+            yield each
+        elif not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _imported_by(each)
 
 
 def _decorators(nodes: Sequence[ast.AST]) -> None:
@@ -346,13 +339,7 @@ def _decorators(nodes: Sequence[ast.AST]) -> None:
     if crowded := next((node for node in classes if len(node.decorator_list) > 1), None):
         raise Breach(crowded.lineno, f"class {crowded.name} has several decorators; leave one")
     above = [each.func if isinstance(each, ast.Call) else each for node in classes for each in node.decorator_list]
-    named = {
-        alias.asname or alias.name
-        for node in nodes
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.name == DATACLASS
-    }
+    named = _imported_as(nodes, (DATACLASS,))
     for node in nodes:
         if not isinstance(node, ast.Name | ast.Attribute) or node in above:
             continue
@@ -424,7 +411,7 @@ def _modules(nodes: Sequence[ast.AST]) -> dict[str, str]:
 
 def _path(outermost: ast.Attribute, known: Mapping[str, str], own: "OwnClasses") -> None:
     """Check a path such as ``torch.cuda.Event.record``, all of its names at once."""
-    root, names = _unwound(outermost)
+    root, (_, names) = root_name(outermost), _unwound(outermost)
     methods = LIBRARY_METHODS - own.fields_of(outermost)
     said = ".".join((root or "…", *names))
     line, place = outermost.lineno, known.get(root or "", "")
@@ -522,7 +509,7 @@ class OwnClasses:
         objects = {
             name
             for node in assigned
-            if isinstance(node.value, ast.Call) and _root_of(node.value) in named
+            if isinstance(node.value, ast.Call) and root_name(node.value) in named
             for name in targets(node)
         }
         set_there = [
@@ -530,7 +517,7 @@ class OwnClasses:
             for method in methods
             if method.name in OWN_METHODS
             for each in ast.walk(method)
-            if isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) and _unwound(each)[0] == "self"
+            if isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) and root_name(each) == "self"
         ]
         private = {each.attr for each in set_there} | fields
         owners = frozenset(named | objects | {"self"})
@@ -538,10 +525,7 @@ class OwnClasses:
 
     def fields_of(self, path: ast.Attribute) -> frozenset[str]:
         """The fields that a path may name: of an own class or its object."""
-        inner: ast.expr = path
-        while isinstance(inner, ast.Attribute):
-            inner = inner.value
-        return self.fields if _root_of(inner) in self.objects else frozenset()
+        return self.fields if root_name(_unwound(path)[0]) in self.objects else frozenset()
 
 
 def targets(node: ast.stmt) -> list[str]:
@@ -553,15 +537,16 @@ def targets(node: ast.stmt) -> list[str]:
     return []
 
 
-def root_name(node: ast.Attribute) -> str | None:
-    return _unwound(node)[0]
+def root_name(node: ast.expr) -> str | None:
+    """The name that a path, or a call of one, begins with; None for another expression."""
+    inner, _ = _unwound(node.func if isinstance(node, ast.Call) else node)
+    return inner.id if isinstance(inner, ast.Name) else None
 
 
-def _unwound(node: ast.Attribute) -> tuple[str | None, list[str]]:
-    """The name that a path begins with, None for another expression, and the names after it."""
+def _unwound(node: ast.expr) -> tuple[ast.expr, list[str]]:
+    """The expression that a path begins with, and the names after it."""
     names: list[str] = []
-    inner: ast.expr = node
-    while isinstance(inner, ast.Attribute):
-        names.append(inner.attr)
-        inner = inner.value
-    return inner.id if isinstance(inner, ast.Name) else None, names[::-1]
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return node, names[::-1]

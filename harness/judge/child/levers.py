@@ -33,8 +33,8 @@ from harness.judge.vocabulary import refused_option
 
 _MADE = (Program, tensor_ir().PrimFunc, tilelang.JITKernel, JITImpl)
 _FRONT = f"{FAMILIES}.front"
-# Functions that TileLang gives the generated source to before it is compiled; by default there are none.
 DEVICE_FLAGS: Final = "tl.device_compile_flags"  # a pass configuration that nvcc gets as options
+# Functions that TileLang gives the generated source to before it is compiled; by default there are none.
 _REWRITING: Final = ("tilelang_callback_cuda_postproc", "tilelang_callback_c_host_postproc")
 _SET_BY_LIBRARIES: Final = {"CUDA_MODULE_LOADING", "TORCH_CUDA_ARCH_LIST"}  # torch at its first use of CUDA, TileLang
 _PLAIN = (bool, int, float, str, type(None))
