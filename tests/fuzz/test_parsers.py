@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.catalog import gpus
-from harness.catalog.tree import Iteration, Selection, Tree
+from harness.catalog.tree import Selection, Tree
 from harness.errors import TilebenchError
 from harness.evidence import banks, sass
 from harness.extras.profile import report
@@ -148,9 +148,10 @@ def test_what_compilers_say(text: str) -> None:
 
 @given(source=code_like)
 def test_sources(folder: Path, source: str) -> None:
-    path = folder / "iter001_idea.py"
+    path = Tree(folder).source("cpu", "matmul_f32fp32_8x8x8", "me", "iter001_idea")
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source, encoding="utf-8", errors="surrogatepass")
-    iteration = Iteration(path, "cpu", parse_shape_key("matmul_f32fp32_8x8x8"), "me", 1, "idea")
+    iteration = Tree(folder).parse(path)
     try:
         terms = contract.check(iteration)
     except contract.Breach as breach:
