@@ -190,7 +190,9 @@ def near(tree: Tree, key: str, selection: Selection) -> str:
         meant(selection.model, sorted({each.model for each in ladder})),
     ]
     if selection.shape and selection.iteration and own and not any(told):
-        told = [f"; the last is {max(own, key=lambda each: each.number).name}"]
+        number, _ = names.wanted(selection.iteration)
+        same = [f"; number {number} is {each.name}" for each in own if each.number == number]
+        told = same[:1] or [f"; the last is {max(own, key=lambda each: each.number).name}"]
     return "".join(told)
 
 

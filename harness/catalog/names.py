@@ -38,12 +38,15 @@ def is_library(name: str) -> bool:
     return name.startswith(f"{ordinal(0)}_")
 
 
-def number_of(named: str) -> int:
-    """The number that a person means by ``3``, ``003``, ``iter003`` or ``iter003_tag``. Raises UsageError."""
+def wanted(named: str) -> tuple[int, str]:
+    """The number that a person means by ``3``, ``003`` or ``iter003``, and how its name ends: ``_tag`` of a whole one.
+
+    Raises UsageError.
+    """
     match = _SHORT.fullmatch(named)
     if match is None:
-        raise UsageError(f"iteration '{named}' is not a number such as 3, 003 or iter003")
-    return int(match["number"])
+        raise UsageError(f"iteration '{named}' is neither a number such as 3, 003 or iter003 nor a name")
+    return int(match["number"]), match["tag"] or ""
 
 
 def short_number(named: str) -> int | None:

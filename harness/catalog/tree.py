@@ -80,6 +80,9 @@ class Named(Protocol):
     @property
     def number(self) -> int: ...
 
+    @property
+    def name(self) -> str: ...
+
 
 N = TypeVar("N", bound=Named)
 
@@ -108,7 +111,10 @@ class Selection:
         near = [each for each in found if self._takes_ladder(each)]
         own = self.problems(near) if problems is None else problems
         same = (each for each in near if each.shape_key in own)
-        return [each for each in same if self.iteration is None or each.number == self._number]
+        if self.iteration is None:
+            return list(same)
+        number, tag = self._wanted
+        return [each for each in same if each.number == number and each.name.endswith(tag)]
 
     def takes_problem(self, shape_key: str) -> bool:
         """Whether a problem has the shape, and is of the set."""
@@ -126,11 +132,11 @@ class Selection:
             return False
         if self.model is not None and self.model not in folders:
             return False
-        return self.iteration is None or names.resembles(parts[-1], self._number)
+        return self.iteration is None or names.resembles(parts[-1], self._wanted[0])
 
     @cached_property
-    def _number(self) -> int:
-        return names.number_of(self.iteration or "")
+    def _wanted(self) -> tuple[int, str]:
+        return names.wanted(self.iteration or "")
 
     def check(self) -> None:
         """Raise UsageError if a part is not valid."""
@@ -139,7 +145,7 @@ class Selection:
         if self.model is not None:
             check_model(self.model)
         if self.iteration is not None:
-            _ = self._number
+            _ = self._wanted
 
 
 def check_model(model: str) -> None:

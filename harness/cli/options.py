@@ -51,7 +51,9 @@ class SelectionOptions:
         Parameter(help="Only this shape key, such as matmul_bf16fp32_8192x8192x8192; matmul takes all of an operator."),
     ] = None
     model: Annotated[str | None, Parameter(help="Only the iterations of this model.")] = None
-    iter: Annotated[str | None, Parameter(name="--iter", help="Only this iteration: 3, 003 or iter003.")] = None
+    iter: Annotated[
+        str | None, Parameter(name="--iter", help="Only this iteration: 3, 003, iter003 or its whole name.")
+    ] = None
     share: Annotated[
         str | None, Parameter(help="Only this share of the problems: 2/8 is the second of eight equal ones.")
     ] = None

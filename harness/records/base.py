@@ -214,6 +214,11 @@ class IterationRecord(LadderRecord, frozen=True, dict=True):
     number: int
 
     @property
+    def name(self) -> str:
+        """As ``Iteration.name``."""
+        return self.iteration
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """Problem, model and name, as ``Iteration.key`` has them."""
         return self.shape_key, self.model, self.iteration

@@ -123,6 +123,7 @@ def test_scan_of_a_key_without_a_tree_finds_nothing(tree: Tree) -> None:
         (Selection(iteration="002"), [2]),
         (Selection(iteration="iter002"), [2]),
         (Selection(iteration="iter002_tag"), [2]),
+        (Selection(iteration="iter002_other"), []),
         (Selection(shape=SHAPE, iteration="12"), []),
     ],
 )

@@ -97,6 +97,10 @@ def test_help_keeps_what_stands_in_angle_brackets(capsys: pytest.CaptureFixture[
             ),
             "; the last is iter002_tuned_warp_specialized",
         ),
+        (
+            ("check", *H200, "--shape", "matmul_bf16fp32_1024x1024x1024", "--iter", "iter010_other"),
+            "; number 10 is iter010_dependent_launch",
+        ),
     ],
 )
 def test_a_typo_has_a_suggestion(refused: Callable[..., str], words: tuple[str, ...], suggestion: str) -> None:
