@@ -13,7 +13,7 @@ from harness.catalog.tree import Iteration, Selection, Tree
 from harness.judge import builds, contract
 from harness.machine import hints
 from harness.machine.table import bounded, paragraph
-from harness.records.base import Status
+from harness.records.base import Status, of_code
 from harness.records.builds import BuildRecord
 from harness.records.profiles import Bound, Confidence, ProfileRecord
 from harness.records.results import Record
@@ -139,10 +139,7 @@ def _power(rows: Mapping[str, BoardRow], best: LadderStep | None) -> PowerBound 
 
 def _newest(tree: Tree, iteration: Iteration, built: Sequence[BuildRecord]) -> BuildRecord | None:
     """The newest build of an iteration as it is."""
-    now = (iteration.name, *tree.hashes(iteration))
-    return next(
-        (each for each in reversed(built) if (each.iteration, each.source_sha256, each.families_sha256) == now), None
-    )
+    return next(of_code(built, iteration.name, *tree.hashes(iteration)), None)
 
 
 def _step(iteration: Iteration, row: BoardRow, build: BuildRecord | None, attempts_left: int) -> LadderStep:

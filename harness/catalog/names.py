@@ -38,15 +38,16 @@ def is_library(name: str) -> bool:
     return name.startswith(f"{ordinal(0)}_")
 
 
-def wanted(named: str) -> tuple[int, str]:
-    """The number that a person means by ``3``, ``003`` or ``iter003``, and how its name ends: ``_tag`` of a whole one.
+def wanted(named: str) -> tuple[int, str | None]:
+    """The number that a person means by ``3``, ``003`` or ``iter003``, and a name where it is whole.
 
     Raises UsageError.
     """
     match = _SHORT.fullmatch(named)
     if match is None:
         raise UsageError(f"iteration '{named}' is neither a number such as 3, 003 or iter003 nor a name")
-    return int(match["number"]), match["tag"] or ""
+    number, tag = int(match["number"]), match["tag"]
+    return number, f"{ordinal(number)}{tag}" if tag else None
 
 
 def short_number(named: str) -> int | None:

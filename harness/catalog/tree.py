@@ -113,8 +113,8 @@ class Selection:
         same = (each for each in near if each.shape_key in own)
         if self.iteration is None:
             return list(same)
-        number, tag = self._wanted
-        return [each for each in same if each.number == number and each.name.endswith(tag)]
+        number, name = self._wanted
+        return [each for each in same if each.number == number and name in (None, each.name)]
 
     def takes_problem(self, shape_key: str) -> bool:
         """Whether a problem has the shape, and is of the set."""
@@ -135,7 +135,7 @@ class Selection:
         return self.iteration is None or names.resembles(parts[-1], self._wanted[0])
 
     @cached_property
-    def _wanted(self) -> tuple[int, str]:
+    def _wanted(self) -> tuple[int, str | None]:
         return names.wanted(self.iteration or "")
 
     def check(self) -> None:

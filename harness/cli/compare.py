@@ -25,7 +25,7 @@ from harness.cli.options import (
     check_least,
 )
 from harness.cli.reply import Reply, reported
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.judge.facts.problem import parse_shape_key
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.files import require_writable
@@ -124,7 +124,9 @@ def reproduce(
 def _elsewhere(tree: Tree, original: Judged, given: dict[str, object]) -> Reply[Reproduction]:
     """Measure it again on another GPU, with the code of the working tree there."""
     line = ("reproduce", original.id, *many.as_words(given))
-    many.run_errands(FleetOptions(gpus="all"), gpus.find(original.gpu), line, [parse_shape_key(original.shape_key)])
+    fleet, gpu, problem = FleetOptions(gpus="all"), gpus.find(original.gpu), parse_shape_key(original.shape_key)
+    if many.run_errands(fleet, gpu, line, [problem]) is ExitCode.INFRASTRUCTURE:
+        raise InfrastructureError(f"{original.iteration} of {original.shape_key} was measured on no GPU, as said above")
     path = reproduction.path_of(tree, original)
     verdicts = [each for each in read(path, Reproduction)[0] if each.original == original.id]
     return _reproduced(tree, verdicts[-1], path)

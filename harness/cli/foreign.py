@@ -60,6 +60,7 @@ def foreign(
     fleet: FleetOptions = FleetOptions(),
     *,
     script_deadline: Annotated[float, Parameter(help="Seconds for a script that runs by itself.")] = 300.0,
+    only: Annotated[str | None, Parameter(show=False)] = None,  # a worker's problem; --shape would name that of others
     format: TableFormat = "simple",
 ) -> Reply[list[ForeignBoard]]:
     """Judge the kernels in scripts made elsewhere; without a GPU, --gpu h200 compiles them and shows the evidence."""
@@ -74,13 +75,15 @@ def foreign(
         foreign=tree.resolve(),
         gpu=gpu,
         device=device,
-        selection=chosen.selection,
+        selection=chosen.selection if only is None else replace(chosen.selection, shapes=frozenset({only})),
         settings=how.settings(gpu),
         deadline_s=script_deadline,
         again=how.again,
     )
     if fleet.wanted:
-        line = many.of_problem("foreign", gpu, chosen, {"script_deadline": script_deadline} | many.changed(how))
+        given = {"script_deadline": script_deadline} | many.changed(how)
+        by = "--only" if chosen.shape is None or chosen.names_operator else "--shape"
+        line = many.of_problem("foreign", gpu, chosen, given, by)
         return _on_many(plan, fleet, (*line, str(plan.foreign)), format)
     if builds:
         console.print(f"no NVIDIA GPU here: the kernels are compiled for {gpu.key}, and not run", markup=False)
@@ -94,7 +97,7 @@ def foreign(
 
 def _on_many(plan: ForeignPlan, fleet: FleetOptions, line: Sequence[str], format: str) -> Reply[list[ForeignBoard]]:
     """Measure each problem's scripts on a GPU of their own; what no problem is known of is for one GPU alone."""
-    listed = plan.scripts()
+    listed = plan.scripts
     problems = [each.problem for each in listed if each.problem is not None]
     if not problems:
         raise UsageError(f"{plan.foreign} has no script of a problem that is known; leave --gpus and --cluster out")

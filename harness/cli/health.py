@@ -23,6 +23,7 @@ from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
 from harness.records.ceilings import CeilingRecord
+from harness.runs.run import alone
 
 SMALL: Final = "matmul_f32fp32_128x128x128"
 LARGE: Final = "matmul_bf16fp32_4096x4096x4096"
@@ -102,7 +103,8 @@ def measure_itself(
             measured = iterations if chosen.shape else iterations[:1]
             found = selftest.agreement.repeat(tree, gpu, device, measured, runs, reporter, sustained=sustained)
             try:
-                agreed.extend(found)
+                with alone(tree, gpu, device):
+                    agreed.extend(found)
             except KeyboardInterrupt:
                 done = sum(len(each.repeats) for each in agreed)
                 stopped = f"tilebench: stopped after {done} of {runs * len(measured)} measurements, which the table has"

@@ -44,12 +44,14 @@ def run_errands(
     return driver.run(driver.Fleet(plan, tuple(line), *fleet.place, errands=tuple(problems))).exit_code
 
 
-def of_problem(verb: str, gpu: Gpu, chosen: SelectionOptions, given: Mapping[str, object]) -> tuple[str, ...]:
-    """The command line of a verb for one problem of what is chosen, with these options."""
+def of_problem(
+    verb: str, gpu: Gpu, chosen: SelectionOptions, given: Mapping[str, object], by: str = "--shape"
+) -> tuple[str, ...]:
+    """The command line of a verb for one problem of what is chosen, with these options; ``by`` names the problem."""
     from harness.extras.fleet import driver
 
     narrowed = {"model": chosen.model, "iter": chosen.iter}
-    return (verb, "--gpu", gpu.key, "--shape", driver.SHAPE, *as_words({**narrowed, **given}))
+    return (verb, "--gpu", gpu.key, by, driver.SHAPE, *as_words({**narrowed, **given}))
 
 
 def changed(options: Any) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """The verb profile: what bounds a kernel, and what to try next."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -41,9 +42,9 @@ def profile(
     if fleet.wanted:
         given = {"counters": counters, "deadline": deadline, "again": again or None}
         told = many.of_problem("profile", gpu, chosen, given)
-        many.run_errands(fleet, gpu, told, (each.problem for each in iterations))
-        results = Profiles(list(recorded(tree, iterations)))
-        return _reply(results, problems)
+        code = many.run_errands(fleet, gpu, told, (each.problem for each in iterations))
+        answered = _reply(Profiles(list(recorded(tree, iterations))), problems)
+        return replace(answered, exit_code=max(code, answered.exit_code))
     plan = Plan(tree, gpu, device, tuple(iterations), MeasureOptions().settings(gpu), again=again)
     with reporting(len(iterations)) as reporter:
         results = profile_iterations(plan, reporter, counters=counters, deadline_s=deadline)

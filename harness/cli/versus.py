@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from harness.boards import comparison
 from harness.catalog import gpus
-from harness.catalog.names import ordinal_in
 from harness.catalog.tree import Tree
 from harness.cli.notebook import chosen_iterations
 from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions, check_duration
@@ -234,6 +233,8 @@ def bisect(
                 both, plan = (first, held(name)), Plan(tree, key, device, (), settings)
                 return is_worse(plan, iteration, *both, reporter, lambda: versus(compiler, [iteration], *both))
             (rows[name],) = versus(compiler, [iteration], first, held(name))
+            if error := rows[name].old.error:
+                raise UsageError(f"{names[0]} does not build {iteration}, so nothing later is held against it: {error}")
             reporter.finished(f"{name}: {rows[name].verdict}")
             return answers(question, rows[name])
 
@@ -251,7 +252,7 @@ def _row_selected(row: str, gpu: str) -> SelectionOptions:
     if len(parts) not in (1, 3) or not all(parts):
         raise UsageError(f"--row '{row}' is neither a shape key nor SHAPE/MODEL/ITERATION")
     shape, model, iteration = (*parts, None, None)[:3]
-    chosen = SelectionOptions(gpu=gpu, shape=shape, model=model, iter=ordinal_in(iteration) if iteration else None)
+    chosen = SelectionOptions(gpu=gpu, shape=shape, model=model, iter=iteration)
     chosen.one_problem("bisect", "--row")
     return chosen
 

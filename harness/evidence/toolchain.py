@@ -3,8 +3,10 @@
 import importlib.metadata
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from harness.errors import InfrastructureError
+from harness.errors import InfrastructureError, compiler_complaint, described, last_line
 from harness.machine.hints import adds
 
 CUDA_FOLDER: Final = Path("/usr/local/cuda")
@@ -54,6 +56,11 @@ class Toolchain(msgspec.Struct, frozen=True):
                 "there is no C++ compiler, which kernels for a CPU need, and nvcc too; "
                 "install g++ (apt-get install g++), or set CXX"
             )
+        if cpu and (complaint := unlinked(self.host_compiler)):
+            raise InfrastructureError(
+                f"{self.host_compiler} makes no library: {complaint}; it needs an assembler and a linker "
+                "(apt-get install binutils)"
+            )
 
     @property
     def missing_extra(self) -> str | None:
@@ -71,6 +78,18 @@ def find() -> Toolchain:
         cuobjdump=cuobjdump(),
         host_compiler=named_compiler() or compiler_on_path(),
     )
+
+
+@cache
+def unlinked(compiler: str) -> str | None:
+    """What a C++ compiler says where it cannot link a library of nothing; None where it can."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*shlex.split(compiler), "-shared", "-x", "c++", "-", "-o", f"{folder}/nothing.so"]
+        try:
+            done = subprocess.run(command, input="", capture_output=True, text=True, timeout=ANSWER_S, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            return described(error)
+    return (compiler_complaint(done.stderr) or last_line(done.stderr)) if done.returncode else None
 
 
 def named_compiler() -> str | None:

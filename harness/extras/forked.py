@@ -52,7 +52,10 @@ class ForkingChild:
 
 
 def serve(carry_out: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """In the child: an answer for each order; the ``reason`` of how its process ended where that gave none."""
+    """In the child: an answer for each order; the ``reason`` of how its process ended where that gave none.
+
+    It is ``transient`` where another time the process may not end so.
+    """
     answers = os.fdopen(os.dup(1), "w")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     for line in sys.stdin:
@@ -70,7 +73,7 @@ def serve(carry_out: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(child, signal.SIGKILL)  # its compilers too
             answer.seek(0)
-            said = answer.read() or json.dumps({"reason": _ended(status, order["deadline_s"])})
+            said = answer.read() or json.dumps(_ended(status, order["deadline_s"]))
             print(said, file=answers, flush=True)
 
 
@@ -84,8 +87,9 @@ def _begin(deadline_s: int) -> None:
     os.dup2(log, 2)
 
 
-def _ended(status: int, deadline_s: int) -> str:
+def _ended(status: int, deadline_s: int) -> dict[str, object]:
     if not os.WIFSIGNALED(status):
-        return f"it ends with exit code {os.WEXITSTATUS(status)}"
-    number = os.WTERMSIG(status)
-    return f"it runs over {deadline_s} s" if number == signal.SIGALRM else f"it ends by {signal.Signals(number).name}"
+        return {"reason": f"it ends with exit code {os.WEXITSTATUS(status)}"}
+    number = signal.Signals(os.WTERMSIG(status))
+    reason = f"it runs over {deadline_s} s" if number == signal.SIGALRM else f"it ends by {number.name}"
+    return {"reason": reason, "transient": number in (signal.SIGALRM, signal.SIGKILL)}

@@ -71,6 +71,8 @@ class Freshener:
 
     def freshen(self, waiting: list[StaleRow]) -> Iterator[FreshenedRow]:
         """Compile each row with both families, and record where nothing differs."""
+        if not waiting:
+            return
         commits = iter(git(self.tree.root, "log", "--format=%H", "--", FAMILIES).decode().split())  # the newest first
         while waiting and (commit := next(commits, None)):
             with self._as_of(commit) as then:

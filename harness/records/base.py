@@ -1,11 +1,11 @@
 """What all records share: schema, time, problem, iteration, environment, and the words for an outcome."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -227,3 +227,21 @@ class IterationRecord(LadderRecord, frozen=True, dict=True):
     def id(self) -> str:
         """A short hash of the content. Fields without a value do not count, so later versions may add fields."""
         return content_id(msgspec.to_builtins(self))
+
+
+class _OfCode(Protocol):
+    @property
+    def iteration(self) -> str: ...
+    @property
+    def source_sha256(self) -> str: ...
+    @property
+    def families_sha256(self) -> str: ...
+
+
+C = TypeVar("C", bound=_OfCode)
+
+
+def of_code(records: Sequence[C], iteration: str, source_sha256: str, families_sha256: str) -> Iterator[C]:
+    """The records of exactly this source and these families, the newest first."""
+    code = (iteration, source_sha256, families_sha256)
+    return (each for each in reversed(records) if (each.iteration, each.source_sha256, each.families_sha256) == code)

@@ -1,11 +1,11 @@
 """Records of profiles: the counters of an iteration's kernels, the bound, and ideas."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
-from harness.records.base import Environment, IterationRecord
+from harness.records.base import Environment, IterationRecord, of_code
 
 
 class ProfileOutcome(StrEnum):
@@ -89,10 +89,6 @@ class ProfileRecord(IterationRecord, frozen=True):
     seconds: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-def newest(
-    profiles: Iterable[ProfileRecord], iteration: str, source_sha256: str, families_sha256: str
-) -> ProfileRecord | None:
-    """The newest profile with counters of an iteration, for exactly this source and these families."""
-    code = (iteration, source_sha256, families_sha256)
-    fitting = (each for each in profiles if (each.iteration, each.source_sha256, each.families_sha256) == code)
-    return next((each for each in reversed([*fitting]) if each.outcome is ProfileOutcome.PROFILED), None)
+def newest(profiles: Sequence[ProfileRecord], *code: str) -> ProfileRecord | None:
+    """The newest profile with counters of an iteration; ``code`` is as for ``of_code``."""
+    return next((each for each in of_code(profiles, *code) if each.outcome is ProfileOutcome.PROFILED), None)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.authoring import scaffold
 from harness.catalog import gpus, names
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError, explained, printable
@@ -23,7 +24,7 @@ PARTS: Final = ("tilelang", "foreign")  # what makes a folder tuning/<gpu> a not
 RECORDS: Final = "**/*.jsonl"
 SOURCES: Final = "tilelang/srcs/*/*/*.py"
 # Files that no record makes again; a newer one under the same name stays.
-LOOSE: Final = ("tilelang/perf/*/*/ncu_*", "tilelang/logs/*/*/*.log")
+LOOSE: Final = ("tilelang/perf/*/*/ncu_*", "tilelang/logs/*/*/*.log", "tilelang/logs/*/*/drafts/*.py")
 NUMBERED: Final = ("attempt", "race")  # numbers that a notebook gives, each to one attempt or one search
 
 
@@ -79,10 +80,11 @@ def gather(tree: Tree, folders: Sequence[Path]) -> tuple[list[Gathered], list[st
     found: dict[str, list[Path]] = defaultdict(list)
     for notebook in (each for folder in folders for each in notebooks(folder)):
         found[gpus.find(notebook.name, auto=False).key].append(notebook)
-    mergers = {key: _merger(tree.root / "tuning" / key, others, complaints) for key, others in found.items()}
-    for merger in mergers.values():
-        _require_known(merger.sources)
-    gathered = [merger.carry_out() for merger in mergers.values()]
+    with scaffold.alone(tree):
+        mergers = {key: _merger(tree.root / "tuning" / key, others, complaints) for key, others in found.items()}
+        for merger in mergers.values():
+            _require_known(merger.sources)
+        gathered = [merger.carry_out() for merger in mergers.values()]
     for key, merger in mergers.items():
         write_companions(tree, key, merger.lines)
     return gathered, complaints
@@ -95,7 +97,9 @@ def add(path: Path, content: bytes, gpu: str) -> list[bytes]:
 
 def notebooks(folder: Path) -> list[Path]:
     """The folders ``tuning/<gpu>`` that a folder is or holds. Raises UsageError without any."""
-    places = [folder.resolve(), *sorted(folder.resolve().glob("*")), *sorted(folder.resolve().glob("tuning/*"))]
+    own = folder.resolve()
+    keys = [each for each in sorted(own.glob("*")) if each.name in gpus.table()]
+    places = (own, *keys, *sorted(own.glob("tuning/*")))
     found = [place for place in places if any((place / part).is_dir() for part in PARTS)]
     if not found:
         raise UsageError(f"{folder} is no notebook; name a folder tuning/<gpu>, or one that holds it")

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +51,8 @@ def watch(plan: Plan, reporter: Reporter) -> Iterator[Record]:
             reporter.doing(f"judging {draft}")
             early = _first(draft, noticed, reporter)
             made = reusable(plan, draft, plan.environment) or _judged(plan, draft, referees, reporter, early)
+            if made is None:  # it was saved once more meanwhile
+                continue
             line = "; ".join((result_line(made, plan.gpu), *_against_parent(plan.tree, draft, made)))
             reporter.finished(f"{line}; {time.monotonic() - noticed:.1f} s", advance=False)
             reporter.doing(f"waiting for a save of {draft.path.name}")
@@ -95,10 +98,15 @@ def _first(draft: Iteration, noticed: float, reporter: Reporter) -> Callable[[Pr
 
 def _judged(
     plan: Plan, draft: Iteration, referees: Referees, reporter: Reporter, so_far: Callable[[Progress], None]
-) -> Record:
-    candidate = plan.enter(draft, referees)
-    source = draft.path.read_bytes()
+) -> Record | None:
+    """The record of a source, which is kept; None where the file is not what it was a moment ago."""
     try:
+        source, candidate = draft.path.read_bytes(), plan.enter(draft, referees)
+    except OSError:  # an editor replaces the file
+        return None
+    try:
+        if sha256(source).hexdigest() != candidate.source_sha256:
+            return None
         rejection = advance(candidate, plan.upto, on_device=False)
         if rejection is not None:
             return record_of(plan, candidate, rejection)

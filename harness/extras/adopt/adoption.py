@@ -1,6 +1,7 @@
 """A tree of examples as a repository: one operator, baseline and iteration for each kernel that an example compares."""
 
 import ast
+import math
 import os
 import re
 import shutil
@@ -179,7 +180,7 @@ def _captures(plan: AdoptPlan, reporter: Reporter) -> Iterator[Callable[[Adopted
         def captured(case: AdoptedExample, gpu: Gpu) -> AdoptedExample:
             order = {
                 "path": str(plan.root / case.script), "function": case.function, "name": name_of(case),
-                "source": case.source, "deadline_s": int(plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
+                "source": case.source, "deadline_s": math.ceil(plan.deadline_s), "arch": gpu.arch, "sms": gpu.sms,
             }  # fmt: skip
             said = {version: _asked(child, {**order, "programs": True}) for version, child in others.items()}
             made = {each["tilelang"]: each["programs"] for each in said.values() if "programs" in each}

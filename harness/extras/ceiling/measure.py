@@ -1,10 +1,13 @@
 """Measure the power ceiling: one kernel in this process, long enough for the clock to settle."""
 
+import os
 import time
 from typing import Any, Final
 
+from harness.catalog.gpus import VISIBLE
 from harness.catalog.tree import Tree
 from harness.errors import InfrastructureError, UsageError
+from harness.evidence import toolchain
 from harness.extras.ceiling.kernel import COLUMNS, ROW_BYTES, ROWS, STAGES, block_flops, program
 from harness.judge.facts.architectures import has_wgmma
 from harness.judge.facts.gpu import Gpu
@@ -35,6 +38,8 @@ def measure(
     """
     if device is None or not has_wgmma(gpu.arch) or gpu.sms is None:
         raise UsageError(f"the ceiling's kernel is made of WGMMA; {gpu.key} is {gpu.arch}, which has none")
+    toolchain.find().require(cpu=False)
+    os.environ[VISIBLE] = device.uuid  # before torch looks: its first GPU is then this one
     found = []
     with alone(tree, gpu, device):
         environment = describe(tree.root, gpu, device, "matmul")

@@ -79,7 +79,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class FleetResults:
-    """``sustained`` are the records of that regime which the fleet made; ``exit_code`` is that of all errands."""
+    """``sustained`` are the records of that regime which the fleet made; ``exit_code`` is the worst of all errands."""
 
     results: Results
     sustained: list[SustainedRecord]
@@ -540,9 +540,14 @@ class Driver:
             cluster.give_up(post.caller)
 
     def results(self) -> FleetResults:
-        """One record an iteration. Raises InfrastructureError where a ladder has none for all of its iterations."""
-        if self.failed:
+        """One record an iteration. Raises InfrastructureError where a ladder has none for all of its iterations.
+
+        What errands made is on the disk, and the verb that sent them shows it: their faults are in the exit code.
+        """
+        if self.failed and self.fleet.errands is None:
             raise InfrastructureError("; ".join(self.failed))
+        if self.failed:
+            self.exit_code = ExitCode.INFRASTRUCTURE
         outcomes = self._outcomes()
         records = [outcomes[each.key] for each in self.plan.iterations if each.key in outcomes]
         reused = sum(each.id in self.reused for each in records)

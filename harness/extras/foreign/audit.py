@@ -27,7 +27,7 @@ def audit(roots: Sequence[Path], problem: Problem | None = None) -> list[AuditFi
     Raises UsageError where there is neither a script nor a figure.
     """
     folders: dict[Path, set[Path]] = defaultdict(set)
-    for root in roots:
+    for root in map(Path.absolute, roots):
         for path in python_files(root):
             folders[path.parent].add(path)
         for part in ("perf", "logs") if root.is_dir() else ():

@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from harness.catalog.tree import Iteration, Selection, Tree
-from harness.errors import InfrastructureError, encodable, printable
+from harness.errors import InfrastructureError, UsageError, encodable, printable
 from harness.extras.foreign.record import Basis, ForeignRecord, path_of
 from harness.extras.foreign.scratch_tree import foreign_tree, write
 from harness.extras.foreign.scripts import ForeignScript, scripts
@@ -27,7 +28,7 @@ from harness.records.base import SCHEMA, Cause, Environment, Stage, Status, now
 from harness.records.environment import describing
 from harness.records.results import Record
 from harness.records.store import append, read
-from harness.runs.run import Plan, alone, prepare, run
+from harness.runs.run import Plan, Results, alone, prepare, run
 
 # Beside the judge, an outcome depends on these modules, which find the kernel.
 FINDER: Final = (
@@ -37,7 +38,7 @@ FINDER: Final = (
 NOT_FOUND: Final = "KernelNotFound: "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ForeignPlan:
     """Which file or folder to bench, and how; ``deadline_s`` limits one script that runs by itself."""
 
@@ -55,12 +56,17 @@ class ForeignPlan:
         """The folder that the scripts may import from."""
         return self.foreign if self.foreign.is_dir() else self.foreign.parent
 
+    @cached_property
     def scripts(self) -> list[ForeignScript]:
         """The selected scripts that this key can run; raises InfrastructureError where it can run none of them.
 
-        For a CPU those with a line that needs a GPU are passed over, in one line that counts them.
+        Others are passed over in one line that counts them: those of no known problem, and for a CPU those with a line
+        that needs a GPU.
         """
-        listed = scripts(self.foreign, self.selection)
+        listed, left = scripts(self.foreign, self.selection)
+        if left and self.selection.shapes is None:
+            told = f"{len(left)} files are left out: nothing tells the problem of {left[0].relative_to(self.root)}"
+            console.print(printable(f"{told}, or it is not Python; --shape names a problem"), markup=False)
         needing = [each for each in listed if self.gpu.is_cpu and each.for_gpu]
         if not needing:
             return listed
@@ -77,7 +83,7 @@ def bench(plan: ForeignPlan) -> tuple[list[tuple[ForeignScript, ForeignRecord]],
 
     Every outcome is on the disk before the next is measured; the foreign tree stays as it is.
     """
-    listed = plan.scripts()
+    listed = plan.scripts
     running = _ForeignRun(plan, describing(plan.tree.root, plan.gpu, plan.device), finder_sha256())
     waiting = [script for script in listed if plan.again or not running.knows(script)]
     if waiting:
@@ -89,7 +95,13 @@ def bench(plan: ForeignPlan) -> tuple[list[tuple[ForeignScript, ForeignRecord]],
 
 def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
     """Compile the kernels for the plan's GPU key on a machine without a GPU; launches and records nothing."""
-    listed = [each for each in plan.scripts() if each.problem is not None]
+    selected = plan.scripts
+    listed = [each for each in selected if each.problem is not None]
+    if strange := [each for each in selected if each.problem is None]:
+        what = f"{len(strange)} of {len(selected)} scripts are of no known problem: {strange[0]}: {strange[0].unknown}"
+        if not listed:
+            raise UsageError(what)
+        console.print(printable(what), markup=False)
     found: dict[str, Record] = {}
     with reporting(len(listed)) as reporter, foreign_tree(plan.tree, "program_without_gpu") as scratch:
         written = write(scratch, plan.root, plan.gpu, listed)
@@ -103,14 +115,20 @@ def build(plan: ForeignPlan) -> list[tuple[ForeignScript, Record]]:
         iterations = tuple(iteration for iteration, _ in written.values())
         names = {model: str(script) for model, (_, script) in written.items()}
         built = Plan(scratch, plan.gpu, None, iterations, plan.settings, upto=Stage.BUILD, again=True)
-        run(built, _ScriptReporter(reporter, names), keep)
+        _require_fit(run(built, _ScriptReporter(reporter, names), keep))
     return [(script, found[model]) for model, (_, script) in written.items()]
+
+
+def _require_fit(results: Results) -> None:
+    """Raise UsageError where scripts are of an operator that does not fit; the others are recorded by now."""
+    if results.misplaced:
+        raise UsageError(results.misplaced[0].reason)
 
 
 def recorded(plan: ForeignPlan) -> list[tuple[ForeignScript, ForeignRecord]]:
     """The newest record of each script as it is now, of whichever GPU of the key measured it."""
     sha256 = finder_sha256()
-    found = ((script, next(_records(plan, script, sha256), None)) for script in plan.scripts())
+    found = ((script, next(_records(plan, script, sha256), None)) for script in plan.scripts)
     return [(script, record) for script, record in found if record is not None]
 
 
@@ -186,7 +204,7 @@ class _ForeignRun:
         iterations = tuple(iteration for iteration, _ in by_model.values())
         names = {model: str(script) for model, (_, script) in by_model.items()}
         judged = Plan(scratch, plan.gpu, plan.device, iterations, plan.settings, again=True)
-        run(judged, _ScriptReporter(self.reporter, names), keep)
+        _require_fit(run(judged, _ScriptReporter(self.reporter, names), keep))
 
     def _run_by_itself(self, script: ForeignScript, reason: str) -> None:
         self.reporter.doing(f"running {script}")

@@ -78,13 +78,17 @@ def figures_of(folder: Path, part: str) -> Path:
     return folder.parents[2] / part / folder.parent.name / folder.name
 
 
-def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
-    """The selected scripts of a file or folder in ladder order; raises UsageError where there is none."""
+def scripts(root: Path, selection: Selection) -> tuple[list[ForeignScript], list[Path]]:
+    """The selected scripts of a file or folder in ladder order, and TileLang's files of no known problem.
+
+    Raises UsageError where there is no script.
+    """
     root = root.resolve()
     paths = python_files(root)
     sources = {path: parsed(path) for path in paths if not is_in_ladder(path)}
     loose = _Loose(sources, selection.shape, one=root.is_file())
-    found = [each for path in paths if (each := _script(path, root, loose)) is not None]
+    known = {path: _script(path, root, loose) for path in paths}
+    found = [each for each in known.values() if each is not None]
     taken = selection.taken(found)
     if not taken:
         problems = f" ({len(loose.problems)} problems of KernelBench are ours)" if loose.problems else ""
@@ -94,7 +98,8 @@ def scripts(root: Path, selection: Selection) -> list[ForeignScript]:
             "nor a TileLang kernel with tensors that tell its problem; --shape names the problem of others"
             f"{broken if loose.broken else ''}"
         )
-    return sorted(taken, key=lambda each: (each.shape_key, each.model, each.number, each.name))
+    left = [path for path, each in known.items() if each is None and loose.is_of_tilelang(path)]
+    return sorted(taken, key=lambda each: (each.shape_key, each.model, each.number, each.name)), left
 
 
 def _script(path: Path, root: Path, loose: "_Loose") -> ForeignScript | None:
@@ -131,6 +136,9 @@ class _Loose:
         named = ((_KERNELBENCH_PROBLEM.match(path.name), module) for path, module in statements.items())
         told = ((match[1], guessed(Reading(module))) for match, module in named if match and _has_model(module))
         self.problems = {number: problem for number, problem in told if problem is not None}
+
+    def is_of_tilelang(self, path: Path) -> bool:
+        return path in self._kernels or path in self.broken
 
     def problem(self, path: Path) -> Problem | None:
         """By the tensors of a script, by the problem that its name tells, or as the caller names it."""

@@ -1,14 +1,15 @@
 """A run of profiles: choose the iterations, verify them first, profile several at a time, append the records."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Final
 
-from harness.authoring.ideas import profile_of
 from harness.boards import leaderboard
 from harness.boards.power import PowerBound
+from harness.catalog.families import Families
 from harness.catalog.tree import Iteration, Selection, Tree
 from harness.errors import ExitCode, InfrastructureError
 from harness.extras.profile.children import Children
@@ -17,10 +18,10 @@ from harness.extras.profile.session import Refusal, Session
 from harness.extras.profile.words import line
 from harness.machine import cores, files
 from harness.machine.progress import Reporter
-from harness.records.base import Environment, Stage, Status
-from harness.records.environment import describing
+from harness.records.base import Stage, Status, of_code
 from harness.records.profiles import Bound, ProfileOutcome, ProfileRecord, newest
 from harness.records.store import append, read
+from harness.runs.rehearsal import operator_file
 from harness.runs.run import Plan, alone, run
 from harness.runs.run_ahead import run_ahead
 
@@ -33,7 +34,6 @@ class Profiles:
     """The records of a run. ``remedy`` says how to make counters readable, if they were not."""
 
     records: list[ProfileRecord] = field(default_factory=list)
-    reused: int = 0
     remedy: str | None = None
 
     @property
@@ -49,17 +49,15 @@ def profile(plan: Plan, reporter: Reporter, *, counters: bool = True, deadline_s
 
     ``deadline_s`` is for one iteration and includes its wait for the device.
     """
-    environment = describing(plan.tree.root, plan.gpu, plan.device)
     results = Profiles()
     power = powers(plan.tree, plan.gpu.key, plan.iterations)
     waiting = []
     for iteration in plan.iterations:
-        known = _reusable(plan, iteration, environment) if counters else None
+        known = _reusable(plan, iteration) if counters else None
         if known is None or (iteration.key in power and known.bound is not Bound.POWER):
             waiting.append(iteration)
             continue
         results.records.append(known)
-        results.reused += 1
         reporter.finished(line(known, reused=True))
     if not waiting:
         return results
@@ -75,7 +73,10 @@ def profile(plan: Plan, reporter: Reporter, *, counters: bool = True, deadline_s
         reporter.finished(line(record))
 
     with files.scratch("profile") as scratch:
-        session = Session(plan.tree, plan.gpu, plan.device, environment, Children(), scratch, deadline_s, power)
+        ideas = Families.of(plan.tree.root).examples(plan.gpu)
+        session = Session(
+            plan.tree, plan.gpu, plan.device, plan.environment, Children(), scratch, deadline_s, power, ideas
+        )
         ready = []
         for iteration, complaint in _verified(plan, waiting, reporter):
             if complaint is None:
@@ -89,8 +90,10 @@ def profile(plan: Plan, reporter: Reporter, *, counters: bool = True, deadline_s
 
 
 def recorded(tree: Tree, iterations: Iterable[Iteration]) -> Iterator[ProfileRecord]:
-    """The newest profile of each iteration as it is now."""
-    return filter(None, (profile_of(tree, each) for each in iterations))
+    """The newest record of each iteration as it is now, whatever its outcome."""
+    for each in iterations:
+        profiles, _ = read(tree.profiles(*each.ladder), ProfileRecord)
+        yield from islice(of_code(profiles, each.name, *tree.hashes(each)), 1)
 
 
 def powers(tree: Tree, gpu: str, iterations: Iterable[Iteration]) -> dict[tuple[str, str, str], PowerBound]:
@@ -105,13 +108,13 @@ def powers(tree: Tree, gpu: str, iterations: Iterable[Iteration]) -> dict[tuple[
     return found
 
 
-def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Environment]) -> ProfileRecord | None:
+def _reusable(plan: Plan, iteration: Iteration) -> ProfileRecord | None:
     """The newest profile of the same source and environment, if its report still lies beside it."""
     table = plan.tree.ncu(iteration, "csv")
     if plan.again or not table.is_file():
         return None
     profiles, _ = read(plan.tree.profiles(*iteration.ladder), ProfileRecord)
-    same = [each for each in profiles if each.environment == environment(iteration.problem.operator)]
+    same = [each for each in profiles if each.environment == plan.environment(iteration.problem.operator)]
     known = newest(same, iteration.name, *plan.tree.hashes(iteration))
     return known if known and sha256(table.read_bytes()).hexdigest() == known.csv_sha256 else None
 
@@ -119,10 +122,14 @@ def _reusable(plan: Plan, iteration: Iteration, environment: Callable[[str], Env
 def _verified(plan: Plan, iterations: list[Iteration], reporter: Reporter) -> Iterator[tuple[Iteration, str | None]]:
     """Each iteration with the complaint of its contract or verification; verifies what no record proves yet."""
     to_verify = replace(plan, iterations=tuple(iterations), upto=Stage.VERIFY, any_chip=True, again=False)
-    by_key = {record.key: record for record in run(to_verify, _NoAdvance(reporter)).records}
+    results = run(to_verify, _NoAdvance(reporter))
+    by_key = {record.key: record for record in results.records}
+    unfit = {each.path: each.reason for each in results.misplaced}
     for iteration in iterations:
-        record = by_key[iteration.key]
-        yield iteration, None if record.status is Status.PASSED else f"{record.stage}: {record.reason}"
+        if (record := by_key.get(iteration.key)) is None:
+            yield iteration, unfit[operator_file(plan.tree.root, iteration.problem)]
+        else:
+            yield iteration, None if record.status is Status.PASSED else f"{record.stage}: {record.reason}"
 
 
 def in_lanes(

@@ -13,7 +13,6 @@ import msgspec
 
 from harness.authoring.ideas import parse_config, untried
 from harness.boards.power import PowerBound
-from harness.catalog.families import Families
 from harness.catalog.gpus import VISIBLE
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError
@@ -43,7 +42,8 @@ class Refusal(Exception):
 class Session:
     """What all profiles of one run share. ``scratch`` holds the gate, which lets one launch run at a time.
 
-    ``power`` holds what is recorded at the power limit, by problem, model and name.
+    ``power`` holds what is recorded at the power limit, by problem, model and name; ``examples`` the families that
+    carry an idea out, by its tag.
     """
 
     tree: Tree
@@ -54,6 +54,7 @@ class Session:
     scratch: Path
     deadline_s: float
     power: Mapping[tuple[str, str, str], PowerBound] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, iteration: Iteration, ncu: Ncu) -> ProfileRecord:
         """Profile one launch with counters. An older report is replaced only if every step succeeds.
@@ -174,7 +175,7 @@ class Session:
         found = at_the_limit(found, power) if power else found
         config = parse_config(contract.check(iteration).config)
         case = Case(longest, found, iteration.problem, self.gpu, config)
-        ideas = advise(case, Families.of(self.tree.root).examples(self.gpu))
+        ideas = advise(case, self.examples)
         return {
             **msgspec.structs.asdict(found),
             "ideas": untried(self.tree, iteration, ideas),

@@ -20,7 +20,7 @@ from harness.judge import builds
 from harness.judge.facts.gpu import Gpu
 from harness.judge.facts.problem import Problem, parse_shape_key
 from harness.judge.limits import worst
-from harness.records.base import Environment, Regime, Status
+from harness.records.base import Environment, Regime, Status, of_code
 from harness.records.builds import Build, BuildRecord
 from harness.records.ceilings import CeilingRecord
 from harness.records.profiles import ProfileRecord, newest
@@ -375,9 +375,8 @@ class _Folder:
 
     def _profile(self, record: Record) -> ProfileRecord | None:
         """The newest profile of the record's source that read counters; else the newest, which says why not."""
-        held, source = self.profiles[record.model], (record.iteration, record.source_sha256, record.families_sha256)
-        same = (e for e in reversed(held) if (e.iteration, e.source_sha256, e.families_sha256) == source)
-        return newest(held, *source) or next(same, None)
+        held, code = self.profiles[record.model], (record.iteration, record.source_sha256, record.families_sha256)
+        return newest(held, *code) or next(of_code(held, *code), None)
 
     def _config(self, model: str, parent: Iteration | None) -> str | None:
         if parent is None:

@@ -9,9 +9,11 @@ from typing import Final
 
 import msgspec
 
+from harness.catalog import gpus
 from harness.catalog.tree import Selection, Tree
 from harness.errors import ExitCode
 from harness.extras.selftest.commands import code_of, copied_ladder, processes_left, started, temporary_folder
+from harness.judge.fault_attribution import is_retried
 from harness.machine.progress import Reporter
 from harness.records.results import Record
 from harness.records.store import read
@@ -65,9 +67,9 @@ def interrupt(tree: Tree, gpu: str, shape: str, kills: int, stops: int, reporter
             left += processes_left(copy, WAIT_FOR_PROCESSES_S)
             records, problems = _records(copy, gpu)
             unreadable += sum("torn last line" not in problem for problem in problems)
-            names = [(record.shape_key, record.iteration) for record in records]
-            doubled += len(names) - len(set(names))
-            lost += len(_reported(log) - set(names))
+            keys = [record.key for record in records if not is_retried(record.cause, gpus.find(gpu))]
+            doubled += len(keys) - len(set(keys))
+            lost += len(_reported(log) - {record.key for record in records})
             if _done(records, shape) == total:
                 for path in copy.all_records(gpu):
                     path.unlink()
@@ -95,11 +97,11 @@ def _records(tree: Tree, gpu: str) -> tuple[list[Record], list[str]]:
 
 def _done(records: list[Record], shape: str) -> int:
     """How many iterations of the problem have a record. A memory-bound problem adds records of its copy."""
-    return len({record.iteration for record in records if record.shape_key == shape})
+    return len({record.key for record in records if record.shape_key == shape})
 
 
-def _reported(log: Path) -> set[tuple[str, str]]:
-    """Problem and iteration of each outcome that the run printed."""
+def _reported(log: Path) -> set[tuple[str, str, str]]:
+    """Problem, model and name of each outcome that the run printed; a misplaced file's line has no such three."""
     words = (line.split() for line in log.read_text(errors="replace").splitlines())
     told = (each for each in words if len(each) > 3 and each[0] in ("passed", "rejected", "failed"))
-    return {(each[1], each[3].rstrip(":")) for each in told}
+    return {(each[1], each[2], each[3].rstrip(":")) for each in told if not each[1].endswith(":")}

@@ -22,6 +22,7 @@ from harness.judge.sustaining import SustainedSettings
 from harness.machine.nvml import Device
 from harness.records.results import Measurement
 from harness.records.sustained import SustainedMeasurement
+from harness.runs.run import alone
 
 EVIL: Final = "tests/samples/evil"
 HONEST: Final = "honest"
@@ -81,8 +82,8 @@ def sample_folder(tree: Tree, copy: Tree, gpu: Gpu, shape: str) -> Path:
 @contextmanager
 def sample_judge(tree: Tree, gpu: Gpu, device: Device | None, shape: str, settings: Settings) -> Iterator[SampleJudge]:
     """A judge of samples in a scratch tree, which is removed afterwards."""
-    start_forkserver(gpu, device)
-    with copied_tree(tree) as copy:
+    with alone(tree, gpu, device), copied_tree(tree) as copy:
+        start_forkserver(gpu, device)
         folder = sample_folder(tree, copy, gpu, shape)
         shutil.copy(tree.root / EVIL / f"{HONEST}.py", copy.root / "kernels" / f"{HONEST}.py")
         referees = Referees(copy.root, gpu)

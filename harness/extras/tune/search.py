@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from harness.authoring import scaffold
 from harness.catalog.tree import Iteration, Tree
+from harness.errors import UsageError
 from harness.extras.scratch_tree import linked_tree, parent_of, write_iteration
 from harness.extras.tune import pin
 from harness.extras.tune.race import RUNGS, Rung
@@ -168,7 +169,10 @@ class Search:
 
 @contextmanager
 def searching(plan: TunePlan) -> Iterator[Search]:
-    """A search on an otherwise idle device, in a scratch tree that is removed afterwards."""
+    """A search on an otherwise idle device, in a scratch tree that is removed afterwards.
+
+    Raises UsageError where the families refuse all of their configurations.
+    """
     started = time.monotonic()
     with alone(plan.tree, plan.gpu, plan.device), linked_tree(plan.tree, "tune") as tree:
         with reporting(0) as reporter:
@@ -176,6 +180,8 @@ def searching(plan: TunePlan) -> Iterator[Search]:
             rehearse(plan.tree, plan.gpu, plan.problem)
             reporter.doing(f"surveying the space of {', '.join(plan.families)}")
             surveyed = survey(plan.tree, plan.problem, plan.gpu, plan.families, carver=plan.carver)
+            if not surveyed.entries:
+                raise UsageError(f"all {surveyed.refused} configurations are refused: {surveyed.reasons[0]}")
         iterations = write_candidates(tree, plan.problem, plan.gpu, surveyed.entries)
         first = {entry.family: iterations[entry.key] for entry in reversed(surveyed.entries)}
         history = History(

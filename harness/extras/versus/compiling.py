@@ -53,7 +53,7 @@ class KernelCode(msgspec.Struct, frozen=True):
 class DeviceModule(msgspec.Struct, frozen=True):
     """What one call of nvcc made: the cubin in hexadecimal, ptxas's words, and dynamic shared memory in bytes.
 
-    ``launch`` says the grid, the block and the parameters.
+    ``launch`` says the grid, the block and the parameters in TileLang's words, and ``extents`` their numbers.
     """
 
     source: str
@@ -61,13 +61,15 @@ class DeviceModule(msgspec.Struct, frozen=True):
     log: str
     shared: dict[str, int]
     launch: str
+    extents: dict[str, int]
 
 
 class VersusBuild(msgspec.Struct, frozen=True):
     """What an environment made of an iteration; ``error`` is the first line of why it made nothing.
 
     ``code_sha256`` is of the machine code with its constants, without names of files and lines. The kernel with the
-    most instructions is first. ``launch`` says grids, blocks and parameters.
+    most instructions is first. ``launch`` says grids, blocks and parameters; ``extents`` has the numbers by kernel and
+    axis. An error is ``transient`` where another time there may be none.
     """
 
     seconds: float = 0.0
@@ -76,6 +78,8 @@ class VersusBuild(msgspec.Struct, frozen=True):
     code_sha256: str | None = None
     kernels: tuple[KernelCode, ...] = ()
     launch: str = ""
+    extents: dict[str, int] = {}
+    transient: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,8 @@ class BuildCompiler:
     def keep(self, order: BuildOrder, build: VersusBuild) -> None:
         self.made[order] = build
         self.fresh += 1
-        put(self._path(order), msgspec.json.encode(build))
+        if not build.transient:
+            put(self._path(order), msgspec.json.encode(build))
 
     def kept_codes(self, where: PythonEnvironment) -> list[str]:
         """The folder in which workers share machine code; none in a container, or where all is to be made again."""
@@ -219,7 +224,8 @@ class BuildLane:
 def _read(answer: dict[str, Any]) -> VersusBuild:
     """The build in an answer."""
     if error := answer.get("reason"):
-        return VersusBuild(float(str(answer.get("seconds", 0))), error=str(error))
+        seconds, transient = float(str(answer.get("seconds", 0))), bool(answer.get("transient"))
+        return VersusBuild(seconds, error=str(error), transient=transient)
     made = msgspec.convert(answer["modules"], list[DeviceModule])
     codes = [code_sha256(bytes.fromhex(each.cubin)) for each in made]
     kernels = [kernel for each in made for kernel in _kernels(bytes.fromhex(each.cubin), each.log, each.shared)]
@@ -229,6 +235,7 @@ def _read(answer: dict[str, Any]) -> VersusBuild:
         code_sha256=codes[0] if len(codes) == 1 else hashlib.sha256(repr(codes).encode()).hexdigest(),
         kernels=tuple(sorted(kernels, key=lambda each: -(each.instructions or 0))),
         launch="\n".join(each.launch for each in made),
+        extents={name: extent for each in made for name, extent in each.extents.items()},
     )
 
 

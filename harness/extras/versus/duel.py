@@ -82,8 +82,13 @@ class Duel:
         try:
             return rival(self.candidate, contender.interpreter, side)
         except Rejection as rejection:
-            self.failures[contender] = rejection
+            self.failures[contender] = fault_attribution.attribute(self.candidate, rejection)
             return None
+
+    @property
+    def _spoilt(self) -> Rejection | None:
+        """A fault of the machine in a build, which says nothing of either environment."""
+        return next((each for each in self.failures.values() if each.cause is Cause.REFEREE), None)
 
     @property
     def settled(self) -> bool:
@@ -107,11 +112,12 @@ class Duel:
         if rejection is not None and rejection.cause is not Cause.CLOCK:
             self.failures = _alone(plan, candidate, self.places)
         if self.failures:
-            rejection = self.failures.get(self.match.new) or self.failures[self.match.old]
+            rejection = self._spoilt or self.failures.get(self.match.new) or self.failures[self.match.old]
+        failures = {} if self._spoilt else self.failures
         return VersusRecord(
             **outcome(plan, candidate, rejection),
-            old=_said(self.match.old, self.failures),
-            new=_said(self.match.new, self.failures),
+            old=_said(self.match.old, failures),
+            new=_said(self.match.new, failures),
             swapped=self.swapped,
             identical=self.same,
             measurement=None if rejection is not None else candidate.measurement,

@@ -40,6 +40,7 @@ RUNNING: Final = "."
 IMAGE: Final = "image:"
 FOLDER: Final = Path(".cache", "environments")
 ANSWER_S: Final = 60.0
+NOWHERE: Final = "/"  # Python takes a TileLang of the working directory before that of the environment
 QUIET: Final = Quiet()
 FFI: Final = "apache-tvm-ffi"
 FFI_TRIALS: Final = 6
@@ -304,7 +305,8 @@ def _into(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def _import_error(python: Path) -> str:
     """The last line of what Python says where TileLang does not import; empty where it does."""
-    done = subprocess.run([python, "-c", "import tilelang"], capture_output=True, text=True, check=False, env=_alone())
+    command = (str(python), "-c", "import tilelang")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_alone(), cwd=NOWHERE)
     return "" if done.returncode == 0 else last_line(done.stderr)
 
 
@@ -348,7 +350,9 @@ def _complaint(said: str) -> str:
 def _probed(named: str, python: Path, image: str = "", launch: tuple[str, ...] = ()) -> PythonEnvironment:
     command, told = [*(launch or [python]), "-c", _PROBE], ""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False, env=_alone())
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=ANSWER_S, check=False, env=_alone(), cwd=NOWHERE
+        )
         told = last_line(done.stderr, "") if launch else ""
         version, held, found, files = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from enum import StrEnum
 from itertools import product
@@ -168,9 +168,9 @@ def _samples(
 
 
 def _alike(before: Iterable[VersusBuild], after: Sequence[VersusBuild]) -> tuple[VersusBuild, VersusBuild] | None:
-    """A build of each side with the same machine code."""
+    """A build of each side with the same machine code and launch."""
     pairs = ((one, other) for one in before for other in after if one.error is None and other.error is None)
-    return next(((one, other) for one, other in pairs if one.code_sha256 == other.code_sha256), None)
+    return next(((one, other) for one, other in pairs if _verdict(one, other) is BuildChange.SAME), None)
 
 
 def _varies(before: Sequence[VersusBuild], after: Sequence[VersusBuild]) -> bool:
@@ -187,11 +187,23 @@ def _best(samples: Sequence[VersusBuild]) -> VersusBuild:
 def _verdict(old: VersusBuild, new: VersusBuild) -> BuildChange:
     if old.error or new.error:
         return BuildChange.FAILS if old.error and new.error else BuildChange.FIXED if old.error else BuildChange.BROKEN
-    return BuildChange.SAME if old.code_sha256 == new.code_sha256 else BuildChange.DIFFERENT
+    same = old.code_sha256 == new.code_sha256 and not any(_moved(old, new))
+    return BuildChange.SAME if same else BuildChange.DIFFERENT
+
+
+def _moved(old: VersusBuild, new: VersusBuild) -> Iterator[str]:
+    """What a launch has another number of, as far as both environments say it."""
+    for name in sorted(old.extents.keys() & new.extents.keys()):
+        if old.extents[name] != new.extents[name]:
+            yield f"{name} {old.extents[name]} > {new.extents[name]}"
 
 
 def _notes(old: VersusBuild, new: VersusBuild) -> Iterable[str]:
     """What differs, in words; the table has the figures of the first kernel."""
+    if moved := list(_moved(old, new)):
+        yield f"launch: {', '.join(moved)}"
+    if old.code_sha256 == new.code_sha256:
+        return
     if old.source == new.source:
         yield "one generated source: the headers of TileLang differ"
     if len(old.kernels) != len(new.kernels):

@@ -154,7 +154,7 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
     try:
         answer = _built(order)
     except BaseException as error:
-        answer = {"reason": complaint(error)}
+        answer = {"reason": complaint(error), "transient": isinstance(error, MemoryError | OSError)}
     del taken
     return {**answer, "seconds": round(time.monotonic() - began, 3)}
 
@@ -192,7 +192,7 @@ def _built(order: dict[str, Any]) -> dict[str, Any]:
         )
     last = made[-len(kernels) :]
     modules = [
-        {**each, "shared": _shared(kernel), "launch": _launch(kernel, each["source"])}
+        {**each, "shared": _shared(kernel), "launch": _launch(kernel, each["source"]), "extents": _extents(kernel)}
         for each, kernel in zip(last, kernels, strict=True)
     ]
     return {"modules": modules}
@@ -269,6 +269,16 @@ def _launch(kernel: Any, source: str) -> str:
             said = {name: str(attributes[name]) for name in LAUNCH if name in attributes}
             found.append((str(attributes["global_symbol"]), sorted(said.items())))
     return repr((sorted(found), taken(kernel, source)))
+
+
+def _extents(kernel: Any) -> dict[str, int]:
+    """Grid, block and dynamic shared memory of each device function; what only the launch knows is left out."""
+    found = {f"{name} shared": size for name, size in _shared(kernel).items()}
+    for attributes in _device_functions(kernel):
+        for axis, extent in attributes["thread_extent"].items() if "thread_extent" in attributes else ():
+            with suppress(TypeError, ValueError):
+                found[f"{attributes['global_symbol']} {axis}"] = int(extent)
+    return found
 
 
 def taken(kernel: Any, source: str) -> list[str]:

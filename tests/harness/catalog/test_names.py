@@ -17,8 +17,8 @@ def test_other_texts_are_not_names(text: str) -> None:
 
 
 def test_what_a_person_types() -> None:
-    assert [names.wanted(each) for each in ("3", "003", "iter003")] == [(3, "")] * 3
-    assert names.wanted("iter003_tag") == (3, "_tag")
+    assert [names.wanted(each) for each in ("3", "003", "iter003")] == [(3, None)] * 3
+    assert names.wanted("iter003_tag") == names.wanted("3_tag") == (3, "iter003_tag")
     assert [names.short_number(each) for each in ("3", "003", "iter003", "iter003_tag", "x")] == [3, 3, 3, None, None]
     with pytest.raises(UsageError, match="'three' is neither a number such as 3, 003 or iter003 nor a name"):
         names.wanted("three")

@@ -1,6 +1,7 @@
 """The toolchain is found where TileLang looks for it, and what is missing has a name to install."""
 
 import importlib.metadata
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from harness.evidence.toolchain import Tool, Toolchain
 from harness.machine.hints import pip_install_here
 
 NVCC = Tool(Path("nvcc"), "13.0.88")
+PATH = os.environ["PATH"]
 
 
 @pytest.fixture(autouse=True)
@@ -72,11 +74,21 @@ def test_a_toolkit_without_a_disassembler_needs_that_alone() -> None:
 
 
 @pytest.mark.parametrize("cpu", [False, True])
-def test_without_a_compiler_for_the_host_nothing_compiles(cpu: bool) -> None:
+def test_without_a_compiler_for_the_host_nothing_compiles(cpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", PATH)
     with pytest.raises(InfrastructureError, match=r"install g\+\+"):
         Toolchain(NVCC, NVCC, None).require(cpu=cpu)
     Toolchain(NVCC, None, "g++").require(cpu=cpu)
     Toolchain(None, None, "g++").require(cpu=True)
+
+
+def test_a_compiler_without_a_linker_is_the_machines_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", PATH)
+    linker = tmp_path / "ld"
+    linker.write_text("#!/bin/sh\necho 'collect2: fatal error: cannot find ld' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    with pytest.raises(InfrastructureError, match=r"cannot find ld; .*apt-get install binutils"):
+        Toolchain(None, None, f"g++ -B{tmp_path}/").require(cpu=True)
 
 
 def test_a_tool_that_does_not_answer_is_none(machine: Path) -> None:

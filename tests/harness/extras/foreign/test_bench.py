@@ -289,7 +289,7 @@ def test_a_candidate_takes_the_problem_of_kernelbench_that_its_name_tells(tmp_pa
     answer_of = tmp_path / "runs" / "level_1_problem_7_sample_0_kernel.py"
     answer_of.parent.mkdir()
     answer_of.write_text(f"import tilelang\nimport tilelang.cpu.language as T\nN = 32\n@T.prim_func{candidate}")
-    (found,) = scripts(tmp_path, Selection())
+    (found,), _ = scripts(tmp_path, Selection())
     assert (found.path, found.shape_key) == (answer_of, SHAPE)
     answer_of.unlink()
     with pytest.raises(UsageError, match="1 problems of KernelBench are ours"):
@@ -303,14 +303,24 @@ def test_a_shape_names_the_problem_of_what_tells_none(tmp_path: Path) -> None:
         scripts(script, Selection())
     for text in ("import tilelang\n", "import tilelang\n(\n"):  # what does not parse is told when it is loaded
         script.write_text(text)
-        (found,) = scripts(script, Selection(shape=SHAPE))
-        assert (found.shape_key, found.name, found.number) == (SHAPE, "mine", 0)
+        (found,), left = scripts(script, Selection(shape=SHAPE))
+        assert (found.shape_key, found.name, found.number, left) == (SHAPE, "mine", 0, [])
+
+
+def test_what_tells_no_problem_is_left_out_by_name(tmp_path: Path) -> None:
+    told = "import tilelang, torch\nc = torch.randn(8, 16) @ torch.randn(16, 8)\n"
+    for name, text in (("told", told), ("broken", "import tilelang\n(\n"), ("silent", "import tilelang\n"), ("no", "")):
+        (tmp_path / f"{name}.py").write_text(text)
+    found, left = scripts(tmp_path, Selection())
+    assert ([each.name for each in found], [each.stem for each in left]) == (["told"], ["broken", "silent"])
+    found, left = scripts(tmp_path, Selection(shapes=frozenset({"matmul_f32fp32_8x8x16"})))  # a worker's
+    assert [each.name for each in found] == ["told"]
 
 
 def test_of_one_script_a_named_shape_counts_before_the_guess(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text("import tilelang, torch\nc = torch.randn(8, 16) @ torch.randn(16, 8)\n")
-    (guess,), (named,) = scripts(script, Selection()), scripts(script, Selection(shape=SHAPE))
+    ((guess,), _), ((named,), _) = scripts(script, Selection()), scripts(script, Selection(shape=SHAPE))
     assert (guess.shape_key, named.shape_key) == ("matmul_f32fp32_8x8x16", SHAPE)
     with pytest.raises(UsageError, match="holds no scripts that were asked for"):
         scripts(tmp_path, Selection(shape=SHAPE))
@@ -377,7 +387,7 @@ def test_a_reason_names_the_scripts_own_line(tmp_path: Path) -> None:
     """In place of its loader's: by the traceback, else by what a compiler names; a wrong result has no line."""
     path = tmp_path / "mine.py"
     path.write_text("import tilelang\n\n\ndef kernel(A):\n    return missing(A)\n")
-    (script,) = scripts(path, Selection(shape=SHAPE))
+    (script,), _ = scripts(path, Selection(shape=SHAPE))
 
     def told(cause: Cause, reason: str, traceback: str | None = None) -> str:
         loaders = f"{reason}, at iter001_idea.py:9: program = program_of(**CONFIG) (attempt0001; 4 of 5 attempts left)"

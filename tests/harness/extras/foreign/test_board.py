@@ -39,7 +39,7 @@ def test_a_claim_that_cannot_be_read_is_said_once_and_the_rest_is_read(
         finder_sha256="finder",
         environment=ENVIRONMENT,
     )
-    listed = scripts(tmp_path, Selection())
+    listed, _ = scripts(tmp_path, Selection())
     records = (first, msgspec.structs.replace(first, script="iter002_idea", number=2))
     (board,) = boards(list(zip(listed, records, strict=True)))
     assert [row.claimed_ms for row in board.self_reported] == [2, None]

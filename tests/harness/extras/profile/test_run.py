@@ -229,10 +229,10 @@ def test_a_profile_is_reused_while_nothing_changed(benched: Checkout, counting: 
     (record,) = profiles(benched)
     whole = msgspec.structs.replace(record, csv_sha256=sha256(b"figures").hexdigest())
     append(benched.tree.profiles("cpu", SHAPE, MODEL), msgspec.structs.replace(whole, recorded_at="2999"))
-    assert profile(plan(benched, "iter001"), Quiet()).reused == 1
+    assert [each.recorded_at for each in profile(plan(benched, "iter001"), Quiet()).records] == ["2999"]
     (table,) = benched.root.rglob("ncu_iter001.csv")
     table.write_text("other figures")
-    assert profile(plan(benched, "iter001"), Quiet()).reused == 0
+    assert [each.recorded_at for each in profile(plan(benched, "iter001"), Quiet()).records] != ["2999"]
     assert counting == ["iter001_tiles_of_16"] * 2
 
 
