@@ -16,10 +16,10 @@ from typing import Any, Final
 from harness.catalog import names
 from harness.catalog.tree import Iteration
 from harness.judge import vocabulary
+from harness.judge.breach import Breach as Breach
+from harness.judge.breach import of_itself, root_name, targets
 from harness.judge.facts.hashes import FAMILIES, is_literal, source_sha256
 from harness.judge.facts.import_reader import Imported, imports
-from harness.judge.vocabulary import Breach as Breach
-from harness.judge.vocabulary import targets
 from harness.machine.repository import folders
 
 # What `new` writes as the idea of an iteration; no two ideas may be equal, so it names the iteration.
@@ -29,11 +29,16 @@ PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means wha
 _ARITHMETIC: Final = (
     ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant, ast.Name, ast.Subscript, ast.expr_context,
 )  # fmt: skip
+CONSTANTS_OF: Final = frozenset({"T", "math", "tilelang", "torch"})
 # Where Python ends no line, or another, and where inspect, tokenize or TileLang does.
 ODD_LINES: Final = re.compile("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 BEGINS: Final = re.compile(r"\s*(async\s+)?def\s+\w|.*(?<!\w)lambda(:|\s)")  # a function's line, as inspect finds it
+ABBREVIATIONS: Final = re.compile(r"\b(e\.g|i\.e|vs|cf|approx)\.", re.IGNORECASE)  # they end no sentence
+HOMES_OF_PROGRAMS: Final = ("harness", "iteration")  # whatever a family takes from there is no module
+MOST_IMPORTS: Final = 8  # from one family to the next
 MOST_BYTES: Final = 1 << 18  # of a file: a long kernel has 30 KB
 MOST_CONFIG: Final = 4000  # characters of a CONFIG as a row shows it
+PURE: Final = frozenset({"abs", "int", "max", "min"})
 TUNING_NAME: Final = re.compile(
     r"block_\w+|bM|bN|bK|num_\w+|threads|stages|cluster_\w+|group_\w+|consumer_\w+|vector_\w+|unroll\w*|policy|panel\w*"
 )
@@ -66,7 +71,8 @@ def _check(iteration: Iteration) -> Terms:
     is_baseline = iteration.number == 0
     idea = _idea(module)
     families = folders(iteration.path.parents[6], FAMILIES)
-    modules = {each.bound for each in imports(module) if any(_is_module(base, each) for base in families)}
+    taken = [each for each in imports(module) if each.module[:1] == (FAMILIES,)]
+    modules = {each.bound for each in taken if any(_leads_to_a_module(base, each) for base in families)}
     vocabulary.check(module, is_baseline=is_baseline, modules=modules)
     _build(module)
     _bound_once(module)
@@ -101,38 +107,43 @@ def _found_where_they_stand(module: ast.Module, text: str) -> None:
         if isinstance(node, ast.Constant | ast.JoinedStr)
         for line in range(node.lineno + 1, (node.end_lineno or 0) + 1)
     }
-    for node in nodes:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if node.lineno in within_texts or not BEGINS.match(lines[node.lineno - 1]):
-            raise Breach(node.lineno, "another text may be read for this function; begin it on a line of its own")
+    begun = {node.lineno for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)}
+    for line in sorted(begun):
+        if line in within_texts or not BEGINS.match(lines[line - 1]):
+            raise Breach(line, "another text may be read for this function; begin it on a line of its own")
 
 
-def _is_module(families: Path, imported: Imported) -> bool:
-    """Whether an import of the families binds a module, not what one holds."""
-    if imported.module[0] != FAMILIES:
-        return False
-    if imported.name is None:
+def _leads_to_a_module(families: Path, imported: Imported, deep: int = MOST_IMPORTS) -> bool:
+    """Whether an import of the families binds a module, not what one holds: a family's own import may be one too."""
+    if imported.module[:1] != (FAMILIES,):
+        return imported.module[:2] != HOMES_OF_PROGRAMS
+    if imported.name is None or not deep:
         return True
-    package = families.joinpath(*imported.module[1:])
-    init, inner = package / "__init__.py", package / imported.name
-    if not (inner.is_dir() or inner.with_suffix(".py").is_file()):
-        return False
-    return not (init.is_file() and any(each.bound == imported.name for each in imports(ast.parse(init.read_bytes()))))
+    place = families.joinpath(*imported.module[1:])
+    source = next((each for each in (place / "__init__.py", place.with_suffix(".py")) if each.is_file()), None)
+    within = [each for each in imports(ast.parse(source.read_bytes())) if each.bound == imported.name] if source else []
+    if within:
+        return any(each.relative or _leads_to_a_module(families, each, deep - 1) for each in within)
+    inner = place / imported.name
+    return inner.is_dir() or inner.with_suffix(".py").is_file()
 
 
 def _idea(module: ast.Module) -> str:
-    docstring = ast.get_docstring(module)
-    if not docstring:
-        raise Breach(1, "no docstring; the first line must be one sentence, the idea")
+    docstring = ast.get_docstring(module) or ""
     idea = " ".join(docstring.split())
+    if not idea:
+        raise Breach(1, "no docstring; the first line must be one sentence, the idea")
     if TO_REPLACE.match(idea):
         raise Breach(1, "the docstring is still that of `new`; say in its place what changes and why")
     if idea[0] in "=+-@":
         raise Breach(1, f"the docstring begins with {idea[0]}, which a spreadsheet takes for a formula")
     if not idea.isprintable():
         raise Breach(1, "the docstring holds characters that cannot be printed")
-    if "\n\n" in docstring.strip() or re.search(r"[.!?]\s+[A-Z]", idea) or not idea.endswith((".", "!", "?")):
+    if (
+        "\n\n" in docstring.strip()
+        or re.search(r"[.!?]\s+[A-Z]", ABBREVIATIONS.sub("", idea))
+        or not idea.endswith((".", "!", "?"))
+    ):
         raise Breach(1, "the docstring must be one sentence, the idea, and end with a full stop")
     return idea
 
@@ -211,10 +222,13 @@ def _pinned(module: ast.Module) -> None:
                 continue
             if target == "CONFIG":
                 for name, each in _items(value):
-                    if not is_literal(each):
+                    if name == "**" or not is_literal(each):
                         raise Breach(each.lineno, f"CONFIG: '{name}' is not a literal; pin it")
             elif not _is_constant(value) and target != "PARENT":
                 raise Breach(node.lineno, f"'{target}' is not a literal; pin it")
+    for name, line in _bound_among_others(module):
+        if TUNING_NAME.fullmatch(name.lower()):
+            raise Breach(line, f"'{name}' is not pinned by a statement of its own; assign it a literal")
     for call in ast.walk(module):
         if isinstance(call, ast.Call):
             for keyword in call.keywords:
@@ -224,14 +238,37 @@ def _pinned(module: ast.Module) -> None:
                     raise Breach(keyword.value.lineno, f"'{_argument(keyword)}' is not pinned")
 
 
+def _bound_among_others(module: ast.Module) -> Iterator[tuple[str, int]]:
+    """Names that a module binds in a tuple, a branch or a loop, where their values are not read here."""
+    alone = [target for node in module.body if isinstance(node, ast.Assign) for target in node.targets]
+    alone += [node.target for node in module.body if isinstance(node, ast.AnnAssign)]
+    of_comprehensions = [node.target for node in ast.walk(module) if isinstance(node, ast.comprehension)]
+    read = {id(each) for each in alone} | {id(part) for each in of_comprehensions for part in ast.walk(each)}
+    for each in of_itself(module):
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load) and id(each) not in read:
+            yield each.id, each.lineno
+
+
 def _is_constant(value: ast.expr) -> bool:
-    """A literal, arithmetic over literals and constants of the file, or a dict by TileLang's pass configurations."""
+    """A literal, arithmetic over literals and constants, or a dict by TileLang's pass configurations.
+
+    A constant is one of the file, of math, or a dtype of TileLang or torch.
+    """
     if isinstance(value, ast.Dict):
         keys = (key is not None and (is_literal(key) or "PassConfigKey." in ast.unparse(key)) for key in value.keys)
         return all(keys) and all(map(is_literal, value.values))
-    nodes = list(ast.walk(value))
-    plain = all(isinstance(node, _ARITHMETIC) for node in nodes)
-    return is_literal(value) or (plain and all(node.id.isupper() for node in nodes if isinstance(node, ast.Name)))
+    return is_literal(value) or all(map(_is_of_a_constant, ast.walk(value)))
+
+
+def _is_of_a_constant(node: ast.AST) -> bool:
+    match node:
+        case ast.Call():
+            return root_name(node) == "math" or (isinstance(node.func, ast.Name) and node.func.id == "float")
+        case ast.Attribute():
+            return root_name(node) in CONSTANTS_OF
+        case ast.Name(id=name):
+            return name.isupper() or name in CONSTANTS_OF or name == "float"
+    return isinstance(node, _ARITHMETIC)
 
 
 def _parent(module: ast.Module, iteration: Iteration) -> str | None:
@@ -329,5 +366,8 @@ def _argument(keyword: ast.keyword) -> str:
 
 
 def _is_pinned(value: ast.expr) -> bool:
-    """Whether no call decides the value: literals, constants, sizes of the problem and local names may."""
-    return not any(isinstance(node, ast.Call | ast.Await | ast.Yield) for node in ast.walk(value)) or is_literal(value)
+    """Whether no call decides the value: literals, constants, sizes of the problem, local names and arithmetic may."""
+    called = [node for node in ast.walk(value) if isinstance(node, ast.Call | ast.Await | ast.Yield)]
+    return is_literal(value) or all(
+        isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in PURE for each in called
+    )

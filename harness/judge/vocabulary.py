@@ -6,10 +6,11 @@ A module is named only as the beginning of a path, such as ``torch.empty``. So w
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from harness.errors import printable
+from harness.judge import classes
+from harness.judge.breach import Breach, bound, root_name, unwound
+from harness.judge.classes import OWN_METHODS, OwnClasses
 from harness.judge.facts.hashes import FAMILIES
 from harness.judge.facts.import_reader import imports, imports_of
 
@@ -100,7 +101,10 @@ FORBIDDEN_NAMES: Final = frozenset(
         "from_database", "enable_cache", "import_module", "obj", "format", "format_map",
         # of a compiled kernel: it leads to ctypes, to a compiler, and to files
         "adapter", "artifact", "compile_lib", "device_mod", "executable", "get_exportable_executable", "host_mod",
-        "lib_generator", "load_lib", "rt_mod", "CUDASourceCodeKernel",
+        "lib_generator", "load_lib", "rt_mod", "CUDASourceCodeKernel", "call_kernel", "export_library", "export_ptx",
+        "export_sass", "export_sources", "from_tilelang_function",
+        # what tunes
+        "do_bench", "get_profiler", "get_tuner_result", "par_compile", "run_once", "update_tuner_result",
         # site adds these to Python; they read files
         "license", "credits", "copyright", "help", "exit", "quit",
     }
@@ -116,7 +120,6 @@ FORBIDDEN_IN_TEXT: Final = FORBIDDEN_NAMES - {
     "quit",
 }
 _MANGLED: Final = re.compile(r"_\w+?__\w")  # a private name of another class
-DATACLASS: Final = "dataclass"
 BUILTIN_COMPILER: Final = "compile"  # elsewhere it is TileLang's
 LIBRARY_CALLS: Final = frozenset(
     {
@@ -128,17 +131,12 @@ LIBRARY_CALLS: Final = frozenset(
 )  # fmt: skip
 # Tensors have these methods, and TileLang has none of the same name.
 LIBRARY_METHODS: Final = LIBRARY_CALLS - {"linear", "functional"}
+OF_NAMED_TUPLES: Final = frozenset({"_asdict", "_fields", "_make", "_replace"})  # documented, in spite of the form
 TORCH_NAMES: Final = frozenset({"torch", "F"})
 # What torch takes from elsewhere, so that no hash of the row covers it.
 TORCH_BRINGS: Final = frozenset({"classes", "from_file", "hub", "library", "load", "ops", "package"})
 SEEN_ON_THE_DEVICE: Final = "cuda"  # of torch: the judge reads what a call launches there
-OWN_DUNDERS: Final = frozenset({"__file__", "__main__", "__name__", "__slots__"})
-OWN_METHODS: Final = frozenset(
-    {
-        "__call__", "__enter__", "__eq__", "__exit__", "__ge__", "__getitem__", "__gt__", "__hash__", "__init__",
-        "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__post_init__", "__repr__", "__str__",
-    }
-)  # fmt: skip
+OWN_DUNDERS: Final = frozenset({"__all__", "__file__", "__main__", "__name__", "__slots__"})
 # What gives the compiler other options than CONFIG and the program do; TileLang itself writes pragmas that unroll.
 OPTIONS_IN_SOURCE: Final = re.compile(
     r"#\s*pragma\s+(GCC|clang)\s+(\w*options|optimize|target)"
@@ -159,22 +157,10 @@ FILES_IN_OPTIONS: Final = re.compile(
     r"|-[BILTlx]|-W[alp]\Z|[^-]\S*/|[^-\s]\S*\.(a|c|cc|cpp|cu|cuh|h|hpp|ii?|o|s|so)\Z|/"
 )
 _OPTION_PARTS: Final = re.compile(r"[\s,=\"']+")
-ENUMS: Final = frozenset({"Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"})
 _SPLICED: Final = re.compile(r"\\[ \t]*\r?\n")
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\\n])*(?:"|\n|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)  # text, or a comment
 _DOTTED: Final = re.compile(r"\w+(\.\w+)*", re.ASCII)
 _DUNDER: Final = re.compile(r"__\w+__")
-
-
-@dataclass(eq=False)
-class Breach(Exception):
-    """The first breach of the contract: where, what, and what to do."""
-
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return printable(f"line {self.line}: {self.reason}" if self.line else self.reason)
 
 
 def check(module: ast.Module, *, is_baseline: bool, modules: Collection[str] = ()) -> None:
@@ -188,11 +174,9 @@ def check(module: ast.Module, *, is_baseline: bool, modules: Collection[str] = (
     nodes = list(ast.walk(module))
     known, own = _modules(nodes), OwnClasses.of(nodes)
     _bound(nodes)
-    _classes(nodes)
-    _annotations(nodes, known)
-    _decorators(nodes)
+    classes.check(nodes)
     parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    asked = set(_types_asked(nodes))
+    harmless = set(map(id, _harmless(nodes, known)))
     for node in nodes:
         match node:
             case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
@@ -203,14 +187,12 @@ def check(module: ast.Module, *, is_baseline: bool, modules: Collection[str] = (
                 _name(node.lineno, name)
                 if name == BUILTIN_COMPILER:
                     raise Breach(node.lineno, "'compile' is Python's own; name TileLang's in full: tilelang.compile")
-                if name == "type" and id(node) not in asked:
-                    raise Breach(node.lineno, "'type' may only be compared, as in type(value) is int")
                 place = known.get(name, FAMILIES).partition(".")[0]
                 if id(node) not in parts and (place not in (FAMILIES, "F") or name in modules):
                     raise Breach(node.lineno, f"'{name}' is a module; name what you need of it, such as {name}.…")
-            case ast.Attribute() if id(node) not in parts:
+            case ast.Attribute() if id(node) not in parts and id(node) not in harmless:
                 _path(node, known, own)
-            case ast.Constant(value=str(text)):
+            case ast.Constant(value=str(text)) if id(node) not in harmless:
                 _text(node.lineno, text)
             case ast.MatchClass():
                 _pattern(node, known, own)
@@ -221,130 +203,32 @@ def check(module: ast.Module, *, is_baseline: bool, modules: Collection[str] = (
                 _name(node.lineno, name)
 
 
-def _bound(nodes: Sequence[ast.AST]) -> None:
-    """Whatever the source binds has a name that it may use."""
+def _harmless(nodes: Sequence[ast.AST], known: Collection[str]) -> Iterator[ast.expr]:
+    """What only looks forbidden: prose of docstrings, a list that is sorted in its place, and a base's ``__init__``."""
     for node in nodes:
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name not in OWN_METHODS:
-                _name(node.lineno, name)
-            case (
-                (ast.alias(asname=str(name)) | ast.arg(arg=name) | ast.ClassDef(name=name))
-                | (ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)))
-                | ast.MatchMapping(rest=str(name))
-            ):
-                _name(node.lineno, name)
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                for name in names:
-                    _name(node.lineno, name)
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() if ast.get_docstring(node) is not None:
+                match node.body[0]:
+                    case ast.Expr(value=text):
+                        yield text
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="sort") as path, args=[], keywords=more)
+            ) if name not in known and all(each.arg in ("key", "reverse") for each in more):
+                yield path
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]), attr="__init__"):
+                yield node
 
 
-def _annotations(nodes: Sequence[ast.AST], known: Mapping[str, str]) -> None:
-    """TileLang and typing evaluate an annotation that is a text, so each is written where it stands, and is none."""
-    variable = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    variable |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    variable |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    of_tilelang = {each.bound for node in nodes for each in imports_of(node) if each.module[0] == "tilelang"}
-    for node in nodes:
-        for each in (getattr(node, name, None) for name in ("annotation", "returns")):
-            for part in () if each is None else _written_in(each):
-                root, made = root_name(part), isinstance(part, ast.Call)
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    raise Breach(part.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
-                if not isinstance(part, ast.Constant) and (
-                    root is None or root in variable or (made and root not in of_tilelang and root not in known)
-                ):
-                    raise Breach(
-                        part.lineno, f"the annotation '{ast.unparse(part)[:40]}' may be a text; write the type"
-                    )
-
-
-def _written_in(annotation: ast.expr) -> Iterator[ast.expr]:
-    """The parts that decide what an annotation is: not the arguments of a call, nor those of Literal."""
-    match annotation:
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            yield from _written_in(left)
-            yield from _written_in(right)
-        case ast.Subscript(value=value, slice=inner):
-            yield value
-            if isinstance(value, ast.Name) and value.id != "Literal":
-                yield from _written_in(inner)
-            elif isinstance(value, ast.Attribute) and root_name(value) in ("collections", "typing"):
-                yield from () if value.attr == "Literal" else _written_in(inner)
-        case ast.Tuple(elts=several) | ast.List(elts=several):
-            for each in several:
-                yield from _written_in(each)
-        case _:
-            yield annotation
-
-
-def _types_asked(nodes: Sequence[ast.AST]) -> Iterator[int]:
-    """Where ``type`` asks for the type of a value that is compared, or that tells its name."""
-    for node in nodes:
-        found = (
-            [node.left, *node.comparators]
-            if isinstance(node, ast.Compare)
-            else [node.value]
-            if isinstance(node, ast.Attribute) and node.attr == "__name__"
-            else []
-        )
-        for each in found:
-            if isinstance(each, ast.Call) and len(each.args) == 1 and not each.keywords:
-                yield id(each.func)
-
-
-def _classes(nodes: Sequence[ast.AST]) -> None:
-    """A class holds no module and has no metaclass; an enum is a base, and makes no other enum."""
-    bases = {id(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases}
-    enums = _imported_as(nodes, ENUMS)
-    own = set[str]()
-    for node in nodes:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        if node.keywords:
-            raise Breach(node.lineno, f"class {node.name} has a keyword, such as metaclass; leave it out")
-        if imported := next(_imported_by(node), None):
-            raise Breach(imported.lineno, "an import in a class makes a module its attribute; import outside of it")
-        if any(_names_enum(base, enums) or root_name(base) in own for base in node.bases):
-            own.add(node.name)
-    for node in nodes:
-        if isinstance(node, ast.expr) and _names_enum(node, enums) and id(node) not in bases:
-            raise Breach(node.lineno, "an enum may only be the base of a class")
-        if isinstance(node, ast.Call) and root_name(node) in own and len(node.args) + len(node.keywords) > 1:
-            raise Breach(node.lineno, "an enum is asked for one value; it makes no other enum")
-
-
-def _imported_as(nodes: Sequence[ast.AST], names: Collection[str]) -> set[str]:
-    """What the source calls the names that it imports."""
-    return {each.bound for node in nodes for each in imports_of(node) if each.name in names}
-
-
-def _names_enum(node: ast.expr, enums: Collection[str]) -> bool:
-    if isinstance(node, ast.Attribute):
-        return node.attr in ENUMS and isinstance(node.value, ast.Name)
-    return isinstance(node, ast.Name) and node.id in enums
-
-
-def _imported_by(node: ast.AST) -> Iterator[ast.stmt]:
-    """The imports of a class's body, whatever they stand within, but not those of its functions."""
-    for each in ast.iter_child_nodes(node):
-        if isinstance(each, ast.Import | ast.ImportFrom):
-            yield each
-        elif not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield from _imported_by(each)
-
-
-def _decorators(nodes: Sequence[ast.AST]) -> None:
-    """``dataclass`` writes code from the names of a class, so it stands above a class of the file, and alone."""
-    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-    if crowded := next((node for node in classes if len(node.decorator_list) > 1), None):
-        raise Breach(crowded.lineno, f"class {crowded.name} has several decorators; leave one")
-    above = [each.func if isinstance(each, ast.Call) else each for node in classes for each in node.decorator_list]
-    named = _imported_as(nodes, (DATACLASS,))
-    for node in nodes:
-        if not isinstance(node, ast.Name | ast.Attribute) or node in above:
-            continue
-        if node.id in named if isinstance(node, ast.Name) else node.attr == DATACLASS:
-            raise Breach(node.lineno, f"'{DATACLASS}' may only stand above a class")
+def _bound(nodes: Sequence[ast.AST]) -> None:
+    """Whatever the source binds has a name that it may use."""
+    methods = {name for node in nodes if isinstance(node, ast.FunctionDef) and (name := node.name) in OWN_METHODS}
+    imported = ((each.bound, each.line) for node in nodes for each in imports_of(node))
+    declared = (
+        (name, node.lineno) for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
+    )
+    for name, line in (*bound(nodes), *imported, *declared):
+        if name not in methods:
+            _name(line, name)
 
 
 def refused_source(text: str, options: re.Pattern[str] = OPTIONS_IN_SOURCE) -> str | None:
@@ -409,9 +293,9 @@ def _modules(nodes: Sequence[ast.AST]) -> dict[str, str]:
     return found
 
 
-def _path(outermost: ast.Attribute, known: Mapping[str, str], own: "OwnClasses") -> None:
+def _path(outermost: ast.Attribute, known: Mapping[str, str], own: OwnClasses) -> None:
     """Check a path such as ``torch.cuda.Event.record``, all of its names at once."""
-    root, (_, names) = root_name(outermost), _unwound(outermost)
+    root, (_, names) = root_name(outermost), unwound(outermost)
     methods = LIBRARY_METHODS - own.fields_of(outermost)
     said = ".".join((root or "…", *names))
     line, place = outermost.lineno, known.get(root or "", "")
@@ -422,7 +306,8 @@ def _path(outermost: ast.Attribute, known: Mapping[str, str], own: "OwnClasses")
             raise Breach(line, f"'{said}' calls the library; that belongs to iter000")
         _name(line, name)
         seen = of_torch and SEEN_ON_THE_DEVICE in (*place.split("."), *names[:position])
-        if name.startswith("_") and not (root == "self" and name in own.private) and not seen:
+        internal = name.startswith("_") and name not in OF_NAMED_TUPLES and name != "__name__"
+        if internal and not (root == "self" and name in own.private) and not seen:
             raise Breach(line, f"'{said}' is internal to {root or 'its object'}; use what is documented")
         if of_torch and name in TORCH_BRINGS:
             raise Breach(line, f"'{said}' brings in what no hash of the row covers")
@@ -450,7 +335,7 @@ def _of_module(line: int, said: str, full: str) -> None:
                 raise Breach(line, f"'{said}' is not allowed in an iteration; of {module} it may name what is listed")
 
 
-def _pattern(node: ast.MatchClass, known: Mapping[str, str], own: "OwnClasses") -> None:
+def _pattern(node: ast.MatchClass, known: Mapping[str, str], own: OwnClasses) -> None:
     if node.patterns:
         raise Breach(node.lineno, "a class is matched by position, which names attributes in a text; match by name")
     for name in node.kwd_attrs:
@@ -487,66 +372,3 @@ def _text(line: int, text: str) -> None:
                 raise Breach(line, f"'{name}' is not allowed in an iteration")
     if complaint := refused_source(text, OPTIONS_IN_TEXT):
         raise Breach(line, complaint)
-
-
-@dataclass(frozen=True)
-class OwnClasses:
-    """The source's own classes: their fields and methods, and the attributes that their objects set of themselves."""
-
-    fields: frozenset[str]
-    objects: frozenset[str]  # names that stand for a class, or for an object that one made
-    private: frozenset[str]
-    made: frozenset[int]  # where a method such as __init__ sets an attribute of self
-
-    @classmethod
-    def of(cls, nodes: Sequence[ast.AST]) -> "OwnClasses":
-        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-        body = [each for node in classes for each in node.body]
-        methods = [each for each in body if isinstance(each, ast.FunctionDef)]
-        fields = {each.name for each in methods} | {name for each in body for name in targets(each)}
-        named = {node.name for node in classes}
-        assigned = (node for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign))
-        objects = {
-            name
-            for node in assigned
-            if isinstance(node.value, ast.Call) and root_name(node.value) in named
-            for name in targets(node)
-        }
-        set_there = [
-            each
-            for method in methods
-            if method.name in OWN_METHODS
-            for each in ast.walk(method)
-            if isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) and root_name(each) == "self"
-        ]
-        private = {each.attr for each in set_there} | fields
-        owners = frozenset(named | objects | {"self"})
-        return cls(frozenset(fields), owners, frozenset(private), frozenset(map(id, set_there)))
-
-    def fields_of(self, path: ast.Attribute) -> frozenset[str]:
-        """The fields that a path may name: of an own class or its object."""
-        return self.fields if root_name(_unwound(path)[0]) in self.objects else frozenset()
-
-
-def targets(node: ast.stmt) -> list[str]:
-    """The plain names that a statement assigns."""
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        return [node.target.id]
-    return []
-
-
-def root_name(node: ast.expr) -> str | None:
-    """The name that a path, or a call of one, begins with; None for another expression."""
-    inner, _ = _unwound(node.func if isinstance(node, ast.Call) else node)
-    return inner.id if isinstance(inner, ast.Name) else None
-
-
-def _unwound(node: ast.expr) -> tuple[ast.expr, list[str]]:
-    """The expression that a path begins with, and the names after it."""
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return node, names[::-1]

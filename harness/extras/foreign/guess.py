@@ -6,8 +6,9 @@ from typing import Final
 
 from harness.errors import UsageError
 from harness.extras.foreign.reading import ForeignTensor, Reading, name_of, returned
+from harness.judge.breach import root_name
 from harness.judge.facts.problem import Problem, parse_shape_key
-from harness.judge.vocabulary import TORCH_NAMES, root_name
+from harness.judge.vocabulary import TORCH_NAMES
 
 _PRODUCTS: Final = frozenset({"matmul", "mm", "linear"})
 _ATTENTION: Final = "scaled_dot_product_attention"

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeGuard
 
+from harness.judge.breach import root_name
 from harness.judge.facts.dtypes import DTYPE_BYTES
-from harness.judge.vocabulary import TORCH_NAMES, root_name
+from harness.judge.vocabulary import TORCH_NAMES
 
 CONSTANT: Final = frozenset(f"{name}{like}" for name in ("ones", "zeros", "full", "empty") for like in ("", "_like"))
 RANDOM: Final = frozenset(

@@ -13,9 +13,10 @@ from harness.extras.foreign.flaws import ERROR, Flaws
 from harness.extras.foreign.guess import guessed
 from harness.extras.foreign.reading import Reading
 from harness.extras.foreign.scripts import is_in_ladder, problem_of
+from harness.judge.breach import root_name
 from harness.judge.facts.problem import DTYPES, Problem
 from harness.judge.limits import MAX_ABS_LIMIT
-from harness.judge.vocabulary import LIBRARY_CALLS, TORCH_NAMES, root_name
+from harness.judge.vocabulary import LIBRARY_CALLS, TORCH_NAMES
 
 _BOUNDS: Final = frozenset({"atol", "rtol", "tol", "tolerance", "max_abs_tol", "threshold"})
 _RANDOM: Final = frozenset({"randn", "rand", "randint", "randn_like", "rand_like", "normal_", "uniform_", "random_"})

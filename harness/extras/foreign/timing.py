@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Final, TypeGuard
 
 from harness.extras.foreign.reading import Reading, Scope, argument, is_field, name_of
-from harness.judge.vocabulary import LIBRARY_CALLS, TORCH_NAMES, root_name
+from harness.judge.breach import root_name
+from harness.judge.vocabulary import LIBRARY_CALLS, TORCH_NAMES
 
 CLOCKS: Final = frozenset(
     {"time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "default_timer"}

@@ -79,12 +79,11 @@ def tensor_ir() -> Any:
     return getattr(tvm, "tirx", None) or tvm.tir
 
 
-def compilation(kernel: Any, made: Captured, sizes: Mapping[str, int]) -> Compilation | None:
-    """The part of what was captured that belongs to a JITKernel, with the geometry of its launches.
+def compilation(kernel: Any, source: str, made: Captured, sizes: Mapping[str, int]) -> Compilation | None:
+    """The part of what was captured that belongs to a JITKernel of this source, with the geometry of its launches.
 
     ``sizes`` are those of symbolic dimensions, by name.
     """
-    source = str(kernel.get_kernel_source())
     mine = next((each for each in reversed(made) if each.source == source), None)
     device = getattr(kernel.artifact, "device_mod", None)
     launches = (_launch(each, sizes) for each in device.functions.values()) if device is not None else ()

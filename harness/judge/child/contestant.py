@@ -48,9 +48,9 @@ def _build(brief: Brief, parent: Connection) -> Kernel | None:
         device = torch.device("cpu" if brief.gpu.is_cpu else "cuda")
 
         def noted(problem: Problem) -> object:
-            built = entered.build(problem)
+            built = plain(entered.build(problem))
             levers.note_result(built)
-            return plain(built)
+            return built
 
         kernel = replace(build_kernel(noted, brief.problem, brief.gpu, device), unpinned=levers.complaint)
         if brief.opponent:

@@ -19,7 +19,8 @@ from harness.judge.facts.problem import SYMBOLIC, Problem
 from harness.judge.facts.program import Program
 from harness.judge.facts.signature import Signature
 
-_compile: Final = tilelang.compile  # bound before an iteration can replace it, as is the other
+_compile: Final = tilelang.compile  # bound before an iteration can replace it, as are the others
+_source_of: Final = tilelang.JITKernel.get_kernel_source
 _structural_hash: Final = tvm.ir.structural_hash
 
 
@@ -107,7 +108,8 @@ def _from_compiled(compiled: Any, program: Program, problem: Problem, device: to
     parameters = [_parameter(parameter) for parameter in compiled.params]
     outputs = compiled.out_idx or []
     call: Callable[..., Any] = compiled
-    found, link = compilation(compiled, made, _sizes(compiled, problem)), partial(_link, compiled)
+    source = str(_source_of(compiled))
+    found, link = compilation(compiled, source, made, _sizes(compiled, problem)), partial(_link, compiled)
     if outputs:
         return Kernel(_returning(call, len(outputs)), tuple(parameters), found, link=link)
     tensors = len(parameters) - len(program.workspaces)

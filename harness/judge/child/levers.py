@@ -10,7 +10,7 @@ import json
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import wraps
 from importlib import import_module
@@ -101,15 +101,18 @@ class Levers:
         def noting_kernel(kernel: Any, *args: Any, **kwargs: Any) -> None:
             """TileLang makes a kernel: its options name no files, and the environment is that of the start."""
             given = _arguments(parameters, (kernel, *args), kwargs)
-            configs = {
-                str(getattr(key, "value", key)): value for key, value in (given.get("pass_configs") or {}).items()
-            }
-            for flags in (given.get("compile_flags"), configs.get(DEVICE_FLAGS)):
-                for flag in (flags,) if isinstance(flags, str) else flags or ():
-                    if complaint := refused_option(str(flag)):
+            if not given:
+                create(kernel, *args, **kwargs)  # which says what does not fit
+            flags = _read(given["compile_flags"] or ())
+            passed = {key: _read(value) for key, value in dict(given["pass_configs"] or {}).items()}
+            configs = {str(getattr(key, "value", key)): value for key, value in passed.items()}
+            for options in (flags, configs.get(DEVICE_FLAGS, ())):
+                for option in (options,) if isinstance(options, str) else options:
+                    if complaint := refused_option(str(option)):
                         self._differences.setdefault("option", complaint)
+            self._note("TileLang's compiler", {"compile_flags": flags, **configs})
             self._note_environment()
-            create(kernel, *args, **kwargs)
+            create(**{**given, "compile_flags": flags or None, "pass_configs": passed or None})
 
         def noting_mutate(function: Any) -> Any:
             if function.__code__.co_filename == self._file:
@@ -191,17 +194,27 @@ class Levers:
 
 
 def plain(built: object) -> object:
-    """A dynamic program with literals for options, so that compiler and hash see the same; anything else as it is.
+    """A program with options that were read once, of a dynamic one as literals; anything else as it is.
 
-    Raises TypeError for other options, and where something would rewrite the source, which the hash does not cover.
+    So notes, hash and compiler see the same. Raises TypeError for other options, and for a program of a class of its
+    own. It also does where something would rewrite a dynamic program's source, which the hash does not cover.
     """
-    if not isinstance(built, Program) or not built.dynamic:
+    if not isinstance(built, Program):
         return built
+    if type(built) is not Program:
+        raise TypeError(f"build() returned {type(built).__name__}, a class of its own; return a Program itself")
+    given = dict(built.pass_configs), [*built.compile_flags], [*built.dynamic]
+    if not built.dynamic:
+        return Program(built.prim_func, given[0], tuple(given[1]), built.workspaces)
     if any(tvm.get_global_func(name, allow_missing=True) for name in _REWRITING):
         raise TypeError("a dynamic kernel's source is compiled as it is generated; register no post-processing")
-    given = dict(built.pass_configs), list(built.compile_flags), list(built.dynamic)
     configs, flags, names = json.loads(json.dumps(given))
     return Program(built.prim_func, configs, tuple(flags), built.workspaces, tuple(names))
+
+
+def _read(option: Any) -> Any:
+    """An option as it is; what holds several as a list, since a generator and a view of one's own are read once."""
+    return [*option] if isinstance(option, Iterable) and not isinstance(option, str | Mapping) else option
 
 
 def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

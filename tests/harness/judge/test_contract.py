@@ -285,9 +285,24 @@ BREACHES = {
     "a method of a class of torch": (
         "WIDTH = 4", "import torch\n\nt = torch.Tensor\nt.mul = 3", "'t.mul' is not the iteration's own"
     ),
-    "another object as self": (
-        "WIDTH = 4", "def change(self):\n    self.mul = 3", "'self.mul' is not the iteration's own"
+    "another object as self": ("WIDTH = 4", "def change(self):\n    self.mul = 3", "'self' is the first argument"),
+    "an object's object": (
+        "WIDTH = 4",
+        "class P:\n    def __init__(self):\n        self.k = 1\n        self.k.x = 3",
+        "'self.k.x' is not the iteration's own",
     ),
+    "a module that a family imports": (
+        "WIDTH = 4", "from kernels.flash_attention.forward import kept_maxima\n\nx = [kept_maxima]", "is a module"
+    ),
+    "a module of nobody's": ("WIDTH = 4", "from . import x", "line 8: relative imports are not allowed"),
+    "a profiler": ("problem.dims", "kernel.get_profiler().do_bench()", "'do_bench' is not allowed"),
+    "a source's kernel": ("problem.dims", "T.call_kernel('/tmp/other.cu')", "'call_kernel' is not allowed"),
+    "a lever in a tuple": ("WIDTH = 4", "threads, num_stages = pick(), pick()", "'threads' is not pinned by"),
+    "a lever in a branch": ("WIDTH = 4", "if problem:\n    THREADS = pick()", "'THREADS' is not pinned by a statement"),
+    "a lever in a loop": ("WIDTH = 4", "for stages in pick():\n    pass", "'stages' is not pinned by a statement"),
+    "CONFIG takes a literal": ("block_M=128", "**{'threads': 64}", r"line 7: CONFIG: '\*\*' is not a literal"),
+    "a library's sort": ("WIDTH = 4", "import torch\n\ntorch.sort(a, out=b)", "'torch.sort' calls the library"),
+    "a docstring of blanks": ('"""One idea, said in one sentence."""', '"""\n   \n"""', "line 1: no docstring"),
     "what reads a file": ("problem.dims", "repr(license)", "'license' is not allowed"),
     "a mangled name": ("problem.dims", "problem._Printer__filenames", "'_Printer__filenames' is not allowed"),
     "a source from a file": ("problem.dims", "T.CUDASourceCodeKernel(1)", "'CUDASourceCodeKernel' is not allowed"),
@@ -436,6 +451,12 @@ ALLOWED = {
     "a type that is compared": "def size(a):\n    return type(a) is int",
     "slots and an order": "class Tile:\n    __slots__ = ()\n\n    def __lt__(self, other):\n        return True",
     "a variable called F": "def sizes(problem):\n    N, F = problem.dims\n    return (N, F)",
+    "a list that is sorted": "def order(sizes):\n    sizes.sort(key=abs)\n    return sizes",
+    "a named tuple": "from typing import NamedTuple\n\nclass Tile(NamedTuple):\n    m: int\n\nt = Tile(1)._replace()",
+    "a base's beginning": "class A(B):\n    def __init__(self):\n        super().__init__()",
+    "constants of modules": "import math\n\nDTYPE = T.bfloat16\nLOG2_E = math.log2(math.e)\nLEAST = float('-inf')",
+    "a lever by arithmetic": "def split(kernel, M):\n    return kernel(num_splits=max(1, M // 128), num_heads=int(M))",
+    "prose of a docstring": 'def swizzle():\n    """Order tiles so that the memory system (L2) sees each once."""',
     "words about optimizing": 'said = "optimize (2) of it"',
     "a comment in a source": 'source = "// none\\n#pragma unroll\\nint x; /* nothing */"',
 }

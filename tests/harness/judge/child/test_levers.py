@@ -1,8 +1,11 @@
 """What a kernel was really made with is held to CONFIG, wherever the difference comes from."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tilelang
 import torch
 from tilelang.jit import JITImpl
 from tilelang.language.eager import builder
@@ -11,8 +14,9 @@ import kernels.cpu
 from harness.catalog import gpus
 from harness.judge.child.contestant import load
 from harness.judge.child.kernel import target_of
-from harness.judge.child.levers import Levers
+from harness.judge.child.levers import Levers, plain
 from harness.judge.facts.problem import parse_shape_key
+from harness.judge.facts.program import Program
 
 PROBLEM = parse_shape_key("matmul_f32fp32_64x64x64")
 FAMILY = """
@@ -53,11 +57,15 @@ def build(problem):
 
 
 @pytest.fixture
-def _unpatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give back what Levers replaces in this process."""
+def _unpatched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give back what Levers replaces in this process; as a contestant it has no cache of kernels."""
     monkeypatch.setattr(builder, "mutate", builder.mutate)
     monkeypatch.setattr(JITImpl, "get_tir", JITImpl.get_tir)
+    monkeypatch.setattr(tilelang.JITKernel, "__init__", tilelang.JITKernel.__init__)
     monkeypatch.setattr(kernels.cpu, "scalar_gemm", kernels.cpu.scalar_gemm)
+    tilelang.disable_cache()
+    yield
+    tilelang.enable_cache()
 
 
 def complaint(path: Path, source: str) -> str:
@@ -112,6 +120,41 @@ def test_another_lever_is_named(tmp_path: Path, source: str, old: str, new: str,
     found = complaint(path, source.replace(old, new))
     assert said in found
     assert bool(said) == bool(found)
+
+
+COMPILED = INLINE.replace("dict(step=1)", "dict(step=1, compile_flags=('-O3',))").replace(
+    "    return kernel\n", "    return tilelang.compile(kernel, target='c', compile_flags=FLAGS)\n"
+)
+
+
+@pytest.mark.usefixtures("_unpatched")
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("['-O3']", ""),
+        ("['-O0']", "CONFIG pins compile_flags=('-O3',), and TileLang's compiler has ['-O0']"),
+        ("{'-O0': 1}.keys()", "CONFIG pins compile_flags=('-O3',), and TileLang's compiler has ['-O0']"),
+        ("(each for each in ['-O0'])", "CONFIG pins compile_flags=('-O3',), and TileLang's compiler has ['-O0']"),
+        ("None", "CONFIG pins compile_flags=('-O3',), and TileLang's compiler has []"),
+    ],
+)
+def test_the_flags_that_a_compiler_gets_are_those_of_config(tmp_path: Path, flags: str, said: str) -> None:
+    assert complaint(tmp_path / "iter001_flags.py", f"import tilelang\nFLAGS = {flags}{COMPILED}") == said
+
+
+def test_a_programs_options_are_read_once() -> None:
+    flags: Any = (each for each in ("-O3",))
+    assert plain(Program(None, {}, flags)) == Program(None, {}, ("-O3",))
+
+
+def test_a_program_of_a_class_of_its_own_is_refused() -> None:
+    class Sly(Program):
+        @property
+        def compile_flags(self) -> tuple[str, ...]:
+            return ("-O0",)
+
+    with pytest.raises(TypeError, match="build.. returned Sly, a class of its own; return a Program itself"):
+        plain(object.__new__(Sly))
 
 
 @pytest.mark.usefixtures("_unpatched")
