@@ -185,10 +185,7 @@ def near(tree: Tree, key: str, selection: Selection) -> str:
     present, _ = tree.scan(key, Selection())
     ladder = [each for each in present if selection.takes_problem(each.shape_key)]
     own = [each for each in ladder if selection.model in (None, each.model)]
-    told = [
-        tree.like(key, selection.shape),
-        meant(selection.model, sorted({each.model for each in ladder})),
-    ]
+    told = [tree.like(key, selection.shape), meant(selection.model, sorted({each.model for each in ladder}))]
     if selection.shape and selection.iteration and own and not any(told):
         number, _ = names.wanted(selection.iteration)
         same = [f"; number {number} is {each.name}" for each in own if each.number == number]

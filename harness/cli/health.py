@@ -136,11 +136,7 @@ def _confront(
 
 
 def _reply(
-    data: SelftestData,
-    text: Callable[[], str] = lambda: "",
-    *,
-    sound: bool = True,
-    problems: tuple[str, ...] = (),
+    data: SelftestData, text: Callable[[], str] = lambda: "", *, sound: bool = True, problems: tuple[str, ...] = ()
 ) -> Reply[SelftestData]:
     """The answer; with ``problems`` the test was stopped."""
     code = ExitCode.PASSED if sound else ExitCode.REJECTED

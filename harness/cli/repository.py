@@ -44,9 +44,7 @@ class NewOperatorData(msgspec.Struct, frozen=True):
 
 
 def new_operator(
-    name: Annotated[str, Parameter(help="Its name in shape keys, such as rmsnorm.")],
-    *,
-    json: Json = False,
+    name: Annotated[str, Parameter(help="Its name in shape keys, such as rmsnorm.")], *, json: Json = False
 ) -> Reply[NewOperatorData]:
     """Write an operator, in which an example answers each question, and its baseline, both to edit."""
     tree = Tree.here()

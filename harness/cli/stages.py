@@ -152,8 +152,7 @@ def bench(
         int | None, Parameter(help="Hold the SM clock at this many MHz while measuring; such rows are ranked apart.")
     ] = None,
     within: Annotated[
-        float | None,
-        Parameter(help="Stop before this many minutes are over; the most important rows come first."),
+        float | None, Parameter(help="Stop before this many minutes are over; the most important rows come first.")
     ] = None,
     traceback: Traceback = False,
 ) -> Reply[RunData]:

@@ -15,14 +15,7 @@ from harness.catalog.families import Families
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Tree, check_model
 from harness.cli import many
-from harness.cli.options import (
-    FleetOptions,
-    MeasureOptions,
-    Parent,
-    SelectionOptions,
-    TableFormat,
-    check_least,
-)
+from harness.cli.options import FleetOptions, MeasureOptions, Parent, SelectionOptions, TableFormat, check_least
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras.tune import show

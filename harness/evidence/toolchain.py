@@ -74,9 +74,7 @@ class Toolchain(msgspec.Struct, frozen=True):
 def find() -> Toolchain:
     """This machine's toolchain: TileLang's nvcc, and any cuobjdump."""
     return Toolchain(
-        nvcc=tool(nvcc_path()),
-        cuobjdump=cuobjdump(),
-        host_compiler=named_compiler() or compiler_on_path(),
+        nvcc=tool(nvcc_path()), cuobjdump=cuobjdump(), host_compiler=named_compiler() or compiler_on_path()
     )
 
 

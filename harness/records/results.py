@@ -5,16 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from harness.machine.nvml import Telemetry
-from harness.records.base import (
-    BaseRecord,
-    Cause,
-    Confinement,
-    Environment,
-    IterationRecord,
-    RowKind,
-    Stage,
-    Status,
-)
+from harness.records.base import BaseRecord, Cause, Confinement, Environment, IterationRecord, RowKind, Stage, Status
 from harness.records.builds import Build
 
 

@@ -35,11 +35,7 @@ TRUNCATION_REFUSED, SIGNALS_SCOPED = 3, 6
 # Calls that are refused by one argument, with its position and the refused values: F_SETSIG chooses the signal of
 # asynchronous I/O, PR_SET_PDEATHSIG that at a parent's death. F_SETLEASE and F_NOTIFY ask for one about a file, and a
 # lease makes others wait. AF_INET, AF_INET6 and AF_VSOCK send datagrams without a connect.
-_REFUSED_BY_ARGUMENT: Final = {
-    "fcntl": (1, (10, 1024, 1026)),
-    "prctl": (0, (1,)),
-    "socket": (0, (2, 10, 40)),
-}
+_REFUSED_BY_ARGUMENT: Final = {"fcntl": (1, (10, 1024, 1026)), "prctl": (0, (1,)), "socket": (0, (2, 10, 40))}
 _STARTS_A_PROCESS: Final = ("fork", "vfork", "execve", "execveat")
 _CLONE_THREAD: Final = 0x10000
 _CLONE_NAMESPACES: Final = 0x7E020000

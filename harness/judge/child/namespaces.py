@@ -19,15 +19,7 @@ from harness.judge.child.devices import needed
 
 _NEW_USER, _NEW_PID, _NEW_NETWORK, _NEW_IPC, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x40000000, 0x08000000, 0x00020000
 _ALL: Final = _NEW_USER | _NEW_PID | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS
-_NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _BIND, _MOVE, _RECURSIVE, _SLAVE = (
-    2,
-    4,
-    8,
-    1 << 12,
-    1 << 13,
-    1 << 14,
-    1 << 19,
-)
+_NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _BIND, _MOVE, _RECURSIVE, _SLAVE = (2, 4, 8, 1 << 12, 1 << 13, 1 << 14, 1 << 19)
 _MOUNT_SETATTR, _AT_RECURSIVE, _ATTRIBUTE_READ_ONLY = 442, 0x8000, 1  # the same on every architecture
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _MOST_DESCRIPTORS: Final = 1 << 20

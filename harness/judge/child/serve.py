@@ -16,18 +16,7 @@ from harness.judge.child.kernel import Kernel
 from harness.judge.child.launches import Call, inspect
 from harness.judge.child.libraries import loaded
 from harness.judge.child.preparation import Preparation
-from harness.judge.messages import (
-    Broken,
-    Inspect,
-    Message,
-    Prepare,
-    Ran,
-    Ready,
-    Renew,
-    Run,
-    receive,
-    send,
-)
+from harness.judge.messages import Broken, Inspect, Message, Prepare, Ran, Ready, Renew, Run, receive, send
 from harness.records.base import Cause
 
 

@@ -172,12 +172,7 @@ def judged(
 
 
 def _judged(
-    name: str,
-    problem: Problem,
-    position: int,
-    output: torch.Tensor,
-    expected: torch.Tensor,
-    which: torch.Tensor | None,
+    name: str, problem: Problem, position: int, output: torch.Tensor, expected: torch.Tensor, which: torch.Tensor | None
 ) -> Trial:
     if not output.is_floating_point():
         return compare_integers(name, output, expected)
@@ -305,13 +300,7 @@ def compare_scaled(
         (_levelled(error, problem, position, expected, size_of_rows) / size_of_rows).max()
     ) * problem.scale_of(position)
     rel = float(error.double().square().mean().sqrt() / size)
-    return Trial(
-        name,
-        _finite(max_abs),
-        _finite(rel),
-        CORNER_SLACK * bounds.max_abs,
-        CORNER_SLACK * bounds.rel,
-    )
+    return Trial(name, _finite(max_abs), _finite(rel), CORNER_SLACK * bounds.max_abs, CORNER_SLACK * bounds.rel)
 
 
 def deviation(

@@ -12,12 +12,7 @@ NARROW_FLOATS: Final = frozenset(name for name in FLOATS if DTYPE_BYTES[name] ==
 LARGEST: Final = {"int64": 2**63 - 1, "int32": 2**31 - 1, "int16": 2**15 - 1, "int8": 127, "uint8": 255}
 
 # Token in a shape key -> dtype. Operators take these unless they say otherwise.
-DTYPES: Final = {
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "f32": "float32",
-    "e4m3": "float8_e4m3fn",
-}
+DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "f32": "float32", "e4m3": "float8_e4m3fn"}
 MORE_DTYPES: Final = {"e5m2": "float8_e5m2", "int32": "int32", "int8": "int8", "uint8": "uint8"}
 TOKENS: Final = DTYPES | MORE_DTYPES
 ACCUMULATORS: Final = {"fp32": "float32"}
