@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
 from harness.boards import leaderboard, sustained
 from harness.boards.board import Board, BoardRow
 from harness.catalog.opponents import OpponentEntry
-from harness.catalog.tree import Iteration, Selection
+from harness.catalog.tree import Selection
 from harness.judge.candidate import Referees
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import begin, judged
@@ -61,10 +60,7 @@ def measure(plan: Plan, problem: Problem, reporter: Reporter) -> list[PairRecord
         opposed = opponent_fields(plan.tree, pair.against)
         return PairRecord(**outcome(plan, candidate, rejection), **opposed, measurement=measured)
 
-    def path(leader: Iteration) -> Path:
-        return plan.tree.pairs(leader.gpu, leader.shape_key)
-
-    return one_by_one(plan, pairs(plan, problem), PairRecord, path, judge, line, reporter)
+    return one_by_one(plan, pairs(plan, problem), PairRecord, judge, line, reporter)
 
 
 def pairs(plan: Plan, problem: Problem) -> Iterator[Opposed]:
@@ -116,13 +112,10 @@ def oppose_at_limit(plan: Plan, regime: SustainedSettings, reporter: Reporter) -
         candidate.against = item.against
         return sustained.record_of(plan, candidate, sustained.outcome_of(candidate, item.paired, regime, begin))
 
-    def path(contestant: Iteration) -> Path:
-        return plan.tree.sustained(*contestant.ladder)
-
     for work in (opponents_at_limit, pairs_at_limit):
         for problem in problems:
             found = work(plan, problem)
-            records += one_by_one(plan, found, SustainedRecord, path, judge, sustained.line, reporter)
+            records += one_by_one(plan, found, SustainedRecord, judge, sustained.line, reporter)
     return records
 
 

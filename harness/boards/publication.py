@@ -189,16 +189,10 @@ def _levers(module: ast.Module, keywords: list[ast.keyword]) -> Iterator[tuple[s
             continue
         if not isinstance(keyword.value, ast.Name):
             raise Unreadable("its build unpacks something that is not a constant's name")
-        constant = contract.constant(module, keyword.value.id)
-        if isinstance(constant, ast.Call) and isinstance(constant.func, ast.Name) and constant.func.id == "dict":
-            if constant.args or any(each.arg is None for each in constant.keywords):
-                raise Unreadable(f"{keyword.value.id} is not made of literals")
-            yield from ((each.arg or "", _literal(each.value)) for each in constant.keywords)
-        else:
-            found = _literal(constant) if constant is not None else None
-            if not isinstance(found, dict):
-                raise Unreadable(f"{keyword.value.id} is no dict of literals")
-            yield from found.items()
+        found = contract.levers(module, keyword.value.id)
+        if found is None:
+            raise Unreadable(f"{keyword.value.id} is no dict of literals")
+        yield from found.items()
 
 
 def _literal(value: ast.expr) -> Any:

@@ -169,7 +169,7 @@ def paired_of(tree: Tree, rows: Iterable[BoardRow]) -> Iterator[tuple[Iteration,
 
 def recorded(plan: Plan, iteration: Iteration) -> SustainedRecord | None:
     """The newest record of the same code and environment, if another measurement would repeat it."""
-    return opponents.recorded(plan, Opposed(iteration), SustainedRecord, lambda own: plan.tree.sustained(*own.ladder))
+    return opponents.recorded(plan, Opposed(iteration), SustainedRecord)
 
 
 def outcome_of(

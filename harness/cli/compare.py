@@ -21,8 +21,6 @@ from harness.cli.options import (
     MeasureOptions,
     SelectionOptions,
     TableFormat,
-    check_duration,
-    check_least,
 )
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
@@ -30,6 +28,7 @@ from harness.judge.facts.problem import parse_shape_key
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.files import require_writable
 from harness.machine.progress import console, reporting
+from harness.machine.ranges import AT_LEAST_2, BELOW_1, POSITIVE
 from harness.machine.table import bounded, paragraph
 from harness.records.base import Regime
 from harness.records.playoffs import PlayOff
@@ -51,7 +50,9 @@ def compare(
         str | None, Parameter(help="Exit with 1 where an iteration has this verdict: slower, or slower:1%.")
     ] = None,
     margin: Annotated[
-        float | None, Parameter(help="Kernels closer than this are the same; 0.005, or 0.01 at the power limit.")
+        float | None,
+        BELOW_1,
+        Parameter(help="Kernels closer than this are the same; 0.005, or 0.01 at the power limit."),
     ] = None,
     regime: Annotated[Regime, Parameter(help="Figures at equal clocks, or alone at the power limit.")] = Regime.PAIRED,
     format: TableFormat = "simple",
@@ -61,8 +62,6 @@ def compare(
     kind: type[Record] | type[SustainedRecord] = Record if regime is Regime.PAIRED else SustainedRecord
     if margin is None:
         margin = comparison.MARGIN if kind is Record else comparison.MARGIN_AT_LIMIT
-    if not 0 <= margin < 1:
-        raise UsageError(f"--margin {margin:g} is not a number from 0 up to 1")
     tree, key = Tree.here(), chosen.key
     chosen.selection.check()
     (before, problems), (after, more) = (_of_key(tree, key, named, kind) for named in (a, b))
@@ -95,7 +94,9 @@ def reproduce(
     in_image: Annotated[
         bool, Parameter(negative="", help="Measure in the container image that the record names.")
     ] = False,
-    budget: Annotated[float | None, Parameter(help="Seconds of device time; by default the record's.")] = None,
+    budget: Annotated[
+        float | None, POSITIVE, Parameter(help="Seconds of device time; by default the record's.")
+    ] = None,
     on: Annotated[
         Literal["here", "any"],
         Parameter(help="here, or on any GPU of the record's key in the Ray cluster at RAY_ADDRESS."),
@@ -103,8 +104,6 @@ def reproduce(
     json: Json = False,
 ) -> Reply[Reproduction]:
     """Measure a recorded iteration again with its own code; the exit code is 1 unless both figures agree."""
-    if budget is not None:
-        check_duration("budget", budget)
     tree = Tree.here()
     original = reproduction.find_record(tree, record)
     if on == "any":
@@ -143,12 +142,14 @@ def _reproduced(tree: Tree, verdict: Reproduction, kept: Path) -> Reply[Reproduc
 def play(
     chosen: SelectionOptions = SelectionOptions(),
     *,
-    rounds: Annotated[int, Parameter(help="How often each leader is measured.")] = play_off.ROUNDS,
+    rounds: Annotated[int, AT_LEAST_2, Parameter(help="How often each leader is measured.")] = play_off.ROUNDS,
     top: Annotated[
-        int | None, Parameter(help="How many first rows take part; by default those that share rank 1.")
+        int | None, AT_LEAST_2, Parameter(help="How many first rows take part; by default those that share rank 1.")
     ] = None,
     budget: Annotated[
-        float | None, Parameter(help="Seconds for one measurement; 1 of device time, or 15 at the power limit.")
+        float | None,
+        POSITIVE,
+        Parameter(help="Seconds for one measurement; 1 of device time, or 15 at the power limit."),
     ] = None,
     regime: Annotated[Regime, Parameter(help="At equal clocks, or alone at the power limit.")] = Regime.PAIRED,
 ) -> Reply[PlayOff]:
@@ -156,9 +157,6 @@ def play(
     if chosen.shape is None:
         raise UsageError(f"play-off needs --shape, e.g. --shape {chosen.example}")
     chosen.one_problem("play-off")
-    for name, number in (("rounds", rounds), ("top", top)):
-        if number is not None:
-            check_least(name, number, 2)
     tree = Tree.here()
     gpu, device = gpus.resolve(chosen.gpu)
     settings = MeasureOptions(budget=1.0 if budget is None else budget).settings(gpu)

@@ -11,13 +11,11 @@ from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli import many
 from harness.cli.options import (
-    Existing,
     FleetOptions,
     Json,
     MeasureOptions,
     SelectionOptions,
     TableFormat,
-    check_duration,
 )
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
@@ -33,12 +31,13 @@ from harness.judge.candidate import Settings
 from harness.judge.facts.gpu import CPU
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine.progress import console
+from harness.machine.ranges import EXISTING, POSITIVE
 from harness.records.base import exit_code_of
 from harness.records.results import Record
 
 
 def audit(
-    *paths: Annotated[Path, Existing, Parameter(help="Scripts, or folders with scripts and their figures.")],
+    *paths: Annotated[Path, EXISTING, Parameter(help="Scripts, or folders with scripts and their figures.")],
     shape: Annotated[str | None, Parameter(help="The problem of scripts outside srcs/<shape_key>/.")] = None,
     all: Annotated[bool, Parameter(negative="", help="Show every finding, not the first ten of each kind.")] = False,
     json: Json = False,
@@ -53,20 +52,19 @@ def audit(
 
 
 def foreign(
-    tree: Annotated[Path, Existing, Parameter(help="A script, or a folder with scripts, in any layout.")],
+    tree: Annotated[Path, EXISTING, Parameter(help="A script, or a folder with scripts, in any layout.")],
     /,
     chosen: SelectionOptions = SelectionOptions(),
     how: MeasureOptions = MeasureOptions(),
     fleet: FleetOptions = FleetOptions(),
     *,
-    script_deadline: Annotated[float, Parameter(help="Seconds for a script that runs by itself.")] = 300.0,
+    script_deadline: Annotated[float, POSITIVE, Parameter(help="Seconds for a script that runs by itself.")] = 300.0,
     only: Annotated[str | None, Parameter(show=False)] = None,  # a worker's problem; --shape would name that of others
     format: TableFormat = "simple",
 ) -> Reply[list[ForeignBoard]]:
     """Judge the kernels in scripts made elsewhere; without a GPU, --gpu h200 compiles them and shows the evidence."""
     if fleet.image is not None:
         raise UsageError(f"a container does not see {tree}; leave --image out")
-    check_duration("script-deadline", script_deadline)
     named = chosen.gpu != gpus.AUTO and not gpus.find(chosen.gpu).is_cpu
     builds = named and not how.force and not fleet.wanted and gpus.detect() == CPU
     gpu, device = (gpus.find(chosen.gpu), None) if builds else many.resolve(chosen, fleet, force=how.force)
@@ -110,7 +108,7 @@ def _on_many(plan: ForeignPlan, fleet: FleetOptions, line: Sequence[str], format
 
 
 def adopt(
-    examples: Annotated[Path, Existing, Parameter(help="A script, or a folder with examples.")],
+    examples: Annotated[Path, EXISTING, Parameter(help="A script, or a folder with examples.")],
     into: Annotated[Path, Parameter(help="The repository to write; made where there is none.")],
     /,
     *,
@@ -125,7 +123,9 @@ def adopt(
             help="Also keep each kernel as this TileLang makes it, such as 0.1.9, for versus; may be repeated.",
         ),
     ] = (),
-    script_deadline: Annotated[float, Parameter(help="Seconds for a script, which runs without its kernels.")] = 200.0,
+    script_deadline: Annotated[
+        float, POSITIVE, Parameter(help="Seconds for a script, which runs without its kernels.")
+    ] = 200.0,
     json: Json = False,
     format: TableFormat = "simple",
 ) -> Reply[list[AdoptedExample]]:
@@ -133,7 +133,6 @@ def adopt(
 
     The scripts run, as their user would run them, but on a machine without a GPU too: no kernel is launched.
     """
-    check_duration("script-deadline", script_deadline)
     found = tuple(map(gpus.find, dict.fromkeys(gpu)))
     if any(each.is_cpu for each in found):
         raise UsageError("examples are for a GPU; --gpu h200 compiles them on any machine")

@@ -12,7 +12,7 @@ from harness.boards import tables
 from harness.catalog import gpus
 from harness.catalog.names import ordinal
 from harness.catalog.tree import Tree
-from harness.cli.options import GpuKey, Json, SelectionOptions, TableFormat, check_least
+from harness.cli.options import GpuKey, Json, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras import selftest
@@ -22,6 +22,7 @@ from harness.extras.overhead.ways import HostTime, ways
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import reporting
+from harness.machine.ranges import NUMBER, POSITIVE
 from harness.records.ceilings import CeilingRecord
 from harness.runs.run import alone
 
@@ -43,15 +44,15 @@ class SelftestData(msgspec.Struct, frozen=True, omit_defaults=True):
 def measure_itself(
     chosen: SelectionOptions = SelectionOptions(),
     *,
-    runs: Annotated[int, Parameter(help="Measurements of the library against itself, for each problem.")] = 10,
-    kills: Annotated[int, Parameter(help="Runs to kill at a random moment, by SIGKILL.")] = 5,
-    stops: Annotated[int, Parameter(help="Runs to stop at a random moment, by SIGINT or SIGTERM.")] = 2,
+    runs: Annotated[int, NUMBER, Parameter(help="Measurements of the library against itself, for each problem.")] = 10,
+    kills: Annotated[int, NUMBER, Parameter(help="Runs to kill at a random moment, by SIGKILL.")] = 5,
+    stops: Annotated[int, NUMBER, Parameter(help="Runs to stop at a random moment, by SIGINT or SIGTERM.")] = 2,
     adversaries: Annotated[bool, Parameter(negative="", help="Only try every trick of tests/samples/evil.")] = False,
     faults: Annotated[bool, Parameter(negative="", help="Only cause the faults of a GPU.")] = False,
     sensitivity: Annotated[
         bool, Parameter(negative="", help="Only compare a kernel with one slower by --slower-by, --runs times.")
     ] = False,
-    slower_by: Annotated[float, Parameter(help="By how much that kernel is slower, relative.")] = 0.01,
+    slower_by: Annotated[float, POSITIVE, Parameter(help="By how much that kernel is slower, relative.")] = 0.01,
     only: Annotated[
         str | None, Parameter(help="Only adversaries with one of these parts in their name, separated by commas.")
     ] = None,
@@ -68,10 +69,8 @@ def measure_itself(
         raise UsageError("selftest takes samples of its own for this; leave --model and --share out")
     if only is not None and not adversaries:
         raise UsageError("--only narrows the adversaries; leave it out, or give --adversaries too")
-    for name, number, least in (("runs", runs, 2 if sensitivity else 0), ("kills", kills, 0), ("stops", stops, 0)):
-        check_least(name, number, least)
-    if not 0 < slower_by < float("inf"):
-        raise UsageError(f"--slower-by {slower_by:g} is not a number above 0")
+    if sensitivity and runs < 2:
+        raise UsageError(f"--sensitivity compares runs; --runs {runs} is not a number of 2 or more")
     tree = Tree.here()
     gpu, device = gpus.resolve(chosen.gpu)
     shape = chosen.shape or (SMALL if gpu.is_cpu else LARGE)

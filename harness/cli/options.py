@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -15,6 +14,7 @@ from harness.errors import UsageError
 from harness.judge.candidate import Settings
 from harness.judge.facts.device_rules import CPU_RULES, GPU_RULES
 from harness.judge.facts.gpu import CPU, Gpu
+from harness.machine.ranges import AT_LEAST_1, POSITIVE
 from harness.machine.table import check_format
 
 _DEFAULTS: Final = Settings(budget_s=0.0)  # the budget depends on the device
@@ -26,9 +26,9 @@ Traceback = Annotated[bool, Parameter(negative="", help="Show all that Python an
 TableFormat = Annotated[
     str, Parameter(help="A table format of the package tabulate.", validator=lambda _, name: check_format(name))
 ]
-Existing = Parameter(validator=lambda _, path: check_exists(path))
 Budget = Annotated[
     float | None,
+    POSITIVE,
     Parameter(
         help=f"Seconds of device time for one measurement; {GPU_RULES.budget_s:g} on a GPU and "
         f"{CPU_RULES.budget_s:g} on a CPU."
@@ -130,13 +130,15 @@ class BuildOptions:
     """How to compile."""
 
     again: Annotated[bool, Parameter(negative="", help="Repeat outcomes that are already recorded.")] = False
-    attempts: Annotated[int, Parameter(help="Sources of one iteration that may fail to compile.")] = _DEFAULTS.attempts
-    build_deadline: Annotated[float, Parameter(help="Seconds for import and compilation.")] = _DEFAULTS.build_deadline_s
+    attempts: Annotated[int, AT_LEAST_1, Parameter(help="Sources of one iteration that may fail to compile.")] = (
+        _DEFAULTS.attempts
+    )
+    build_deadline: Annotated[float, POSITIVE, Parameter(help="Seconds for import and compilation.")] = (
+        _DEFAULTS.build_deadline_s
+    )
 
     def settings(self, gpu: Gpu) -> Settings:
-        """The judge's settings for a GPU. Raises UsageError."""
-        check_duration("build-deadline", self.build_deadline)
-        check_least("attempts", self.attempts, 1)
+        """The judge's settings for a GPU."""
         return replace(Settings.of(gpu), build_deadline_s=self.build_deadline, attempts=self.attempts, again=self.again)
 
 
@@ -149,14 +151,11 @@ class MeasureOptions(BuildOptions):
         bool, Parameter(negative="", help="Use a key that is not this GPU's; such records are ranked apart.")
     ] = False
     budget: Budget = None
-    deadline: Annotated[float, Parameter(help="Seconds for one answer of a kernel's process.")] = (
+    deadline: Annotated[float, POSITIVE, Parameter(help="Seconds for one answer of a kernel's process.")] = (
         _DEFAULTS.launch_deadline_s
     )
 
     def settings(self, gpu: Gpu) -> Settings:
-        if self.budget is not None:
-            check_duration("budget", self.budget)
-        check_duration("deadline", self.deadline)
         budget_s = Settings.of(gpu, self.budget).budget_s
         return replace(super().settings(gpu), budget_s=budget_s, launch_deadline_s=self.deadline)
 
@@ -222,20 +221,3 @@ class FleetOptions:
         if self.address is not None:
             raise UsageError(f"--gpus {self.gpus}: of the cluster {self.address} all GPUs are used; give --gpus all")
         return int(self.gpus)
-
-
-def check_exists(path: Path) -> None:
-    if not path.exists():
-        raise UsageError(f"{path} is neither a file nor a folder")
-
-
-def check_duration(name: str, duration: float, unit: str = "seconds") -> None:
-    """Raise UsageError unless the option holds a positive, finite number."""
-    if not 0 < duration < float("inf"):
-        raise UsageError(f"--{name} {duration:g} is not a number of {unit} above 0")
-
-
-def check_least(name: str, number: int, least: int) -> None:
-    """Raise UsageError where the option holds too small a number."""
-    if number < least:
-        raise UsageError(f"--{name} {number} is not a number of {least} or more")

@@ -9,7 +9,7 @@ from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Tree
 from harness.cli import many
 from harness.cli.notebook import chosen_iterations
-from harness.cli.options import FleetOptions, MeasureOptions, SelectionOptions, check_duration
+from harness.cli.options import FleetOptions, MeasureOptions, SelectionOptions
 from harness.cli.reply import Reply, reported
 from harness.errors import InfrastructureError
 from harness.extras.profile import words
@@ -17,6 +17,7 @@ from harness.extras.profile.run import Profiles, recorded
 from harness.extras.profile.run import profile as profile_iterations
 from harness.judge.facts.gpu import CPU
 from harness.machine.progress import reporting
+from harness.machine.ranges import POSITIVE
 from harness.records.profiles import ProfileRecord
 from harness.runs.run import Plan
 
@@ -28,10 +29,9 @@ def profile(
     counters: Annotated[bool, Parameter(help="Read counters with ncu; without them only names and durations.")] = True,
     force: Annotated[bool, Parameter(negative="", help="Use a key that is not this GPU's.")] = False,
     again: Annotated[bool, Parameter(negative="", help="Repeat profiles that are already recorded.")] = False,
-    deadline: Annotated[float, Parameter(help="Seconds for one iteration.")] = 180.0,
+    deadline: Annotated[float, POSITIVE, Parameter(help="Seconds for one iteration.")] = 180.0,
 ) -> Reply[list[ProfileRecord]]:
     """Profile iterations with ncu, by default the leader of each problem: what bounds it, and what to try next."""
-    check_duration("deadline", deadline)
     tree = Tree.here()
     gpu, device = many.resolve(chosen, fleet, force=force)
     if gpu.is_cpu:

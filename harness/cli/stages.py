@@ -26,8 +26,6 @@ from harness.cli.options import (
     RunOptions,
     SelectionOptions,
     Traceback,
-    check_duration,
-    check_least,
 )
 from harness.cli.reply import Reply
 from harness.errors import ExitCode, UsageError
@@ -40,6 +38,7 @@ from harness.machine import hints
 from harness.machine.clock_lock import locked
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
+from harness.machine.ranges import AT_LEAST_1, POSITIVE
 from harness.machine.table import counted
 from harness.records.base import Stage, Status, now
 from harness.records.ceilings import CeilingRecord
@@ -144,6 +143,7 @@ def bench(
     ] = "both",
     sustained_top: Annotated[
         int,
+        AT_LEAST_1,
         Parameter(
             help="How many first rows of a problem to measure at the power limit; rows tied with the leader always."
         ),
@@ -152,16 +152,15 @@ def bench(
         int | None, Parameter(help="Hold the SM clock at this many MHz while measuring; such rows are ranked apart.")
     ] = None,
     within: Annotated[
-        float | None, Parameter(help="Stop before this many minutes are over; the most important rows come first.")
+        float | None,
+        POSITIVE,
+        Parameter(help="Stop before this many minutes are over; the most important rows come first."),
     ] = None,
     traceback: Traceback = False,
 ) -> Reply[RunData]:
     """Verify iterations, time them against the library, and print the leaderboard."""
     by_default = chosen.iter is None and chosen.key != CPU  # a CPU shows the pipeline, and compiles them for minutes
     opposed = by_default if opponents is None else opponents
-    check_least("sustained-top", sustained_top, 1)
-    if within is not None:
-        check_duration("within", within, "minutes")
     deadline = Deadline.within(within)
     if opposed:
         Opponents.of(Tree.here().root)  # a file that cannot be read is told before hours of work

@@ -15,7 +15,7 @@ from harness.catalog.families import Families
 from harness.catalog.fitting import require_fit
 from harness.catalog.tree import Tree, check_model
 from harness.cli import many
-from harness.cli.options import FleetOptions, MeasureOptions, Parent, SelectionOptions, TableFormat, check_least
+from harness.cli.options import FleetOptions, MeasureOptions, Parent, SelectionOptions, TableFormat
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, UsageError
 from harness.extras.tune import show
@@ -30,6 +30,7 @@ from harness.extras.tune.survey import Surveyed
 from harness.judge.facts.problem import parse_shape_key
 from harness.machine import hints
 from harness.machine.progress import console
+from harness.machine.ranges import AT_LEAST_1
 from harness.machine.table import bounded, paragraph, with_interval
 from harness.records.base import Regime
 from harness.records.store import read
@@ -90,7 +91,6 @@ def tune(
         raise UsageError(f"{named}: an option of TileLang's own autotuner; give --engine tilelang too")
     if engine == "tilelang" and objective is Regime.SUSTAINED:
         raise UsageError("--objective sustained is the race's last rung; --engine tilelang has none")
-    tilelang.check_values()
     if fleet.wanted:
         given: dict[str, object] = {"engine": engine, "family": family, "screen": screen, "carver": carver}
         given |= {"objective": objective.value, "parent": parent} | many.changed(how) | many.changed(tilelang)
@@ -169,7 +169,7 @@ def searches(
     engine: Annotated[Engine, Parameter(help="The engine of the search.")] = "tilebench",
     race: Annotated[int | None, Parameter(help="Number of the search; by default the engine's newest.")] = None,
     picture: Annotated[Path | None, Parameter(help="Also write a heat map, .svg or .png.")] = None,
-    most: Annotated[int, Parameter(help="Candidates in the list below the table.")] = 12,
+    most: Annotated[int, AT_LEAST_1, Parameter(help="Candidates in the list below the table.")] = 12,
     picks: Annotated[bool, Parameter(negative="", help="List every search and its pick instead.")] = False,
     format: TableFormat = "simple",
 ) -> Reply[TuningData]:
@@ -177,7 +177,6 @@ def searches(
     shape, model = chosen.ladder("searches", "shows a search, and --race names which", reads=True)
     parse_shape_key(shape)
     check_model(model)
-    check_least("most", most, 1)
     if picture is not None and (picks or chosen.json):
         raise UsageError("--picture draws one search's table; leave --picks and --json out")
     tree, place = Tree.here(), (chosen.key, shape, model)

@@ -11,7 +11,7 @@ from harness.boards import comparison
 from harness.catalog import gpus
 from harness.catalog.tree import Tree
 from harness.cli.notebook import chosen_iterations
-from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions, check_duration
+from harness.cli.options import Budget, GpuKey, Json, MeasureOptions, SelectionOptions
 from harness.cli.reply import Reply, reported
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.extras.freshen import FreshenedRow, Freshener, stale_rows
@@ -29,6 +29,7 @@ from harness.extras.versus.rows import BuildQuestion, VersusRow, answers, versus
 from harness.judge.facts.gpu import Gpu
 from harness.machine.nvml import Device
 from harness.machine.progress import console, reporting
+from harness.machine.ranges import POSITIVE
 from harness.machine.table import PLAIN, counted, paragraph
 from harness.runs.run import Plan
 
@@ -87,7 +88,7 @@ def hold(
     again: Annotated[
         bool, Parameter(negative="", help="Repeat builds and measurements that are already there.")
     ] = False,
-    build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
+    build_deadline: Annotated[float, POSITIVE, Parameter(help="Seconds for one build.")] = 180.0,
     budget: Budget = None,
     identical: Annotated[
         bool, Parameter(negative="", help="Also measure iterations with the same code in both.")
@@ -99,7 +100,6 @@ def hold(
 ) -> Reply[VersusData]:
     """Compare two environments: which iterations an upgrade makes slower, changes, breaks or fixes."""
     limits = comparison.limits(fail_on, *(builds.FAIL_ON if build_only else FAIL_ON))
-    check_duration("build-deadline", build_deadline)
     first, second = _named("old", old, old_image), _named("new", new, new_image, RUNNING)
     if not build_only and any(each.startswith(IMAGE) for each in (first, second)):
         raise UsageError(
@@ -157,10 +157,9 @@ def _named(side: str, environment: str | None, image: str | None, otherwise: str
 def freshen(
     chosen: SelectionOptions = SelectionOptions(),
     *,
-    build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
+    build_deadline: Annotated[float, POSITIVE, Parameter(help="Seconds for one build.")] = 180.0,
 ) -> Reply[tuple[FreshenedRow, ...]]:
     """Count stale rows as fresh again where a change of their families left their code as it was; needs no GPU."""
-    check_duration("build-deadline", build_deadline)
     tree, gpu = Tree.here(), gpu_of(chosen, "freshen")
     running = environment(tree, RUNNING)
     waiting = stale_rows(tree, gpu, chosen.selection, running.tilelang)
@@ -202,13 +201,12 @@ def bisect(
         str | None,
         Parameter(help="With --clone: lay each commit's Python files and headers over this release; compile nothing."),
     ] = None,
-    build_deadline: Annotated[float, Parameter(help="Seconds for one build.")] = 180.0,
+    build_deadline: Annotated[float, POSITIVE, Parameter(help="Seconds for one build.")] = 180.0,
     budget: Budget = None,
     gpu: GpuKey = gpus.AUTO,
     json: Json = False,
 ) -> Reply[BisectData]:
     """Find the first release of TileLang, or commit of a clone, that changes or breaks an iteration."""
-    check_duration("build-deadline", build_deadline)
     if over is not None and clone is None:
         raise UsageError("--over lays commits over a release: name the clone that has them with --clone")
     tree, chosen = Tree.here(), _row_selected(row, gpu)

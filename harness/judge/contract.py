@@ -313,11 +313,11 @@ def constant(module: ast.Module, name: str) -> ast.expr | None:
     return None
 
 
-def levers(module: ast.Module) -> dict[str, Any] | None:
-    """The values that CONFIG pins; None if it is not a dict of literals, or there is none."""
-    value = constant(module, "CONFIG")
+def levers(module: ast.Module, name: str = "CONFIG") -> dict[str, Any] | None:
+    """The values that CONFIG pins, or another constant; None if it is not a dict of literals, or there is none."""
+    value = constant(module, name)
     try:
-        return None if value is None else {name: ast.literal_eval(each) for name, each in _items(value)}
+        return None if value is None else {lever: ast.literal_eval(each) for lever, each in _items(value)}
     except (TypeError, ValueError, Breach):
         return None
 

@@ -13,8 +13,10 @@ from harness.judge.contract import Terms
 from harness.judge.facts.problem import Problem
 from harness.judge.pipeline import judged
 from harness.machine.progress import Reporter
+from harness.records.pairs import PairRecord
 from harness.records.results import Measurement, Record
 from harness.records.store import append
+from harness.records.sustained import SustainedRecord
 from harness.runs.result_line import result_line
 from harness.runs.retrying import retrying
 from harness.runs.run import J, Plan, judging, record_of, repeated
@@ -56,10 +58,7 @@ def measure(plan: Plan, problem: Problem, reporter: Reporter) -> list[Record]:
         candidate.terms = Terms(opponent.what, None, opponent.config)
         return record_of(plan, candidate, judged(candidate))
 
-    def path(entry: Iteration) -> Path:
-        return plan.tree.records(*entry.ladder)
-
-    return one_by_one(plan, map(Opposed, serving), Record, path, judge, partial(result_line, gpu=plan.gpu), reporter)
+    return one_by_one(plan, map(Opposed, serving), Record, judge, partial(result_line, gpu=plan.gpu), reporter)
 
 
 def opponent_fields(tree: Tree, against: Iteration | None) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def opponent_fields(tree: Tree, against: Iteration | None) -> dict[str, Any]:
     return {"opponent": name, "opponent_sha256": source, "opponent_imports_sha256": imports}
 
 
-def recorded(plan: Plan, item: Opposed, kind: type[J], path: Callable[[Iteration], Path]) -> J | None:
+def recorded(plan: Plan, item: Opposed, kind: type[J]) -> J | None:
     """The record that another measurement of the same would only repeat."""
     here = plan.environment(item.contestant.problem.operator)
     opposed = opponent_fields(plan.tree, item.against)
@@ -77,24 +76,30 @@ def recorded(plan: Plan, item: Opposed, kind: type[J], path: Callable[[Iteration
     def fits(record: J) -> bool:
         return all(getattr(record, name, None) == value for name, value in opposed.items())
 
-    return repeated(plan, item.contestant, here, path(item.contestant), kind, fits)
+    return repeated(plan, item.contestant, here, _file(plan.tree, item.contestant, kind), kind, fits)
+
+
+def _file(tree: Tree, contestant: Iteration, kind: type[object]) -> Path:
+    """Where records of a kind lie."""
+    if kind is PairRecord:
+        return tree.pairs(contestant.gpu, contestant.shape_key)
+    return (tree.sustained if kind is SustainedRecord else tree.records)(*contestant.ladder)
 
 
 def one_by_one(
     plan: Plan,
     work: Iterable[Opposed],
     kind: type[J],
-    path: Callable[[Iteration], Path],
     judge: Callable[[Opposed, Referees], J],
     line: Callable[[J], str],
     reporter: Reporter,
 ) -> list[J]:
     """Judge one after another what is not recorded, and once more what may be the machine's fault.
 
-    Returns the outcomes that count, the recorded ones first. Each is on the disk, in the file of ``path``, before the
-    next measurement. Nothing begins that would not end before the plan's deadline.
+    Returns the outcomes that count, the recorded ones first. Each is on the disk before the next measurement.
+    Nothing begins that would not end before the plan's deadline.
     """
-    found = [(each, None if plan.again else recorded(plan, each, kind, path)) for each in work]
+    found = [(each, None if plan.again else recorded(plan, each, kind)) for each in work]
     records = [record for _, record in found if record is not None]
     for record in records:
         reporter.finished(f"{line(record)}  (recorded before)")
@@ -107,7 +112,7 @@ def one_by_one(
             return ((each, judge(each, referees)) for each in plan.deadline.while_room(rest, USUAL_S))
 
         for each, record, counts in retrying(waiting, judge_all, plan.gpu):
-            append(path(each.contestant), record)
+            append(_file(plan.tree, each.contestant, kind), record)
             if counts:
                 records.append(record)
                 reporter.finished(line(record))

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from harness.catalog.families import COMPILED
-from harness.errors import UsageError, described
+from harness.errors import described
 from harness.extras.tune.space import Config, frozen
 from harness.extras.tune.survey import attributed, load_family
 from harness.judge.child.body import child_body
@@ -23,6 +23,7 @@ from harness.judge.child.brief import Brief
 from harness.judge.child.inputs import inputs
 from harness.judge.facts.problem import Problem
 from harness.judge.messages import Message, Trouble, send
+from harness.machine.ranges import AT_LEAST_1, NUMBER, POSITIVE, SHARE
 
 # The autotuner reserves the first name in a configuration, and passes it to its compile function under the second.
 PASS_CONFIGS: Final = "pass_configs"
@@ -34,32 +35,22 @@ _PASSED: Final = "__pass_configs__"
 class AutotunerOptions:
     """Options of TileLang's autotuner, under the names that TileLang gives them."""
 
-    warmup: Annotated[int, Parameter(help="Launches before a candidate is timed.")] = 25
-    rep: Annotated[int, Parameter(help="Launches that are timed.")] = 100
-    timeout: Annotated[int, Parameter(help="Seconds for one candidate.")] = 30
+    warmup: Annotated[int, NUMBER, Parameter(help="Launches before a candidate is timed.")] = 25
+    rep: Annotated[int, AT_LEAST_1, Parameter(help="Launches that are timed.")] = 100
+    timeout: Annotated[int, AT_LEAST_1, Parameter(help="Seconds for one candidate.")] = 30
     supply: Annotated[
         Literal["inputs", "program", "Integer", "Uniform", "Normal", "Randn", "Zero", "One", "Auto"] | None,
         Parameter(help="set_autotune_inputs, a supply program, or a TensorSupplyType; by default what fits."),
     ] = None
     check: Annotated[bool, Parameter(help="Compare with the reference; its disk cache then keeps nothing.")] = True
-    rtol: Annotated[float, Parameter(help="Relative tolerance of its check.")] = 1e-2
-    atol: Annotated[float, Parameter(help="Absolute tolerance of its check.")] = 1e-2
-    max_mismatched_ratio: Annotated[float, Parameter(help="Share of the elements that may differ.")] = 0.01
+    rtol: Annotated[float, NUMBER, Parameter(help="Relative tolerance of its check.")] = 1e-2
+    atol: Annotated[float, NUMBER, Parameter(help="Absolute tolerance of its check.")] = 1e-2
+    max_mismatched_ratio: Annotated[float, SHARE, Parameter(help="Share of the elements that may differ.")] = 0.01
     early_stop: Annotated[bool, Parameter(help="Stop timing what is slower than the best by a factor.")] = False
-    early_stop_factor: Annotated[float, Parameter(help="That factor.")] = 2.0
+    early_stop_factor: Annotated[float, AT_LEAST_1, Parameter(help="That factor.")] = 2.0
     backend: Annotated[Literal["event", "cupti", "cudagraph"], Parameter(help="Its timer; on a CPU wall.")] = "event"
     cache: Annotated[bool, Parameter(help="Use its disk caches.")] = True
-    limit: Annotated[float, Parameter(help="Seconds for the whole search.")] = 1800.0
-
-    def check_values(self) -> None:
-        """Raise UsageError for a value that the autotuner cannot take."""
-        for name, least in (("warmup", 0), ("rep", 1), ("timeout", 1), ("rtol", 0), ("atol", 0)):
-            if not least <= getattr(self, name) < float("inf"):
-                raise UsageError(f"--{name} {getattr(self, name):g} is not {least} or more")
-        if not 0 < self.limit < float("inf"):
-            raise UsageError(f"--limit {self.limit:g} is not a number of seconds above 0")
-        if not 1 <= self.early_stop_factor < float("inf") or not 0 <= self.max_mismatched_ratio <= 1:
-            raise UsageError("--early-stop-factor is 1 or more, and --max-mismatched-ratio from 0 to 1")
+    limit: Annotated[float, POSITIVE, Parameter(help="Seconds for the whole search.")] = 1800.0
 
 
 class Timed(Message, frozen=True):

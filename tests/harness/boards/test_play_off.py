@@ -205,11 +205,11 @@ def unplayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
         ((), "play-off needs --shape"),
         (("--shape", "matmul"), "play-off works on one problem"),
         (("--shape", SMALL), "a play-off needs two leaders"),
-        (("--shape", SMALL, "--rounds", "0"), "--rounds 0 is not a number of 2 or more"),
-        (("--shape", SMALL, "--rounds", "1"), "--rounds 1 is not a number of 2 or more"),
-        (("--shape", SMALL, "--top", "-1"), "--top -1 is not a number of 2 or more"),
+        (("--shape", SMALL, "--rounds", "0"), '"0" for --rounds. Must be >= 2.'),
+        (("--shape", SMALL, "--rounds", "1"), '"1" for --rounds. Must be >= 2.'),
+        (("--shape", SMALL, "--top", "-1"), '"-1" for --top. Must be >= 2.'),
         (("--shape", SMALL, "--regime", "sustained"), "a CPU has none here"),
-        (("--shape", SMALL, "--budget", "nan"), "--budget nan is not a number of seconds above 0"),
+        (("--shape", SMALL, "--budget", "nan"), '"nan" for --budget. Must be < inf.'),
     ],
 )
 def test_a_wrong_command_is_one_line(unplayed: Checkout, words: tuple[str, ...], says: str) -> None:

@@ -64,7 +64,7 @@ def test_a_call_of_a_family_is_read(text: str, call: Call) -> None:
         (source("return other(problem, **CONFIG)"), "not a family of kernels/"),
         (source("return family(problem, 128, **CONFIG)"), "more than the problem and levers by name"),
         (source("return family(problem, block_M=problem.dims[0])"), "'problem.dims\\[0\\]' is not a literal"),
-        (source("return family(problem, **CONFIG)", "dict(other)"), "CONFIG is not made of literals"),
+        (source("return family(problem, **CONFIG)", "dict(other)"), "CONFIG is no dict of literals"),
         (source("return family(problem, **CONFIG)", "[1]"), "CONFIG is no dict of literals"),
     ],
 )

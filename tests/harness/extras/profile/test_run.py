@@ -254,7 +254,7 @@ def test_nothing_measured_has_no_leader(checkout: Checkout) -> None:
     ("arguments", "code", "said"),
     [
         (("--gpu", "cpu"), 3, "profile reads a GPU's counters, and a CPU has none that ncu reads"),
-        (("--gpu", "h200", "--deadline", "0"), 2, "--deadline 0 is not a number of seconds above 0"),
+        (("--gpu", "h200", "--deadline", "0"), 2, '"0.0" for --deadline. Must be > 0.'),
         (("--gpu", "h100x"), 2, "unknown GPU key 'h100x'"),
     ],
 )
