@@ -1,22 +1,22 @@
-"""Classes, types and annotations of an iteration's source: they lead to no code and no attributes but its own.
+"""Classes of an iteration's source, and ``self``: they lead to no attributes but the source's own.
 
-TileLang and typing evaluate an annotation that is a text, and a method reads private names of its own object. So what
-an annotation, a class and ``self`` may be is a short list.
+A method may read private names of its own object. So ``self`` is that object all along, and where a class has private
+names, no class and no method is handed on.
 """
 
 import ast
-import builtins
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
+from harness.judge.annotations import KnownTypes, annotated, asks
 from harness.judge.breach import Breach, bound, of_itself, root_name, targets, unwound
 from harness.judge.facts.import_reader import Imported, imports_of
 
 DATACLASS: Final = "dataclass"
 ENUMS: Final = frozenset({"Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"})
-# The methods that Python calls by itself, and a class may have; TYPES are Python's own.
+# The methods that Python calls by itself, and a class may have.
 OWN_METHODS: Final = frozenset(
     {
         "__bool__", "__call__", "__contains__", "__enter__", "__eq__", "__exit__", "__ge__", "__getitem__", "__gt__",
@@ -24,153 +24,74 @@ OWN_METHODS: Final = frozenset(
         "__repr__", "__str__",
     }
 )  # fmt: skip
-TYPES: Final = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type))
 _PLAIN_DECORATORS: Final = frozenset({"cache", "lru_cache", "property"})  # under each a method's self stays its object
+_PLAIN_BASES: Final = ("builtins", "enum", "typing")
 _OF_A_CLASS: Final = frozenset({"classmethod", "staticmethod"})
-_COMPARED: Final = ast.Is | ast.IsNot | ast.Eq | ast.NotEq | ast.In | ast.NotIn
+# Of Python's own: these go through the members of an enum, and those ask for an object's class.
+_GO_THROUGH: Final = frozenset({"enumerate", "iter", "len", "list", "max", "min", "set", "sorted", "tuple", "zip"})
+_ASK: Final = frozenset({"isinstance", "issubclass"})
 
 
 def check(nodes: Sequence[ast.AST]) -> None:
-    """Raise Breach at a class, a type or an annotation that an iteration may not have; the module is the first node."""
-    known = KnownTypes.of(nodes)
+    """Raise Breach at a class that an iteration may not have, and where one, or ``self``, is something else."""
     _selves(nodes)
     _bodies(nodes)
     _decorators(nodes)
-    _annotations(nodes, known)
-    _types_asked(nodes, known)
-    _classes_named(nodes)
-
-
-@dataclass(frozen=True)
-class KnownTypes:
-    """The names of a source that stand for a type all along: nothing else is ever bound to one of them."""
-
-    own: frozenset[str]
-    imported: dict[str, Imported]
-    aliases: dict[str, ast.expr]  # of the module
-    bound: Collection[str]
-
-    @classmethod
-    def of(cls, nodes: Sequence[ast.AST]) -> "KnownTypes":
-        times = Counter(name for name, _ in bound(nodes))
-        once = {name for name, number in times.items() if number == 1}
-        imported = {each.bound: each for node in nodes for each in imports_of(node) if each.bound not in times}
-        data = {name for name, each in imported.items() if each.module[0] == "dataclasses"}
-        classes = (node for node in nodes if isinstance(node, ast.ClassDef))
-        own = {node.name for node in classes if data.issuperset(map(root_name, node.decorator_list))}
-        body = nodes[0].body if isinstance(nodes[0], ast.Module) else []
-        assigned = [node for node in body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
-        aliases = {name: node.value for node in assigned for name in targets(node) if name in once and node.value}
-        return cls(frozenset(own & once), imported, aliases, times)
-
-    def has(self, part: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
-        """Whether an expression is a type: a name of one, a path of an imported module, or what TileLang makes."""
-        root = root_name(part)
-        match part:
-            case ast.Constant(value=value):
-                return not isinstance(value, str)
-            case ast.Name(id=name) if name in self.aliases and name not in seen:
-                return all(self.has(each, seen | {name}) for each in self.within(self.aliases[name]))
-            case ast.Name(id=name):
-                return name in self.own or name in self.imported or (name in TYPES and name not in self.bound)
-            case ast.Attribute():
-                return root in self.imported
-            case ast.Call():
-                return root in self.imported and self.imported[root].module[0] == "tilelang"
-        return False
-
-    def within(self, annotation: ast.expr) -> Iterator[ast.expr]:
-        """The parts that decide what an annotation is: not the arguments of a call, nor those of Literal."""
-        match annotation:
-            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-                yield from self.within(left)
-                yield from self.within(right)
-            case ast.Subscript(value=ast.Name(id=name)) if name in self.own:
-                yield annotation  # a member of an enum may be a text
-            case ast.Subscript(value=value, slice=inner):
-                yield value
-                if isinstance(value, ast.Name) or root_name(value) in ("collections", "typing"):
-                    yield from () if self._is_literal(value) else self.within(inner)
-            case ast.Tuple(elts=several) | ast.List(elts=several):
-                for each in several:
-                    yield from self.within(each)
-            case _:
-                yield annotation
-
-    def _is_literal(self, value: ast.expr) -> bool:
-        found = self.imported.get(root_name(value) or "")
-        said = value.attr if isinstance(value, ast.Attribute) else found and found.name
-        return found is not None and found.module[0] == "typing" and said == "Literal"
-
-
-def _annotations(nodes: Sequence[ast.AST], known: KnownTypes) -> None:
-    """Each is written where it stands, and is no text."""
-    for each in _annotated(nodes):
-        for part in known.within(each):
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                raise Breach(part.lineno, "an annotation in quotes is evaluated elsewhere; write it without quotes")
-            if not known.has(part):
-                raise Breach(part.lineno, f"the annotation '{ast.unparse(part)[:40]}' may be a text; write the type")
-
-
-def _annotated(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
-    for node in nodes:
-        for each in (getattr(node, name, None) for name in ("annotation", "returns")):
-            if each is not None:
-                yield each
-
-
-def _types_asked(nodes: Sequence[ast.AST], known: KnownTypes) -> None:
-    """``type`` asks for the type of a value that is compared with types, or that tells its name."""
-    asked = set[int]()
-    for node in nodes:
-        match node:
-            case ast.Attribute(attr="__name__", value=ast.Call() as call):
-                asked.add(id(call.func))
-            case ast.Compare(left=left, ops=ops, comparators=others):
-                sides = [left, *others]
-                calls = [each.func for each in sides if isinstance(each, ast.Call) and _asks(each)]
-                rest = [part for each in sides if not _asks(each) for part in known.within(each)]
-                if all(isinstance(op, _COMPARED) for op in ops) and all(map(known.has, rest)):
-                    asked |= set(map(id, calls))
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id == "type" and id(node) not in asked:
-            raise Breach(node.lineno, "'type' may only be compared, as in type(value) is int")
-
-
-def _asks(side: ast.expr) -> bool:
-    return (
-        isinstance(side, ast.Call)
-        and isinstance(side.func, ast.Name)
-        and (side.func.id == "type" and len(side.args) == 1 and not side.keywords)
-    )
+    _handed_on(nodes)
 
 
 def _selves(nodes: Sequence[ast.AST]) -> None:
     """``self`` is the object of a method all along, so that its private names are those of the class."""
-    own = {id(first) for node in nodes if isinstance(node, ast.ClassDef) for first in map(_self_of, node.body) if first}
+    names = Names.of(nodes)
+    methods = (each for node in nodes if isinstance(node, ast.ClassDef) for each in node.body)
+    own = {id(first) for first in map(names.self_of, methods) if first is not None}
     for node in nodes:
         if isinstance(node, ast.arg) and node.arg == "self" and id(node) not in own:
             raise Breach(node.lineno, "'self' is the first argument of a method alone; give this one another name")
-    times = Counter(name for name, _ in bound(nodes))
-    if times["self"] > len(own):
+        for each in imports_of(node):
+            if each.bound in ("self", "cls"):
+                raise Breach(each.line, f"'{each.bound}' is the first argument of a method; import by another name")
+    if names.times["self"] > len(own):
         line = max(line for name, line in bound(nodes) if name == "self")
         raise Breach(line, "'self' is bound anew; give this one another name")
 
 
-def _self_of(statement: ast.stmt) -> ast.arg | None:
-    """The argument ``self`` of a class's method; a decorator of one's own could call it with any object."""
-    if not isinstance(statement, ast.FunctionDef):
-        return None
-    first = next(iter([*statement.args.posonlyargs, *statement.args.args]), None)
-    plain = all(_keeps_self(each) for each in statement.decorator_list)
-    return first if plain and first is not None and first.arg == "self" else None
+@dataclass(frozen=True)
+class Names:
+    """What the names of a source stand for: how often it binds each, and what it imports."""
 
+    times: Counter[str]
+    imported: dict[str, Imported]
 
-def _keeps_self(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    inner, names = unwound(called)
-    return isinstance(inner, ast.Name) and (names[-1] if names else inner.id) in _PLAIN_DECORATORS
+    @classmethod
+    def of(cls, nodes: Sequence[ast.AST]) -> "Names":
+        imported = {each.bound: each for node in nodes for each in imports_of(node)}
+        return cls(Counter(name for name, _ in bound(nodes)), imported)
+
+    def self_of(self, statement: ast.stmt) -> ast.arg | None:
+        """The argument ``self`` of a class's method; a decorator of one's own could call it with any object."""
+        if not isinstance(statement, ast.FunctionDef):
+            return None
+        first = next(iter([*statement.args.posonlyargs, *statement.args.args]), None)
+        plain = all(map(self._keeps_self, statement.decorator_list))
+        return first if plain and first is not None and first.arg == "self" else None
+
+    def _keeps_self(self, decorator: ast.expr) -> bool:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        home = self.home(called)
+        return home == "tilelang" or (home in ("builtins", "functools") and name in _PLAIN_DECORATORS)
+
+    def home(self, path: ast.expr) -> str | None:
+        """The package that a path comes from; Python's own names have "builtins"."""
+        root = root_name(path) if isinstance(path, ast.Name | ast.Attribute) else None
+        if root is None or self.times[root]:
+            return None
+        return self.imported[root].module[0] if root in self.imported else "builtins"
+
+    def is_pythons(self, function: ast.expr, names: Collection[str]) -> bool:
+        """Whether a function is one of these of Python's own."""
+        return _is_name_of(function, names) and self.home(function) == "builtins"
 
 
 def _bodies(nodes: Sequence[ast.AST]) -> None:
@@ -200,68 +121,104 @@ def own_enums(nodes: Sequence[ast.AST]) -> set[str]:
     return own
 
 
-def _classes_named(nodes: Sequence[ast.AST]) -> None:
-    """An enum, and any class where one has private names, stands where it cannot be called with another object.
+def _handed_on(nodes: Sequence[ast.AST]) -> None:
+    """An enum, and any class where one has private names, stands where nothing can call it with another object.
 
     ``A.method(other)`` would read the private names of ``other``, and ``E("F", members)`` would make a class.
     """
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-    private = any(
-        isinstance(each, ast.Attribute) and each.attr.startswith("_") for node in classes for each in ast.walk(node)
-    )
-    guarded = {node.name for node in classes} | {"cls"} if private else own_enums(nodes)
-    if not guarded:
-        return
-    methods = {
-        each.name
-        for node in classes
-        for each in node.body
-        if isinstance(each, ast.FunctionDef) and not _is_of_a_class(each)
-    }
-    allowed = set(map(id, _places_of_a_class(nodes)))
-    decorators = {id(each) for node in classes for part in node.body for each in getattr(part, "decorator_list", ())}
+    private = any(is_private(each) for node in classes for each in ast.walk(node))
+    enums = own_enums(nodes)
+    guarded = {node.name for node in classes} | {"cls"} if private else enums
+    if private:
+        _methods_alone(nodes, classes, guarded)
+    allowed = set(map(id, _places(nodes, enums, Names.of(nodes)))) if guarded else set()
     for node in nodes:
         match node:
-            case ast.Name(id=name) if private and name in _OF_A_CLASS and id(node) not in decorators:
-                raise Breach(node.lineno, f"'{name}' may only stand above a method")
-            case ast.FunctionDef(args=ast.arguments(posonlyargs=[], args=[ast.arg(arg=first), *_])) if (
-                private and first != "cls" and "classmethod" in map(root_name, node.decorator_list)
-            ):
-                raise Breach(node.lineno, f"the first argument of a classmethod is cls, not {first}")
-            case ast.Attribute(value=ast.Name(id=name), attr=method) if (
-                private and name in guarded and method in methods
-            ):
-                raise Breach(node.lineno, f"'{name}.{method}' is a method without its object; call it on the object")
             case ast.Name(id=name, ctx=ast.Load()) if name in guarded and id(node) not in allowed:
                 raise Breach(node.lineno, f"class {name} is passed on; call it, or name what you need of it")
 
 
-def _is_of_a_class(method: ast.FunctionDef) -> bool:
-    return any(isinstance(each, ast.Name) and each.id in _OF_A_CLASS for each in method.decorator_list)
+def is_private(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
 
 
-def _places_of_a_class(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Where a class is called, annotates, is compared or asked, or stands before one of its own names."""
-    for each in _annotated(nodes):
-        yield from ast.walk(each)
+def _methods_alone(nodes: Sequence[ast.AST], classes: Sequence[ast.ClassDef], guarded: Collection[str]) -> None:
+    """A method is called on its object: not by its class, nor by its name within the class."""
+    methods = [each for node in classes for each in node.body if isinstance(each, ast.FunctionDef)]
+    decorators = {id(each) for method in methods for each in method.decorator_list}
+    of_objects = {each.name for each in methods if not any(map(_is_of_a_class, each.decorator_list))}
+    for node in classes:
+        if inner := next((each for each in node.body if isinstance(each, ast.ClassDef)), None):
+            raise Breach(inner.lineno, f"class {inner.name} lies within another; write it outside")
+        own = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        if loose := next((each for each in _read_by_a_body(node) if each.id in own), None):
+            raise Breach(loose.lineno, f"'{loose.id}' is a method without its object; call it on the object")
+    for method in methods:
+        first = next(iter([*method.args.posonlyargs, *method.args.args]), None)
+        if "classmethod" in map(root_name, method.decorator_list) and (first is None or first.arg != "cls"):
+            raise Breach(method.lineno, "the first argument of a classmethod is cls")
+    for each in nodes:
+        if isinstance(each, ast.Name) and each.id in _OF_A_CLASS and id(each) not in decorators:
+            raise Breach(each.lineno, f"'{each.id}' may only stand above a method")
+        if isinstance(each, ast.Attribute) and each.attr in of_objects and _is_name_of(each.value, guarded):
+            raise Breach(each.lineno, f"'{ast.unparse(each)}' is a method without its object; call it on the object")
+
+
+def _read_by_a_body(node: ast.ClassDef) -> Iterator[ast.Name]:
+    """The names that are read while a class is made: by its statements, and by defaults of its methods."""
+    for each in of_itself(node):
+        defaults = [*each.args.defaults, *each.args.kw_defaults] if isinstance(each, ast.FunctionDef) else []
+        for part in (each, *(inner for default in defaults if default for inner in ast.walk(default))):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+                yield part
+
+
+def _is_of_a_class(decorator: ast.expr) -> bool:
+    return _is_name_of(decorator, _OF_A_CLASS)
+
+
+def _is_name_of(node: ast.AST, names: Collection[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _places(nodes: Sequence[ast.AST], enums: Collection[str], names: Names) -> Iterator[ast.AST]:
+    """Where a class is called, annotates, is asked about, or stands before one of its own names."""
+    known = KnownTypes.of(nodes)
+    for each in annotated(nodes):
+        yield from known.within(each)
     for node in nodes:
         match node:
-            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kinds]):
-                yield from (node.func, *ast.walk(kinds))
-            case ast.Call(func=function):
+            case ast.Call(func=function, args=arguments, keywords=keywords):
                 yield function
+                if names.is_pythons(function, _ASK) and len(arguments) == 2:
+                    yield from known.within(arguments[1])
+                if names.is_pythons(function, _GO_THROUGH):
+                    yield from (each for each in arguments if isinstance(each, ast.Name) and each.id in enums)
+                if names.home(function) == "dataclasses":
+                    yield from (each.value for each in keywords if each.arg == "default_factory")
             case ast.Attribute(value=value) | ast.Subscript(value=value):
                 yield value
             case ast.ClassDef(bases=bases):
                 yield from bases
-            case ast.Compare(left=left, comparators=others):
-                yield from (left, *others)
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                sides = [left, *others]
+                if any(map(asks, sides)):
+                    yield from (part for each in sides for part in known.within(each))
+                yield from (
+                    each
+                    for op, each in zip(ops, others, strict=True)
+                    if isinstance(op, ast.In | ast.NotIn)
+                    if isinstance(each, ast.Name) and each.id in enums
+                )
             case ast.For(iter=walked) | ast.comprehension(iter=walked):
                 yield walked
-            case ast.MatchClass(cls=kind) | ast.ExceptHandler(type=ast.expr() as kind):
-                yield from ast.walk(kind)
-            case ast.keyword(arg="default_factory", value=made):
-                yield made
+            case ast.MatchClass(cls=kind):
+                yield kind
+            case ast.ExceptHandler(type=ast.expr() as kind):
+                yield from known.within(kind)
+            case ast.Raise(exc=ast.Name() as kind):
+                yield kind
 
 
 def _imported_as(nodes: Sequence[ast.AST], names: Collection[str]) -> set[str]:
@@ -299,42 +256,69 @@ def _decorators(nodes: Sequence[ast.AST]) -> None:
 
 
 @dataclass(frozen=True)
-class OwnClasses:
-    """The source's own classes: their fields and methods, and the attributes that their objects set of themselves."""
+class OwnNames:
+    """What the objects of a class have of it: fields and methods, private ones too, and where it sets them of self."""
 
-    fields: frozenset[str]
-    objects: frozenset[str]  # names that stand for a class, or for an object that one made
-    private: frozenset[str]
+    fields: frozenset[str] = frozenset()
+    private: frozenset[str] = frozenset()
+    made: frozenset[int] = frozenset()
+
+    def joined(self, others: Iterable["OwnNames"]) -> "OwnNames":
+        parts = (self, *others)
+        fields, private = (
+            frozenset[str]().union(*each) for each in zip(*((each.fields, each.private) for each in parts), strict=True)
+        )
+        return OwnNames(fields, private, self.made)
+
+
+@dataclass(frozen=True)
+class OwnClasses:
+    """The source's own classes."""
+
+    objects: dict[str, OwnNames]  # by the class, or the name that stands for an object that it made
+    of_self: dict[int, OwnNames]  # where self stands
     made: frozenset[int]  # where a method such as __init__ sets an attribute of self
 
     @classmethod
     def of(cls, nodes: Sequence[ast.AST]) -> "OwnClasses":
-        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-        body = [each for node in classes for each in node.body]
-        methods = [each for each in body if isinstance(each, ast.FunctionDef)]
-        fields = {each.name for each in methods} | {name for each in body for name in targets(each)}
-        named = {node.name for node in classes}
-        times = Counter(name for name, _ in bound(nodes))
-        assigned = (node for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign))
-        objects = {
-            name
-            for node in assigned
-            if isinstance(node.value, ast.Call) and root_name(node.value) in named
-            for name in targets(node)
-            if times[name] == 1
-        }
-        set_there = [
-            each
-            for method in methods
-            if method.name in OWN_METHODS
-            for each in of_itself(method)
-            if isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load)
-            if isinstance(each.value, ast.Name) and each.value.id == "self"
-        ]
-        private = {each.attr for each in set_there} | fields
-        owners = frozenset(named | objects | {"self"})
-        return cls(frozenset(fields), owners, frozenset(private), frozenset(map(id, set_there)))
+        names, objects, of_self = Names.of(nodes), dict[str, OwnNames](), dict[int, OwnNames]()
+        for made_by in (node for node in nodes if isinstance(node, ast.ClassDef)):  # a base stands before what it is of
+            objects[made_by.name] = found = _own_names(made_by, names, objects)
+            of_self |= {id(each): found for each in ast.walk(made_by) if _is_name_of(each, ("self",))}
+        classes = dict(objects)
+        for node in nodes:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+                made = node.value.func.id if isinstance(node.value.func, ast.Name) else ""
+                objects |= {name: classes[made] for name in targets(node) if made in classes and names.times[name] == 1}
+        return cls(objects, of_self, frozenset().union(*(each.made for each in classes.values())))
 
-    def fields_of(self, path: ast.Attribute) -> frozenset[str]:
-        """The fields that a path may name: of an own class or its object."""
-        return self.fields if root_name(unwound(path)[0]) in self.objects else frozenset()
+    def names_of(self, path: ast.Attribute) -> OwnNames:
+        """The own names that may follow the first of a path."""
+        inner, _ = unwound(path)
+        if not isinstance(inner, ast.Name):
+            return OwnNames()
+        return self.of_self.get(id(inner)) or self.objects.get(inner.id) or OwnNames()
+
+
+def _own_names(node: ast.ClassDef, names: Names, known: Mapping[str, OwnNames]) -> OwnNames:
+    """Those of a class with a base from elsewhere are not all its own, so it has no private ones."""
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    fields = {each.name for each in methods} | {found for each in node.body for found in targets(each)}
+    makers = (each for each in methods if each.name in OWN_METHODS and names.self_of(each))
+    made = [each for method in makers for each in of_itself(method) if _sets_self(each)]
+    bases = [known.get(root_name(each) or "") for each in node.bases]
+    plain = all(
+        base is not None or names.home(each) in _PLAIN_BASES for base, each in zip(bases, node.bases, strict=True)
+    )
+    private = frozenset(each.attr for each in made) | fields if plain else frozenset[str]()
+    own = OwnNames(frozenset(fields), frozenset(private), frozenset(map(id, made)))
+    return own.joined(base for base in bases if base is not None)
+
+
+def _sets_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return (
+        isinstance(node, ast.Attribute)
+        and not isinstance(node.ctx, ast.Load)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )

@@ -8,7 +8,7 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from harness.catalog import names
 from harness.catalog.tree import Iteration
 from harness.judge import vocabulary
 from harness.judge.breach import Breach as Breach
-from harness.judge.breach import of_itself, root_name, targets
+from harness.judge.breach import bound, of_itself, root_name, targets
 from harness.judge.facts.hashes import FAMILIES, is_literal, source_sha256
 from harness.judge.facts.import_reader import Imported, imports
 from harness.machine.repository import folders
@@ -28,6 +28,7 @@ TO_REPLACE: Final = re.compile(re.escape(PLACEHOLDER.partition("{")[0]))
 PINNED_NAMES: Final = frozenset({"build", "CONFIG", "PARENT"})  # each means what is read here, so it is bound once
 _ARITHMETIC: Final = (
     ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant, ast.Name, ast.Subscript, ast.expr_context,
+    ast.Tuple, ast.List, ast.keyword,
 )  # fmt: skip
 CONSTANTS_OF: Final = frozenset({"T", "math", "tilelang", "torch"})
 # Where Python ends no line, or another, and where inspect, tokenize or TileLang does.
@@ -38,7 +39,8 @@ HOMES_OF_PROGRAMS: Final = ("harness", "iteration")  # whatever a family takes f
 MOST_IMPORTS: Final = 8  # from one family to the next
 MOST_BYTES: Final = 1 << 18  # of a file: a long kernel has 30 KB
 MOST_CONFIG: Final = 4000  # characters of a CONFIG as a row shows it
-PURE: Final = frozenset({"abs", "int", "max", "min"})
+OPTIONS: Final = ("compile_flags", "pass_configs")  # of TileLang's compiler
+PURE: Final = frozenset({"abs", "dict", "int", "list", "max", "min", "tuple"})
 TUNING_NAME: Final = re.compile(
     r"block_\w+|bM|bN|bK|num_\w+|threads|stages|cluster_\w+|group_\w+|consumer_\w+|vector_\w+|unroll\w*|policy|panel\w*"
 )
@@ -72,7 +74,7 @@ def _check(iteration: Iteration) -> Terms:
     idea = _idea(module)
     families = folders(iteration.path.parents[6], FAMILIES)
     taken = [each for each in imports(module) if each.module[:1] == (FAMILIES,)]
-    modules = {each.bound for each in taken if any(_leads_to_a_module(base, each) for base in families)}
+    modules = {each.bound for each in taken if _leads_to_a_module(families, each)}
     vocabulary.check(module, is_baseline=is_baseline, modules=modules)
     _build(module)
     _bound_once(module)
@@ -113,19 +115,20 @@ def _found_where_they_stand(module: ast.Module, text: str) -> None:
             raise Breach(line, "another text may be read for this function; begin it on a line of its own")
 
 
-def _leads_to_a_module(families: Path, imported: Imported, deep: int = MOST_IMPORTS) -> bool:
+def _leads_to_a_module(families: Sequence[Path], imported: Imported, deep: int = MOST_IMPORTS) -> bool:
     """Whether an import of the families binds a module, not what one holds: a family's own import may be one too."""
     if imported.module[:1] != (FAMILIES,):
         return imported.module[:2] != HOMES_OF_PROGRAMS
     if imported.name is None or not deep:
         return True
-    place = families.joinpath(*imported.module[1:])
-    source = next((each for each in (place / "__init__.py", place.with_suffix(".py")) if each.is_file()), None)
-    within = [each for each in imports(ast.parse(source.read_bytes())) if each.bound == imported.name] if source else []
-    if within:
-        return any(each.relative or _leads_to_a_module(families, each, deep - 1) for each in within)
-    inner = place / imported.name
-    return inner.is_dir() or inner.with_suffix(".py").is_file()
+    places = [base.joinpath(*imported.module[1:]) for base in families]
+    sources = (file for place in places for file in (place / "__init__.py", place.with_suffix(".py")) if file.is_file())
+    within = [each for file in sources for each in imports(ast.parse(file.read_bytes()))]
+    if named := [each for each in within if each.bound == imported.name]:
+        return any(each.relative or _leads_to_a_module(families, each, deep - 1) for each in named)
+    if any(each.bound == "*" for each in within):
+        return True
+    return any((place / imported.name).is_dir() or (place / f"{imported.name}.py").is_file() for place in places)
 
 
 def _idea(module: ast.Module) -> str:
@@ -215,6 +218,7 @@ def _config(module: ast.Module, *, is_baseline: bool) -> str:
 
 def _pinned(module: ast.Module) -> None:
     """Tuning parameters must be literals: in CONFIG, in module constants, and where they are passed."""
+    bound_anew = {name for name, _ in bound(list(ast.walk(module)))}
     for node in module.body:
         for target in targets(node):
             value = _assigned(node, target)
@@ -224,50 +228,57 @@ def _pinned(module: ast.Module) -> None:
                 for name, each in _items(value):
                     if name == "**" or not is_literal(each):
                         raise Breach(each.lineno, f"CONFIG: '{name}' is not a literal; pin it")
-            elif not _is_constant(value) and target != "PARENT":
+            elif not _is_constant(value, bound_anew) and target != "PARENT":
                 raise Breach(node.lineno, f"'{target}' is not a literal; pin it")
-    for name, line in _bound_among_others(module):
-        if TUNING_NAME.fullmatch(name.lower()):
+    for name, line in _bound_among_others(module, bound_anew):
+        if name.isupper() or TUNING_NAME.fullmatch(name.lower()):
             raise Breach(line, f"'{name}' is not pinned by a statement of its own; assign it a literal")
-    for call in ast.walk(module):
-        if isinstance(call, ast.Call):
-            for keyword in call.keywords:
-                if keyword.arg is not None and not TUNING_NAME.fullmatch(keyword.arg):
-                    continue
-                if not _is_pinned(keyword.value):
-                    raise Breach(keyword.value.lineno, f"'{_argument(keyword)}' is not pinned")
+    for keyword in (each for call in ast.walk(module) if isinstance(call, ast.Call) for each in call.keywords):
+        is_lever = keyword.arg in (None, *OPTIONS) or TUNING_NAME.fullmatch(keyword.arg or "")
+        if is_lever and not _is_pinned(keyword.value):
+            raise Breach(keyword.value.lineno, f"'{_argument(keyword)}' is not pinned")
 
 
-def _bound_among_others(module: ast.Module) -> Iterator[tuple[str, int]]:
-    """Names that a module binds in a tuple, a branch or a loop, where their values are not read here."""
+def _bound_among_others(module: ast.Module, bound_anew: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Names of a module that a tuple, a branch, a loop or a function binds, where their values are not read here."""
     alone = [target for node in module.body if isinstance(node, ast.Assign) for target in node.targets]
     alone += [node.target for node in module.body if isinstance(node, ast.AnnAssign)]
+    for statement in module.body:
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=several)], value=ast.Tuple(elts=values)) if len(several) == len(
+                values
+            ) and all(_is_constant(each, bound_anew) for each in values):
+                alone += several
     of_comprehensions = [node.target for node in ast.walk(module) if isinstance(node, ast.comprehension)]
     read = {id(each) for each in alone} | {id(part) for each in of_comprehensions for part in ast.walk(each)}
     for each in of_itself(module):
         if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load) and id(each) not in read:
             yield each.id, each.lineno
+    for node in ast.walk(module):
+        if isinstance(node, ast.Global):
+            yield from ((name, node.lineno) for name in node.names)
 
 
-def _is_constant(value: ast.expr) -> bool:
+def _is_constant(value: ast.expr, bound_anew: Collection[str] = ()) -> bool:
     """A literal, arithmetic over literals and constants, or a dict by TileLang's pass configurations.
 
-    A constant is one of the file, of math, or a dtype of TileLang or torch.
+    A constant is one of the file, of math, or a dtype of TileLang or torch, where nothing else has that name.
     """
     if isinstance(value, ast.Dict):
         keys = (key is not None and (is_literal(key) or "PassConfigKey." in ast.unparse(key)) for key in value.keys)
-        return all(keys) and all(map(is_literal, value.values))
-    return is_literal(value) or all(map(_is_of_a_constant, ast.walk(value)))
+        return all(keys) and all(_is_constant(each, bound_anew) for each in value.values)
+    return is_literal(value) or all(_is_of_a_constant(each, bound_anew) for each in ast.walk(value))
 
 
-def _is_of_a_constant(node: ast.AST) -> bool:
+def _is_of_a_constant(node: ast.AST, bound_anew: Collection[str]) -> bool:
     match node:
         case ast.Call():
-            return root_name(node) == "math" or (isinstance(node.func, ast.Name) and node.func.id == "float")
+            made = isinstance(node.func, ast.Name) and node.func.id in ("float", "TypeVar")
+            return made or (root_name(node) == "math" and "math" not in bound_anew)
         case ast.Attribute():
-            return root_name(node) in CONSTANTS_OF
+            return root_name(node) in CONSTANTS_OF.difference(bound_anew)
         case ast.Name(id=name):
-            return name.isupper() or name in CONSTANTS_OF or name == "float"
+            return name.isupper() or (name in (*CONSTANTS_OF, "float", "TypeVar") and name not in bound_anew)
     return isinstance(node, _ARITHMETIC)
 
 

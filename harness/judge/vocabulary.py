@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from harness.judge import classes
+from harness.judge import annotations, classes
 from harness.judge.breach import Breach, bound, root_name, unwound
 from harness.judge.classes import OWN_METHODS, OwnClasses
 from harness.judge.facts.hashes import FAMILIES
@@ -174,6 +174,7 @@ def check(module: ast.Module, *, is_baseline: bool, modules: Collection[str] = (
     nodes = list(ast.walk(module))
     known, own = _modules(nodes), OwnClasses.of(nodes)
     _bound(nodes)
+    annotations.check(nodes)
     classes.check(nodes)
     parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     harmless = set(map(id, _harmless(nodes, known)))
@@ -296,18 +297,19 @@ def _modules(nodes: Sequence[ast.AST]) -> dict[str, str]:
 def _path(outermost: ast.Attribute, known: Mapping[str, str], own: OwnClasses) -> None:
     """Check a path such as ``torch.cuda.Event.record``, all of its names at once."""
     root, (_, names) = root_name(outermost), unwound(outermost)
-    methods = LIBRARY_METHODS - own.fields_of(outermost)
+    own_names = own.names_of(outermost)
     said = ".".join((root or "…", *names))
     line, place = outermost.lineno, known.get(root or "", "")
     of_torch = place.partition(".")[0] in TORCH_NAMES
     for position, name in enumerate(names):
         plain = name if name.startswith("__") else name.removesuffix("_")  # a_ writes in place what a makes
-        if plain in methods or (plain in LIBRARY_CALLS and of_torch):
+        is_librarys = plain in LIBRARY_METHODS and (position or name not in own_names.fields)
+        if is_librarys or (plain in LIBRARY_CALLS and of_torch):
             raise Breach(line, f"'{said}' calls the library; that belongs to iter000")
         _name(line, name)
         seen = of_torch and SEEN_ON_THE_DEVICE in (*place.split("."), *names[:position])
         internal = name.startswith("_") and name not in OF_NAMED_TUPLES and name != "__name__"
-        if internal and not (root == "self" and name in own.private) and not seen:
+        if internal and not (root == "self" and not position and name in own_names.private) and not seen:
             raise Breach(line, f"'{said}' is internal to {root or 'its object'}; use what is documented")
         if of_torch and name in TORCH_BRINGS:
             raise Breach(line, f"'{said}' brings in what no hash of the row covers")

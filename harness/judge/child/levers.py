@@ -19,7 +19,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import tilelang
-from tilelang import tvm
+from tilelang import PassConfigKey, tvm
 from tilelang.jit import JITImpl
 from tilelang.language.eager import builder
 
@@ -105,7 +105,7 @@ class Levers:
                 create(kernel, *args, **kwargs)  # which says what does not fit
             flags = _read(given["compile_flags"] or ())
             passed = {key: _read(value) for key, value in dict(given["pass_configs"] or {}).items()}
-            configs = {str(getattr(key, "value", key)): value for key, value in passed.items()}
+            configs = {_read(key.value if type(key) is PassConfigKey else key): each for key, each in passed.items()}
             for options in (flags, configs.get(DEVICE_FLAGS, ())):
                 for option in (options,) if isinstance(options, str) else options:
                     if complaint := refused_option(str(option)):
@@ -203,7 +203,8 @@ def plain(built: object) -> object:
         return built
     if type(built) is not Program:
         raise TypeError(f"build() returned {type(built).__name__}, a class of its own; return a Program itself")
-    given = dict(built.pass_configs), [*built.compile_flags], [*built.dynamic]
+    configs = {key: _read(value) for key, value in dict(built.pass_configs).items()}
+    given = configs, _read(built.compile_flags), [*built.dynamic]
     if not built.dynamic:
         return Program(built.prim_func, given[0], tuple(given[1]), built.workspaces)
     if any(tvm.get_global_func(name, allow_missing=True) for name in _REWRITING):
@@ -213,8 +214,17 @@ def plain(built: object) -> object:
 
 
 def _read(option: Any) -> Any:
-    """An option as it is; what holds several as a list, since a generator and a view of one's own are read once."""
-    return [*option] if isinstance(option, Iterable) and not isinstance(option, str | Mapping) else option
+    """An option as it is; what holds several as a list, since a generator and a view of one's own are read once.
+
+    Raises TypeError for a text of a class of its own, which may say one thing here and another to the compiler.
+    """
+    if isinstance(option, str):
+        if type(option) is not str:
+            raise TypeError(f"{type(option).__name__} is a text of a class of its own; give the compiler a plain text")
+        return option
+    return (
+        [_read(each) for each in option] if isinstance(option, Iterable) and not isinstance(option, Mapping) else option
+    )
 
 
 def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

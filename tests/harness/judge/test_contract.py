@@ -127,7 +127,7 @@ BREACHES = {
     "TileLang's language passed on": ("problem.dims", "dir(T)", "'T' is a module; name what you need of it"),
     "a module of TileLang": ("problem.dims", "T.utils", "'T.utils' is a module; name what you need of it"),
     "a module at the end": ("WIDTH = 4", "import torch\n\nX = torch.cuda", "'torch.cuda' is not allowed in an iter"),
-    "torch as self": ("WIDTH = 4", "import torch as self\n\nX = self._C", "'self._C' is internal to self"),
+    "torch as self": ("WIDTH = 4", "import torch as self\n\nX = self._C", "'self' is the first argument of a method"),
     "torch by another module": ("problem.dims", "operands.torch", "leads to the module torch; import it by itself"),
     "from a family": (
         "import tilelang.language as T", "from kernels.operands import torch", "is another module; import it by itself"
@@ -172,7 +172,9 @@ BREACHES = {
     "an annotation in quotes": ("WIDTH = 4", "WIDTH: 'int' = 4", "an annotation in quotes is evaluated elsewhere"),
     "an annotation within another": ("WIDTH = 4", "WIDTH: list['int'] = 4", "an annotation in quotes is evaluated"),
     "a class made by the type of a type": (
-        "import tilelang.language as T", "from dataclasses import dataclass as d\nX = d(type(type(0)))", "above a class"
+        "import tilelang.language as T",
+        "from dataclasses import dataclass as d\nX = d(type(type(0)))",
+        "'type' may only be compared",
     ),
     "the importer of the families": (
         "import tilelang.language as T", "from kernels import import_module", "'import_module' is not allowed"
@@ -252,7 +254,15 @@ BREACHES = {
     "a text made for an annotation": (
         "WIDTH = 4", "def size(a: str('f()')):\n    return a", "may be a text; write the type"
     ),
-    "an element as an annotation": ("WIDTH = 4", "def size(a: CONFIG['word']):\n    pass", "'CONFIG' may be a text"),
+    "an element as an annotation": ("WIDTH = 4", "def size(a: CONFIG['word']):\n    pass", "may be a text; write"),
+    "a field's name further on": (
+        "WIDTH = 4",
+        "class P:\n    mm = 3\n\n    def go(self, b):\n        return self.a.mm(b)",
+        "'self.a.mm' calls the library",
+    ),
+    "a lever of a function": ("WIDTH = 4", "def f():\n    global block_M\n    block_M = 64", "'block_M' is not pinned"),
+    "options from a call": ("problem.dims", "T.jit(compile_flags=pick())", "'compile_flags=pick\\(\\)' is not pinned"),
+    "a float of its own": ("WIDTH = 4", "def float(x):\n    pass\n\n\nWIDTH = float(3)", "'WIDTH' is not a literal"),
     "a module in a class": ("WIDTH = 4", "class Own:\n    import torch as t", "an import in a class"),
     "a module deep in a class": ("WIDTH = 4", "class Own:\n    if 1:\n        import torch", "an import in a class"),
     "a name of two modules": (

@@ -76,7 +76,15 @@ struct Index { int x = 0, y = 0, z = 0; };
 inline Index threadIdx, blockIdx, grid;
 
 // Fibers: one for each thread of the cluster that runs. ``running`` is a thread's number in the cluster.
-struct Fiber { ucontext_t context; std::vector<char> stack; bool done = false; std::string waits; };
+// One that waits is resumed when its condition holds.
+struct Fiber {
+  ucontext_t context;
+  std::vector<char> stack;
+  bool done = false;
+  const std::string* waits = nullptr;  // its words
+  const void* condition = nullptr;
+  bool (*holds)(const void*) = nullptr;
+};
 inline ucontext_t scheduler;
 inline std::vector<Fiber> fibers;
 inline int running = -1;
@@ -110,7 +118,13 @@ inline void yield() {
   swapcontext(&fibers[mine].context, &scheduler);
 }
 template <typename Condition> inline void until(const std::string& what, Condition condition) {
-  while (!condition()) fibers[running].waits = what, yield();
+  if (!condition()) {
+    Fiber& mine = fibers[running];
+    mine.waits = &what, mine.condition = &condition;
+    mine.holds = [](const void* held) { return (*static_cast<const Condition*>(held))(); };
+    yield();
+    mine.holds = nullptr;
+  }
   progress = true;
 }
 
@@ -122,9 +136,10 @@ inline void arrive_at(int id, int threads) {
   if (++at.arrived == threads) at.arrived = 0, ++at.round;
 }
 inline void meet(int id, int threads) {
-  int round = meetings[id].round;
+  const Meeting& at = meetings[id];
+  int round = at.round;
   arrive_at(id, threads);
-  until("barrier " + std::to_string(id), [=] { return meetings[id].round != round; });
+  until("barrier " + std::to_string(id), [&at, round] { return at.round != round; });
 }
 inline int named(int id) { return 100 * rank() + id; }
 inline void __syncthreads() { meet(named(0), block_threads); }
@@ -313,12 +328,18 @@ inline std::map<std::pair<int, int>, std::vector<uint32_t>> published;  // of a 
 inline std::map<int, int> products;
 template <typename Take> inline void add_product(int n, uint64_t b, bool transposed, float* sums, int keep, Take a) {
   int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  float left[2][16], right[16];  // a thread has two rows, and two neighbours of each eight columns
+  for (int half = 0; half < 2; ++half)
+    for (int k = 0; k < 16; ++k) left[half][k] = a(warp * 16 + lane / 4 + half * 8, k);
   for (int j = 0; j < n / 8; ++j)
-    for (int part = 0; part < 4; ++part) {
-      int row = warp * 16 + lane / 4 + part / 2 * 8, column = j * 8 + lane % 4 * 2 + part % 2;
-      float sum = keep ? sums[j * 4 + part] : 0;
-      for (int k = 0; k < 16; ++k) sum += a(row, k) * element(b, column, k, !transposed);
-      sums[j * 4 + part] = sum;
+    for (int next = 0; next < 2; ++next) {
+      for (int k = 0; k < 16; ++k) right[k] = element(b, j * 8 + lane % 4 * 2 + next, k, !transposed);
+      for (int half = 0; half < 2; ++half) {
+        float& kept = sums[j * 4 + half * 2 + next];
+        float sum = keep ? kept : 0;
+        for (int k = 0; k < 16; ++k) sum += left[half][k] * right[k];
+        kept = sum;
+      }
     }
 }
 template <DataType, DataType, DataType, int m, int n, int k, bool ta, bool tb, int, int>
@@ -491,7 +512,7 @@ inline void run_cluster(int first, int blocks, int threads, std::function<void()
       if (fibers[each].done) continue;
       ++left;
       if (asleep[each / 128]) progress = true;
-      else resume(each);
+      else if (!fibers[each].holds || fibers[each].holds(fibers[each].condition)) resume(each);
     }
     auto coming = std::move(under_way);
     under_way.clear();
@@ -502,7 +523,7 @@ inline void run_cluster(int first, int blocks, int threads, std::function<void()
     idle = progress || !under_way.empty() ? 0 : idle + 1;
     if (idle > 3) {
       std::map<std::string, int> waits;
-      for (auto& each : fibers) if (!each.done) ++waits[each.waits];
+      for (auto& each : fibers) if (!each.done) ++waits[*each.waits];
       std::string all;
       for (auto& [name, count] : waits) all += " " + std::to_string(count) + " at " + name + ";";
       fail("deadlock of block " + std::to_string(first) + ":" + all);
