@@ -51,7 +51,11 @@ OPERATOR = Operator(
         "lse": Input("B, H, S", "float32", Normal(0.25)),
     },
     # Sums of up to S weights, of which the root mean square is 1.3.
-    outputs={"dq": _gradient("sqrt(2 * S / D)"), "dk": _gradient("sqrt(2 * S / D)"), "dv": _gradient("2 * sqrt(S)")},
+    outputs={
+        "dq": _gradient("sqrt(2 * S / D)"),
+        "dk": _gradient("sqrt(2 * S / D)"),
+        "dv": _gradient("2 * sqrt(S)"),
+    },
     flops="5 * B * H * S * S * D",  # five products; by convention a causal mask halves the count
     reference=_reference,
 )
