@@ -278,6 +278,7 @@ class OwnClasses:
     objects: dict[str, OwnNames]  # by the class, or the name that stands for an object that it made
     of_self: dict[int, OwnNames]  # where self stands
     made: frozenset[int]  # where a method such as __init__ sets an attribute of self
+    classes: frozenset[str]
 
     @classmethod
     def of(cls, nodes: Sequence[ast.AST]) -> "OwnClasses":
@@ -290,14 +291,15 @@ class OwnClasses:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
                 made = node.value.func.id if isinstance(node.value.func, ast.Name) else ""
                 objects |= {name: classes[made] for name in targets(node) if made in classes and names.times[name] == 1}
-        return cls(objects, of_self, frozenset().union(*(each.made for each in classes.values())))
+        return cls(objects, of_self, frozenset().union(*(each.made for each in classes.values())), frozenset(classes))
 
     def names_of(self, path: ast.Attribute) -> OwnNames:
         """The own names that may follow the first of a path."""
         inner, _ = unwound(path)
-        if not isinstance(inner, ast.Name):
+        made = inner.func if isinstance(inner, ast.Call) else inner
+        if not isinstance(made, ast.Name) or (made is not inner and made.id not in self.classes):
             return OwnNames()
-        return self.of_self.get(id(inner)) or self.objects.get(inner.id) or OwnNames()
+        return self.of_self.get(id(made)) or self.objects.get(made.id) or OwnNames()
 
 
 def _own_names(node: ast.ClassDef, names: Names, known: Mapping[str, OwnNames]) -> OwnNames:

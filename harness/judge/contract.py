@@ -230,7 +230,10 @@ def _pinned(module: ast.Module) -> None:
                         raise Breach(each.lineno, f"CONFIG: '{name}' is not a literal; pin it")
             elif not _is_constant(value, bound_anew) and target != "PARENT":
                 raise Breach(node.lineno, f"'{target}' is not a literal; pin it")
+    held = levers(module) or {}  # to CONFIG, while the code runs
     for name, line in _bound_among_others(module, bound_anew):
+        if name in held:
+            continue
         if name.isupper() or TUNING_NAME.fullmatch(name.lower()):
             raise Breach(line, f"'{name}' is not pinned by a statement of its own; assign it a literal")
     for keyword in (each for call in ast.walk(module) if isinstance(call, ast.Call) for each in call.keywords):

@@ -85,10 +85,10 @@ def test_an_attribute_that_is_set_deeper_is_not_selfs_own() -> None:
 
 def test_the_fields_of_a_class_are_those_of_its_objects_alone() -> None:
     found = own(
-        "class A:\n  mm = 3\nclass B(A): pass\nclass C: pass\na = B()\nb = A()\nb = T\nc = C()\na.x, b.x, c.x, A.x"
+        "class A:\n  mm = 3\nclass B(A): pass\nclass C: pass\na = B()\nb = A()\nb = T\nc = C()\na.x, b.x, c.x, B().x"
     )
     assert {path: "mm" in each.fields for path, each in found.items()} == {
-        "a.x": True, "b.x": False, "c.x": False, "A.x": True
+        "a.x": True, "b.x": False, "c.x": False, "B().x": True
     }  # fmt: skip
 
 
