@@ -108,7 +108,8 @@ def bind(tree: Tree, gpu_key: str, shape: str, model: str, named: str, others: S
     with alone(tree):
         base = LadderFiles(tree, gpu, problem, model).named(named)
         try:
-            source, parent = base.path.read_text(encoding="utf-8"), contract.check(base).parent
+            parent = contract.check(base).parent
+            source = base.path.read_text(encoding="utf-8")
         except contract.Breach as breach:
             raise UsageError(f"{tree.short(base.path)}: {breach}") from None
         first = names.name_of(0, baseline_tag(problem))

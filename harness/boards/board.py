@@ -167,15 +167,15 @@ class Board:
 
     @property
     def leader(self) -> BoardRow | None:
-        """The first row, if anything is ranked."""
-        return self.rows[0] if self.rows and self.rows[0].rank is not None else None
+        """The first row, where it leads: of a selected iteration's board it may not."""
+        return self.rows[0] if self.rows and self.rows[0].rank == 1 else None
 
     @property
     def first_at_limit(self) -> BoardRow | None:
         """What leads at the power limit: the leader where it shares the first rank there, else the first row of it."""
         if self.leader is not None and self.leader.sustained_rank == 1:
             return self.leader
-        return next(iter(self.at_limit), None)
+        return next((row for row in self.at_limit if row.sustained_rank == 1), None)
 
     @property
     def sustained_leader(self) -> BoardRow | None:

@@ -75,7 +75,7 @@ def _mean(bindings: Sequence[Binding]) -> tuple[float, float, float] | tuple[Non
             math.log(each.ratio_high),
         )
         for each in bindings
-        if each.ratio and each.ratio_low is not None and each.ratio_high
+        if each.calls and each.ratio and each.ratio_low is not None and each.ratio_high
     ]
     every = math.fsum(calls for calls, *_ in found)
     if not every:

@@ -111,7 +111,7 @@ class Held:
         return found
 
     def _add_wrong(self, records: Iterable[Outcome]) -> None:
-        self.wrong += (record for record in records if record.cause is Cause.WRONG_RESULT)
+        self.wrong += (each for each in records if each.cause is Cause.WRONG_RESULT and not _blames_its_opponent(each))
 
     def _read(self, path: Path, kind: type[R]) -> list[R]:
         records, problems = read(path, kind)
@@ -126,3 +126,9 @@ def _by_the_judge(record: R, amended: Amendment) -> R:
     if environment is None or (kept := amended.kept(environment.judge_sha256)) == environment.judge_sha256:
         return record
     return msgspec.structs.replace(record, environment=msgspec.structs.replace(environment, judge_sha256=kept))
+
+
+def _blames_its_opponent(record: Outcome) -> bool:
+    """Whether what stood in the library's place was wrong, which says nothing of the iteration."""
+    opponent = getattr(record, "opponent", None)
+    return opponent is not None and f"opponent {opponent} is wrong" in (record.reason or "")

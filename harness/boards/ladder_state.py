@@ -112,7 +112,7 @@ def state(tree: Tree, gpu: str, shape: str, model: str, attempts: int) -> tuple[
         )
         for each in iterations
     )
-    best, parent = _leaders(steps)
+    best, parent = _leaders(steps, list(rows))
     start = next((each for each in iterations if each.name == parent), None)
     found = LadderState(
         gpu=gpu,
@@ -168,10 +168,14 @@ def _step(iteration: Iteration, row: BoardRow, build: BuildRecord | None, attemp
     )
 
 
-def _leaders(steps: tuple[LadderStep, ...]) -> tuple[LadderStep | None, str | None]:
-    """The best iteration, and the parent of the next one; the figure of an older source counts for neither."""
+def _leaders(steps: tuple[LadderStep, ...], board: Sequence[str]) -> tuple[LadderStep | None, str | None]:
+    """The best iteration, and the parent of the next one, by their order on the board.
+
+    The figure of an older source counts for neither.
+    """
     measured = [each for each in steps if each.ratio is not None and each.status == Status.PASSED]
-    current = sorted((each for each in measured if "source" not in each.stale), key=lambda each: -(each.ratio or 0.0))
+    current = [each for each in measured if "source" not in each.stale]
+    current.sort(key=lambda each: board.index(each.iteration))
     best = next((each for each in current if each.decision == KEEP), None)
     if best is not None and best.number > 0:
         return best, best.iteration

@@ -113,7 +113,8 @@ def _with_opponents(held: Held, board: Board, members: Iterable[Opponent]) -> Bo
         return board
     found = []
     for opponent in members:
-        own = [record for record in held.opponents if record.iteration == opponent.name]
+        own = [each for each in held.opponents if each.iteration == opponent.name]
+        own = [each for each in own if each.environment.loads_alike(board.environment)]
         repeated = comparable.repeated(held.tree, own).get(board.environment.rank_key)
         record = comparable.of_chip(board.home, repeated) if repeated else None
         if record is not None and (record.measurement is None or record.measurement.timer == board.timer):
@@ -168,18 +169,16 @@ def _with_sustained(held: Held, board: Board) -> Board:
 
 
 def _of_ceiling(held: Held, board: Board, ceilings: list[CeilingRecord]) -> Board:
-    """Add the share of the chip's power ceiling, where both were measured."""
-    here = board.environment
-    found = here and ceiling_of(ceilings, held.problem.input, here)
-    if not (here and found):
-        return board
-    borrowed = found.borrowed(here)
+    """Add the share of the power ceiling of the chip that measured the row at its limit, where both are known."""
+    chips = {record.id: record.environment for record in held.sustained} if ceilings else {}
 
     def share(row: BoardRow) -> BoardRow:
-        if row.sustained_tflops is None:
+        here = chips.get(row.sustained_record or "")
+        found = here and ceiling_of(ceilings, held.problem.input, here)
+        if row.sustained_tflops is None or not (here and found):
             return row
         share = row.sustained_tflops / found.tflops
-        facts = {"ceiling_pj_per_flop": found.pj_per_flop, "ceiling_borrowed": borrowed}
+        facts = {"ceiling_pj_per_flop": found.pj_per_flop, "ceiling_borrowed": found.borrowed(here)}
         return msgspec.structs.replace(row, of_ceiling=share, **facts)
 
     return board.each(share)

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Final
 
 from harness.boards import sustained
+from harness.boards.ranking import distance
 from harness.catalog.tree import Iteration, Tree
 from harness.errors import InfrastructureError, UsageError
 from harness.judge import fault_attribution
 from harness.judge.candidate import Candidate, Rejection
 from harness.judge.facts.gpu import Gpu
 from harness.judge.pipeline import build, measured
-from harness.judge.statistics import interval
 from harness.judge.sustaining import SustainedSettings
 from harness.machine.progress import Reporter
 from harness.records.base import SCHEMA, Regime, now
@@ -76,12 +76,10 @@ def hold(plan: Plan, rounds: int, reporter: Reporter, at_limit: AtLimit | None =
 def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[PlayOffEntry, ...]:
     """Order the leaders by geometric mean, each with its distance from the first."""
     order = sorted(ratios, key=lambda each: -statistics.fmean(map(math.log, ratios[each])))
-    first = [math.log(ratio) for ratio in ratios[order[0]]]
     found = []
     for each in order:
         source, families = tree.hashes(each)
-        behind = [ahead - math.log(ratio) for ahead, ratio in zip(first, ratios[each], strict=True)]
-        center, half = interval(behind)
+        behind, low, high = distance(ratios[order[0]], ratios[each])
         found.append(
             PlayOffEntry(
                 model=each.model,
@@ -89,9 +87,9 @@ def stand(tree: Tree, ratios: dict[Iteration, list[float]]) -> tuple[PlayOffEntr
                 source_sha256=source,
                 families_sha256=families,
                 ratios=tuple(ratios[each]),
-                behind=math.exp(center),
-                low=math.exp(center - half),
-                high=math.exp(center + half),
+                behind=behind,
+                low=low,
+                high=high,
             )
         )
     return tuple(found)

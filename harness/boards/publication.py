@@ -100,6 +100,7 @@ def _at_limit(
                 return _winner(_as_sustained(row), call)
         if chosen is not None and (chosen.sustained_ratio_high or 0) < 1:
             return f"no kernel is above {board.baseline} for sure at the power limit{_nearest([_as_sustained(chosen)])}"
+        return None  # older environments say nothing of this one
     return None
 
 

@@ -1,12 +1,14 @@
 """The order of rows: by ratio, by a play-off among the first, and again at the power limit."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from harness.boards.board import Board, BoardRow, by_sustained, same_code
 from harness.catalog.tree import Tree
+from harness.judge.statistics import interval
 from harness.records.base import Regime
 from harness.records.playoffs import PlayOff, PlayOffEntry
 
@@ -97,12 +99,22 @@ def _played(tree: Tree, row: BoardRow, held: PlayOff, standing: PlayOffEntry) ->
 
 
 def _order(first: Mapping[Name, BoardRow], held: PlayOff) -> dict[Name, tuple[int, float]]:
-    """Rank and distance in the play-off's order; those that may be as fast as the first share its rank."""
+    """Rank and distance in the play-off's order; those that may be as fast as the first share its rank.
+
+    The first of the play-off may have left the board since: the distance is from the first that is there.
+    """
     found: dict[Name, tuple[int, float]] = {}
     rank = 1
-    present = (each for each in held.standings if (each.model, each.iteration) in first)
+    present = [each for each in held.standings if (each.model, each.iteration) in first]
     for position, standing in enumerate(present, start=1):
-        if standing.low > 1 and rank == 1:
+        behind, low, _ = distance(present[0].ratios, standing.ratios)
+        if low > 1 and rank == 1:
             rank = position
-        found[standing.model, standing.iteration] = rank, standing.behind
+        found[standing.model, standing.iteration] = rank, behind
     return found
+
+
+def distance(first: Sequence[float], own: Sequence[float]) -> tuple[float, float, float]:
+    """How many times as fast the first is, by the ratios of each round: the geometric mean and its interval."""
+    center, half = interval([math.log(one) - math.log(other) for one, other in zip(first, own, strict=True)])
+    return math.exp(center), math.exp(center - half), math.exp(center + half)

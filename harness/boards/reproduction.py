@@ -27,7 +27,7 @@ from harness.judge.statistics import PROCESS_HALF_WIDTH
 from harness.machine import files
 from harness.machine.git import git
 from harness.machine.repository import OWN, code, copy, take_over
-from harness.records.base import SCHEMA, BaseRecord, now
+from harness.records.base import SCHEMA, BaseRecord, Cause, now
 from harness.records.environment import CONTENTS
 from harness.records.results import Record
 from harness.records.store import append, read
@@ -187,6 +187,8 @@ def again(
         measured = next(each for each in records if each.iteration == record.iteration)
     except (ValueError, KeyError, TypeError, StopIteration, msgspec.MsgspecError):
         raise InfrastructureError(f"measuring again gave no record (exit code {done.returncode}); see above") from None
+    if measured.cause is Cause.REFEREE:
+        raise InfrastructureError(f"measuring again failed for a fault of the machine: {measured.reason}")
     alone = (each for each in sustained if each.iteration == record.iteration and each.opponent is None)
     at_limit_again = next(alone, None) if at_limit else None
     if at_limit and at_limit_again is None:

@@ -159,7 +159,8 @@ def play_off(held: PlayOff) -> str:
     }
     regime = ", at the power limit" if held.regime is Regime.SUSTAINED else ""
     title = f"{held.shape_key} on {held.gpu}, {len(held.standings[0].ratios)} rounds{regime}"
-    return f"{title}\n\n{table(held.standings, columns, right=('ratio', 'behind'), cut={'iteration': 24, 'model': 12})}"
+    body = table(held.standings, columns, right=("ratio", "behind"), cut={"iteration": 24, "model": 12})
+    return f"{paragraph(title)}\n\n{body}"
 
 
 def narrowing(selection: Selection) -> str:

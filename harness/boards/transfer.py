@@ -65,8 +65,12 @@ def _copied(tree: Tree, leader: Iteration, target: Gpu) -> tuple[list[str], str 
         if (other.name, source_sha256(other.path)) != (each.name, source_sha256(each.path)):
             taken = f"{tree.short(other.path)} has the number of {each.name}, and another source"
             return [], f"{leader} is left out: {taken}"
-    new = (each for each in line if each.number not in present)
-    written = [ladder.write(each.number, each.tag, each.path.read_text(encoding="utf-8")) for each in new]
+    new = [each for each in line if each.number not in present]
+    try:
+        texts = [each.path.read_text(encoding="utf-8") for each in new]
+    except UnicodeDecodeError:
+        return [], f"{leader} is left out: its line is not in UTF-8"
+    written = [ladder.write(each.number, each.tag, text) for each, text in zip(new, texts, strict=True)]
     return [tree.short(each.path) for each in written], None
 
 

@@ -1,6 +1,7 @@
 """The command line: words in, an answer on stdout, an exit code."""
 
 import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,7 +28,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 HELP: Final = frozenset({"--help", "-h"})
-JSON: Final = frozenset({"--json", "--json=true"})
+JSON: Final = re.compile(r"--json(=(true|t|yes|y|1))?", re.IGNORECASE)  # as cyclopts reads it
 
 
 def main() -> NoReturn:
@@ -43,7 +44,7 @@ def carry_out(words: Sequence[str]) -> ExitCode:
     """Run one command line. With ``--json`` an error is an envelope on stdout too."""
     words = [*words[1:], "--help"] if words[:1] == ["help"] else words
     verb = next((word for word in words if not word.startswith("-")), "")
-    as_json = not JSON.isdisjoint(words)
+    as_json = any(map(JSON.fullmatch, words))
 
     def command() -> object:
         for line in restore_left():

@@ -107,6 +107,8 @@ def leaderboards(
     key: str, chosen: SelectionOptions, table_format: str = "simple", *, whole: bool = False
 ) -> Reply[tuple[BoardRow, ...] | StepBoard]:
     """The boards of a GPU key: the leaders, or ladders if ``whole`` or if one is chosen. Raises UsageError."""
+    if chosen.set and (chosen.shape or chosen.share):
+        raise UsageError("--set shows a step of all its problems; leave --shape and --share out")
     boards, complaints = leaderboard.boards(Tree.here(), key, chosen.selection)
     problems = reported(complaints)
     if not boards and not chosen.set:

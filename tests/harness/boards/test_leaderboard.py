@@ -557,6 +557,22 @@ def test_the_pair_with_the_strongest_opponent_is_vs_best(ladder: Ladder) -> None
     assert (found.as_a_pair, found.ratio, found.figure) == (True, row.vs_best, "1.1200")
 
 
+def test_an_opponent_beside_another_library_stands_on_no_board_of_this_one(ladder: Ladder) -> None:
+    opposed(ladder, "strong", 1.8, 1.9, environment=ladder.elsewhere(cublas="13.1.1"))
+    ladder.measured(1, 1.0, 1.1, environment=ladder.elsewhere(cublas="13.10.0"))
+    assert [row.iteration for row in ladder.boards()[0].opponents] == []
+    ladder.measured(1, 1.0, 1.1, environment=ladder.elsewhere(cublas="13.1.1"))
+    assert [row.iteration for row in ladder.boards()[0].opponents] == ["strong"]
+
+
+def test_a_wrong_opponent_says_nothing_of_the_leader(ladder: Ladder) -> None:
+    wrong = {"measurement": None, "status": Status.REJECTED, "cause": Cause.WRONG_RESULT}
+    paired(ladder, "strong", 0, 0, **wrong, reason="opponent strong is wrong, so there is no ratio: random trial")
+    assert [(row.rank, row.status) for row in ladder.rows()] == [(1, "passed")]
+    paired(ladder, "strong", 0, 0, **wrong, reason="random trial: off by 3")
+    assert [(row.rank, row.status) for row in ladder.rows()] == [(None, "rejected")]
+
+
 def test_without_a_pair_two_ratios_say_who_is_faster(ladder: Ladder) -> None:
     ladder.measured(1, 1.0, 1.1)
     assert rivalry(ladder.boards()[0]) is None

@@ -69,6 +69,14 @@ def test_it_orders_those_that_shared_the_first_rank(ladder: Ladder) -> None:
     assert behind[2] == pytest.approx(1.01, abs=0.002)
 
 
+def test_once_its_winner_has_left_the_distance_is_from_the_next(ladder: Ladder) -> None:
+    played(ladder, {1: noisy(1.02, 1), 2: noisy(1.00, 2), 3: noisy(1.01, 3)})
+    (first,) = ladder.tree.scan("cpu", Selection(iteration="1"))[0]
+    first.path.unlink()
+    assert ranks(ladder) == [("iter003_idea", 1), ("iter002_idea", 2)]
+    assert [row.behind for row in ladder.rows()] == [1, pytest.approx(1.01, abs=0.002)]
+
+
 def test_the_newest_one_counts(ladder: Ladder) -> None:
     played(ladder, {1: noisy(1.01, 1), 2: noisy(1.00, 2), 3: noisy(1.00, 3)})
     played(ladder, {1: noisy(1.00, 1), 2: noisy(1.00, 2), 3: noisy(1.02, 3)})

@@ -126,6 +126,12 @@ def test_a_reader_that_leaves_gets_no_traceback(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--json=True", "--json=yes", "--json=1"])
+def test_json_is_asked_for_by_any_yes(option: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert carry_out(["leaderboard", "--gpu", "nowhere", option]) == 2
+    assert msgspec.json.decode(capfdbinary.readouterr().out, type=Envelope).exit_code == 2
+
+
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_a_disk_that_is_full_is_one_line(option: list[str]) -> None:
     command = [sys.executable, "-m", "harness", "leaderboard", "--gpu", "h200", *option]

@@ -91,6 +91,7 @@ ROW = ("bisect", "--row", SHAPE, "--old", "0.1.14", "--new", "0.1.15")
     [
         ((*NEW, "--from", "1", "--bind", "M=64"), "--bind M=64 is no shape key; name the other problem in full, like"),
         (ROW, "bisect compares code for GPUs"),
+        (("leaderboard", "--set", "llama3-8b-decode", "--shape", SHAPE), "leave --shape and --share out"),
         (("versus", "--old", "0.1.14", "--build-only"), "versus compares code for GPUs"),
     ],
 )
