@@ -20,7 +20,7 @@ from harness.judge.breach import Breach as Breach
 from harness.judge.breach import bound, of_itself, root_name, targets
 from harness.judge.facts.hashes import FAMILIES, is_literal, source_sha256
 from harness.judge.facts.import_reader import Imported, imports
-from harness.machine.repository import folders
+from harness.machine.repository import SHIPPED, folders
 
 # What `new` writes as the idea of an iteration; no two ideas may be equal, so it names the iteration.
 PLACEHOLDER: Final = "Say here, in one sentence, what changes in {name} and why."
@@ -35,7 +35,7 @@ CONSTANTS_OF: Final = frozenset({"T", "math", "tilelang", "torch"})
 ODD_LINES: Final = re.compile("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 BEGINS: Final = re.compile(r"\s*(async\s+)?def\s+\w|.*(?<!\w)lambda(:|\s)")  # a function's line, as inspect finds it
 ABBREVIATIONS: Final = re.compile(r"\b(e\.g|i\.e|vs|cf|approx)\.", re.IGNORECASE)  # they end no sentence
-HOMES_OF_PROGRAMS: Final = ("harness", "iteration")  # whatever a family takes from there is no module
+OWN_CODE: Final = "harness"  # what a family takes from there is no module, unless it is a file
 MOST_IMPORTS: Final = 8  # from one family to the next
 MOST_BYTES: Final = 1 << 18  # of a file: a long kernel has 30 KB
 MOST_CONFIG: Final = 4000  # characters of a CONFIG as a row shows it
@@ -118,7 +118,7 @@ def _found_where_they_stand(module: ast.Module, text: str) -> None:
 def _leads_to_a_module(families: Sequence[Path], imported: Imported, deep: int = MOST_IMPORTS) -> bool:
     """Whether an import of the families binds a module, not what one holds: a family's own import may be one too."""
     if imported.module[:1] != (FAMILIES,):
-        return imported.module[:2] != HOMES_OF_PROGRAMS
+        return imported.module[0] != OWN_CODE or SHIPPED.joinpath(*imported.module, f"{imported.name}.py").is_file()
     if imported.name is None or not deep:
         return True
     places = [base.joinpath(*imported.module[1:]) for base in families]

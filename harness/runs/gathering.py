@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,7 +81,7 @@ def gather(tree: Tree, folders: Sequence[Path]) -> tuple[list[Gathered], list[st
     found: dict[str, list[Path]] = defaultdict(list)
     for notebook in (each for folder in folders for each in notebooks(folder)):
         found[gpus.find(notebook.name, auto=False).key].append(notebook)
-    with scaffold.alone(tree):
+    with scaffold.alone(tree) if (tree.root / "tuning").is_dir() else nullcontext():  # else nothing is there to be held
         mergers = {key: _merger(tree.root / "tuning" / key, others, complaints) for key, others in found.items()}
         for merger in mergers.values():
             _require_known(merger.sources)

@@ -297,7 +297,7 @@ def test_a_rejected_iteration_is_exit_code_1(copied: Checkout) -> None:
             ["leaderboard", "--gpu", "b200"],
             "no iteration under tuning/b200/ yet; `tilebench new --gpu b200 --shape KEY --model NAME` begins",
         ),
-        (["verify", "--iter", "last"], "iteration 'last' is not a number"),
+        (["verify", "--iter", "last"], "iteration 'last' is neither a number"),
         (["bench", "--budget", "soon"], "budget"),
         (["bench", "--budget", "-1"], "budget"),
         (["bench", "--budget", "nan"], "budget"),
