@@ -22,6 +22,7 @@ NSIGHT_FOLDERS: Final = Path("/opt/nvidia/nsight-compute")
 HOST_COMPILERS: Final = ("g++", "clang++", "c++")  # TileLang's own choice, in its order
 ANSWER_S: Final = 60.0
 UNKNOWN: Final = "unknown"  # of a program that does not tell its version as expected
+MISSING_PROGRAM: Final = re.compile("cannot (find|execute)|unable to execute|not found|No such file|doesn't exist")
 EXTRA: Final = "build"  # nvcc and the disassembler
 DISASSEMBLER_EXTRA: Final = "sass"  # the disassembler alone, beside a toolkit that lacks it
 NCU_PERMISSION: Final = "ERR_NVGPUCTRPERM"  # what ncu says where the driver restricts the counters
@@ -80,14 +81,15 @@ def find() -> Toolchain:
 
 @cache
 def unlinked(compiler: str) -> str | None:
-    """What a C++ compiler says where it cannot link a library of nothing; None where it can."""
+    """What a C++ compiler says where it finds no assembler or linker for a library of nothing; None where it does."""
     with tempfile.TemporaryDirectory() as folder:
         command = [*shlex.split(compiler), "-shared", "-x", "c++", "-", "-o", f"{folder}/nothing.so"]
         try:
             done = subprocess.run(command, input="", capture_output=True, text=True, timeout=ANSWER_S, check=False)
         except (OSError, subprocess.SubprocessError) as error:
             return described(error)
-    return (compiler_complaint(done.stderr) or last_line(done.stderr)) if done.returncode else None
+    said = compiler_complaint(done.stderr) or last_line(done.stderr)
+    return said if done.returncode and MISSING_PROGRAM.search(said) else None  # a full disk is told by what needs it
 
 
 def named_compiler() -> str | None:
