@@ -43,24 +43,51 @@ def annotated(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
                 yield each
 
 
+def is_name_of(node: ast.AST, names: Collection[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the names of a source stand for: how often it binds each, and what it imports."""
+
+    times: Counter[str]
+    imported: dict[str, Imported]
+
+    @classmethod
+    def of(cls, nodes: Sequence[ast.AST]) -> "Names":
+        imported = {each.bound: each for node in nodes for each in imports_of(node)}
+        return cls(Counter(name for name, _ in bound(nodes)), imported)
+
+    def home(self, path: ast.expr) -> str | None:
+        """The package that a path comes from; "builtins" for Python's own, and None where the source binds the name."""
+        root = root_name(path) if isinstance(path, ast.Name | ast.Attribute) else None
+        if root is None or self.times[root]:
+            return None
+        return self.imported[root].module[0] if root in self.imported else "builtins"
+
+    def is_pythons(self, function: ast.expr, names: Collection[str]) -> bool:
+        """Whether a function is one of these of Python's own."""
+        return is_name_of(function, names) and self.home(function) == "builtins"
+
+
 @dataclass(frozen=True)
 class KnownTypes:
     """The names of a source that stand for a type all along. ``aliases`` are other names of types."""
 
+    names: Names
     own: frozenset[str]
-    imported: dict[str, Imported]
     aliases: set[str]
-    bound: Collection[str]
 
     @classmethod
     def of(cls, nodes: Sequence[ast.AST]) -> "KnownTypes":
-        times = Counter(name for name, _ in bound(nodes))
-        once = {name for name, number in times.items() if number == 1}
-        imported = {each.bound: each for node in nodes for each in imports_of(node) if each.bound not in times}
-        data = {name for name, each in imported.items() if each.module[0] == "dataclasses"}
+        names = Names.of(nodes)
+        once = {name for name, number in names.times.items() if number == 1}
         classes = (node for node in nodes if isinstance(node, ast.ClassDef))
-        own = {node.name for node in classes if data.issuperset(map(root_name, node.decorator_list))}
-        known = cls(frozenset(own & once), imported, set(), times)
+        own = {
+            node.name for node in classes if all(_home(names, each) == "dataclasses" for each in node.decorator_list)
+        }
+        known = cls(names, frozenset(own & once), set())
         assigned = (node for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None)
         for node in sorted(assigned, key=lambda each: each.lineno):
             if node.value is not None and all(map(known.has, known.within(node.value))):
@@ -73,12 +100,12 @@ class KnownTypes:
             case ast.Constant(value=value):
                 return not isinstance(value, str) or value in self.own
             case ast.Name(id=name):
-                known = name in self.own or name in self.aliases or name in self.imported
-                return known or (name in TYPES and name not in self.bound)
+                known = name in self.own or name in self.aliases or self._is_imported(part)
+                return known or self.names.is_pythons(part, TYPES)
             case ast.Attribute():
-                return root_name(part) in self.imported
+                return self._is_imported(part)
             case ast.Call():
-                return self.home(part) == "tilelang" or self._name(part.func) in _MAKE_TYPES
+                return self.names.home(part.func) == "tilelang" or self._name(part.func) in _MAKE_TYPES
         return False
 
     def within(self, annotation: ast.expr) -> Iterator[ast.expr]:
@@ -97,24 +124,27 @@ class KnownTypes:
 
     def _bracketed(self, whole: ast.expr, base: ast.expr, inner: ast.expr) -> Iterator[ast.expr]:
         """A member of an enum, and an element of any dict, may be a text: only generic types have brackets."""
-        home, name = self.home(base), self._name(base)
-        python = isinstance(base, ast.Name) and base.id in TYPES and self.has(base)
-        if not (python or home == "tilelang" or home in _GENERIC):
+        home, name = _home(self.names, base), self._name(base)
+        if not (self.names.is_pythons(base, TYPES) or home == "tilelang" or home in _GENERIC):
             yield whole
         elif name == "Annotated" and isinstance(inner, ast.Tuple):
             yield from self.within(inner.elts[0])
         elif home != "tilelang" and name != "Literal":
             yield from self.within(inner)
 
-    def home(self, part: ast.expr) -> str | None:
-        """The package that a path comes from."""
-        found = self.imported.get(root_name(part) or "")
-        return found.module[0] if found is not None else None
+    def _is_imported(self, part: ast.expr) -> bool:
+        return self.names.home(part) not in (None, "builtins")
 
     def _name(self, part: ast.expr) -> str | None:
         """The name of a path's end in its package."""
-        found = self.imported.get(root_name(part) or "")
-        return None if found is None else part.attr if isinstance(part, ast.Attribute) else found.name
+        if not self._is_imported(part):
+            return None
+        return part.attr if isinstance(part, ast.Attribute) else self.names.imported[root_name(part) or ""].name
+
+
+def _home(names: Names, part: ast.expr) -> str | None:
+    """The package of a path, or of what is called."""
+    return names.home(part.func if isinstance(part, ast.Call) else part)
 
 
 def _asked(nodes: Sequence[ast.AST], known: KnownTypes) -> None:
@@ -124,7 +154,7 @@ def _asked(nodes: Sequence[ast.AST], known: KnownTypes) -> None:
         match node:
             case ast.Attribute(attr="__name__", value=ast.Call() as call):
                 asked.add(id(call.func))
-            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]) if "isinstance" not in known.bound:
+            case ast.Call(func=function, args=[_, kinds]) if known.names.is_pythons(function, ("isinstance",)):
                 asked |= {id(each) for each in (kinds, *getattr(kinds, "elts", ()))}
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [left, *others]

@@ -5,14 +5,13 @@ names, no class and no method is handed on.
 """
 
 import ast
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
-from harness.judge.annotations import KnownTypes, annotated, asks
+from harness.judge.annotations import KnownTypes, Names, annotated, asks, is_name_of
 from harness.judge.breach import Breach, bound, of_itself, root_name, targets, unwound
-from harness.judge.facts.import_reader import Imported, imports_of
+from harness.judge.facts.import_reader import imports_of
 
 DATACLASS: Final = "dataclass"
 ENUMS: Final = frozenset({"Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"})
@@ -44,7 +43,7 @@ def _selves(nodes: Sequence[ast.AST]) -> None:
     """``self`` is the object of a method all along, so that its private names are those of the class."""
     names = Names.of(nodes)
     methods = (each for node in nodes if isinstance(node, ast.ClassDef) for each in node.body)
-    own = {id(first) for first in map(names.self_of, methods) if first is not None}
+    own = {id(first) for each in methods if (first := _self_of(each, names)) is not None}
     for node in nodes:
         if isinstance(node, ast.arg) and node.arg == "self" and id(node) not in own:
             raise Breach(node.lineno, "'self' is the first argument of a method alone; give this one another name")
@@ -56,48 +55,26 @@ def _selves(nodes: Sequence[ast.AST]) -> None:
         raise Breach(line, "'self' is bound anew; give this one another name")
 
 
-@dataclass(frozen=True)
-class Names:
-    """What the names of a source stand for: how often it binds each, and what it imports."""
+def _self_of(statement: ast.stmt, names: Names) -> ast.arg | None:
+    """The argument ``self`` of a class's method; a decorator of one's own could call it with any object."""
+    if not isinstance(statement, ast.FunctionDef):
+        return None
+    first = next(iter([*statement.args.posonlyargs, *statement.args.args]), None)
+    plain = all(_keeps_self(each, names) for each in statement.decorator_list)
+    return first if plain and first is not None and first.arg == "self" else None
 
-    times: Counter[str]
-    imported: dict[str, Imported]
 
-    @classmethod
-    def of(cls, nodes: Sequence[ast.AST]) -> "Names":
-        imported = {each.bound: each for node in nodes for each in imports_of(node)}
-        return cls(Counter(name for name, _ in bound(nodes)), imported)
-
-    def self_of(self, statement: ast.stmt) -> ast.arg | None:
-        """The argument ``self`` of a class's method; a decorator of one's own could call it with any object."""
-        if not isinstance(statement, ast.FunctionDef):
-            return None
-        first = next(iter([*statement.args.posonlyargs, *statement.args.args]), None)
-        plain = all(map(self._keeps_self, statement.decorator_list))
-        return first if plain and first is not None and first.arg == "self" else None
-
-    def _keeps_self(self, decorator: ast.expr) -> bool:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-        home = self.home(called)
-        return home == "tilelang" or (home in ("builtins", "functools") and name in _PLAIN_DECORATORS)
-
-    def home(self, path: ast.expr) -> str | None:
-        """The package that a path comes from; Python's own names have "builtins"."""
-        root = root_name(path) if isinstance(path, ast.Name | ast.Attribute) else None
-        if root is None or self.times[root]:
-            return None
-        return self.imported[root].module[0] if root in self.imported else "builtins"
-
-    def is_pythons(self, function: ast.expr, names: Collection[str]) -> bool:
-        """Whether a function is one of these of Python's own."""
-        return _is_name_of(function, names) and self.home(function) == "builtins"
+def _keeps_self(decorator: ast.expr, names: Names) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    home = names.home(called)
+    return home == "tilelang" or (home in ("builtins", "functools") and name in _PLAIN_DECORATORS)
 
 
 def _bodies(nodes: Sequence[ast.AST]) -> None:
     """A class holds no module and has no metaclass; an enum is a base, and makes no other enum."""
     bases = {id(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases}
-    enums, own = _imported_as(nodes, ENUMS), own_enums(nodes)
+    enums, own = _imported_as(nodes, ENUMS), _own_enums(nodes)
     for node in nodes:
         if isinstance(node, ast.ClassDef):
             if node.keywords:
@@ -110,7 +87,7 @@ def _bodies(nodes: Sequence[ast.AST]) -> None:
             raise Breach(node.lineno, "an enum is asked for one value; it makes no other enum")
 
 
-def own_enums(nodes: Sequence[ast.AST]) -> set[str]:
+def _own_enums(nodes: Sequence[ast.AST]) -> set[str]:
     """The enums that the source makes."""
     enums, own = _imported_as(nodes, ENUMS), set[str]()
     for node in nodes:
@@ -127,19 +104,19 @@ def _handed_on(nodes: Sequence[ast.AST]) -> None:
     ``A.method(other)`` would read the private names of ``other``, and ``E("F", members)`` would make a class.
     """
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-    private = any(is_private(each) for node in classes for each in ast.walk(node))
-    enums = own_enums(nodes)
+    private = any(_is_private(each) for node in classes for each in ast.walk(node))
+    enums = _own_enums(nodes)
     guarded = {node.name for node in classes} | {"cls"} if private else enums
     if private:
         _methods_alone(nodes, classes, guarded)
-    allowed = set(map(id, _places(nodes, enums, Names.of(nodes)))) if guarded else set()
+    allowed = set(map(id, _places(nodes, enums, KnownTypes.of(nodes)))) if guarded else set()
     for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Load()) if name in guarded and id(node) not in allowed:
                 raise Breach(node.lineno, f"class {name} is passed on; call it, or name what you need of it")
 
 
-def is_private(node: ast.AST) -> bool:
+def _is_private(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
 
 
@@ -161,7 +138,7 @@ def _methods_alone(nodes: Sequence[ast.AST], classes: Sequence[ast.ClassDef], gu
     for each in nodes:
         if isinstance(each, ast.Name) and each.id in _OF_A_CLASS and id(each) not in decorators:
             raise Breach(each.lineno, f"'{each.id}' may only stand above a method")
-        if isinstance(each, ast.Attribute) and each.attr in of_objects and _is_name_of(each.value, guarded):
+        if isinstance(each, ast.Attribute) and each.attr in of_objects and is_name_of(each.value, guarded):
             raise Breach(each.lineno, f"'{ast.unparse(each)}' is a method without its object; call it on the object")
 
 
@@ -175,16 +152,12 @@ def _read_by_a_body(node: ast.ClassDef) -> Iterator[ast.Name]:
 
 
 def _is_of_a_class(decorator: ast.expr) -> bool:
-    return _is_name_of(decorator, _OF_A_CLASS)
+    return is_name_of(decorator, _OF_A_CLASS)
 
 
-def _is_name_of(node: ast.AST, names: Collection[str]) -> bool:
-    return isinstance(node, ast.Name) and node.id in names
-
-
-def _places(nodes: Sequence[ast.AST], enums: Collection[str], names: Names) -> Iterator[ast.AST]:
+def _places(nodes: Sequence[ast.AST], enums: Collection[str], known: KnownTypes) -> Iterator[ast.AST]:
     """Where a class is called, annotates, is asked about, or stands before one of its own names."""
-    known = KnownTypes.of(nodes)
+    names = known.names
     for each in annotated(nodes):
         yield from known.within(each)
     for node in nodes:
@@ -263,13 +236,6 @@ class OwnNames:
     private: frozenset[str] = frozenset()
     made: frozenset[int] = frozenset()
 
-    def joined(self, others: Iterable["OwnNames"]) -> "OwnNames":
-        parts = (self, *others)
-        fields, private = (
-            frozenset[str]().union(*each) for each in zip(*((each.fields, each.private) for each in parts), strict=True)
-        )
-        return OwnNames(fields, private, self.made)
-
 
 @dataclass(frozen=True)
 class OwnClasses:
@@ -285,7 +251,7 @@ class OwnClasses:
         names, objects, of_self = Names.of(nodes), dict[str, OwnNames](), dict[int, OwnNames]()
         for made_by in (node for node in nodes if isinstance(node, ast.ClassDef)):  # a base stands before what it is of
             objects[made_by.name] = found = _own_names(made_by, names, objects)
-            of_self |= {id(each): found for each in ast.walk(made_by) if _is_name_of(each, ("self",))}
+            of_self |= {id(each): found for each in ast.walk(made_by) if is_name_of(each, ("self",))}
         classes = dict(objects)
         for node in nodes:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
@@ -306,21 +272,19 @@ def _own_names(node: ast.ClassDef, names: Names, known: Mapping[str, OwnNames]) 
     """Those of a class with a base from elsewhere are not all its own, so it has no private ones."""
     methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
     fields = {each.name for each in methods} | {found for each in node.body for found in targets(each)}
-    makers = (each for each in methods if each.name in OWN_METHODS and names.self_of(each))
+    makers = (each for each in methods if each.name in OWN_METHODS and _self_of(each, names))
     made = [each for method in makers for each in of_itself(method) if _sets_self(each)]
     bases = [known.get(root_name(each) or "") for each in node.bases]
     plain = all(
         base is not None or names.home(each) in _PLAIN_BASES for base, each in zip(bases, node.bases, strict=True)
     )
-    private = frozenset(each.attr for each in made) | fields if plain else frozenset[str]()
-    own = OwnNames(frozenset(fields), frozenset(private), frozenset(map(id, made)))
-    return own.joined(base for base in bases if base is not None)
+    private = {each.attr for each in made} | fields if plain else set[str]()
+    own = [base for base in bases if base is not None]
+    fields, private = fields.union(*(each.fields for each in own)), private.union(*(each.private for each in own))
+    return OwnNames(frozenset(fields), frozenset(private), frozenset(map(id, made)))
 
 
 def _sets_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
-    return (
-        isinstance(node, ast.Attribute)
-        and not isinstance(node.ctx, ast.Load)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    )
+    if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+        return False
+    return is_name_of(node.value, ("self",))

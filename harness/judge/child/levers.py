@@ -98,11 +98,11 @@ class Levers:
         mutate, get_tir, create = builder.mutate, JITImpl.get_tir, tilelang.JITKernel.__init__
         parameters = inspect.signature(create)
 
-        def noting_kernel(kernel: Any, *args: Any, **kwargs: Any) -> None:
+        def noting_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             """TileLang makes a kernel: its options name no files, and the environment is that of the start."""
             given = _arguments(parameters, (kernel, *args), kwargs)
             if not given:
-                create(kernel, *args, **kwargs)  # which says what does not fit
+                return create(kernel, *args, **kwargs)  # which says what does not fit
             flags = _read(given["compile_flags"] or ())
             passed = {key: _read(value) for key, value in dict(given["pass_configs"] or {}).items()}
             configs = {_read(key.value if type(key) is PassConfigKey else key): each for key, each in passed.items()}
@@ -112,7 +112,7 @@ class Levers:
                         self._differences.setdefault("option", complaint)
             self._note("TileLang's compiler", {"compile_flags": flags, **configs})
             self._note_environment()
-            create(**{**given, "compile_flags": flags or None, "pass_configs": passed or None})
+            return create(**{**given, "compile_flags": flags or None, "pass_configs": passed or None})
 
         def noting_mutate(function: Any) -> Any:
             if function.__code__.co_filename == self._file:
@@ -204,12 +204,12 @@ def plain(built: object) -> object:
     if type(built) is not Program:
         raise TypeError(f"build() returned {type(built).__name__}, a class of its own; return a Program itself")
     configs = {key: _read(value) for key, value in dict(built.pass_configs).items()}
-    given = configs, _read(built.compile_flags), [*built.dynamic]
-    if not built.dynamic:
-        return Program(built.prim_func, given[0], tuple(given[1]), built.workspaces)
+    flags, names = _read(built.compile_flags), [*built.dynamic]
+    if not names:
+        return Program(built.prim_func, configs, tuple(flags), built.workspaces)
     if any(tvm.get_global_func(name, allow_missing=True) for name in _REWRITING):
         raise TypeError("a dynamic kernel's source is compiled as it is generated; register no post-processing")
-    configs, flags, names = json.loads(json.dumps(given))
+    configs, flags, names = json.loads(json.dumps((configs, flags, names)))
     return Program(built.prim_func, configs, tuple(flags), built.workspaces, tuple(names))
 
 
